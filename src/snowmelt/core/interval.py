@@ -8,7 +8,7 @@ of gaps, not of items.
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
-from operator import lt
+from operator import eq, lt
 from typing import Annotated, Final, NewType, NoReturn
 
 import msgspec
@@ -128,11 +128,10 @@ class IntervalSet:
     __slots__ = ("_starts", "_stops", "_total")
 
     def __init__(self, intervals: Iterable[Interval] = ()) -> None:
-        self._starts: list[int] = []
-        self._stops: list[int] = []
-        self._total = 0
-        for interval in intervals:
-            self.add(interval)
+        fewest = merged(intervals if isinstance(intervals, Collection) else list(intervals))
+        self._starts = [one.start for one in fewest]
+        self._stops = [one.stop for one in fewest]
+        self._total = sum(self._stops) - sum(self._starts)
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a set of intervals has no truth value; ask for its total")
@@ -257,10 +256,8 @@ class IntervalSet:
         >>> held
         IntervalSet([0, 4), [8, 10))
         """
-        fewest = merged([*self, *intervals])
-        self._starts = [one.start for one in fewest]
-        self._stops = [one.stop for one in fewest]
-        self._total = sum(self._stops) - sum(self._starts)
+        whole = IntervalSet([*self, *intervals] if self._starts else intervals)
+        self._starts, self._stops, self._total = whole._starts, whole._stops, whole._total
 
     def remove(self, interval: Interval) -> None:
         """Holds none of these positions any more. O(log n + cut).
@@ -297,6 +294,28 @@ class IntervalSet:
         starts[first:last] = kept_starts
         stops[first:last] = kept_stops
         self._total += sum(kept_stops) - sum(kept_starts) - held
+
+    def remove_all(self, intervals: Collection[Interval]) -> None:
+        """Holds none of these any more, of which there may be many. O(m log n + cut).
+
+        >>> backlog = IntervalSet([Interval(0, 10), Interval(20, 30)])
+        >>> backlog.remove_all([Interval(0, 2), Interval(20, 24), Interval(26, 28)])
+        >>> backlog
+        IntervalSet([2, 10), [24, 26), [28, 30))
+        """
+        starts, stops = self._starts, self._stops
+        if len(intervals) == len(starts):
+            same = all(map(eq, starts, [one.start for one in intervals]))
+            if same and all(map(eq, stops, [one.stop for one in intervals])):  # all of it
+                self._starts, self._stops, self._total = [], [], 0
+                return
+        for one in intervals:
+            at = bisect_right(stops, one.start)
+            if at < len(starts) and starts[at] == one.start and one.stop < stops[at]:
+                starts[at] = one.stop  # from the front, mostly
+                self._total -= one.stop - one.start
+            else:
+                self.remove(one)
 
     def take(self, count: int) -> list[Interval]:
         """Removes and returns its first `count` positions, or all there are. O(taken + n).

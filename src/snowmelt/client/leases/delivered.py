@@ -10,7 +10,7 @@ is 0 in a fifo. So the items of a lease are one set of numbers, whatever queue t
 import struct
 import threading
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count, pairwise, repeat
 from operator import attrgetter
@@ -404,11 +404,10 @@ class Delivered:
         with self._lock:
             return tuple(self.left) if where is None else tuple(self.left.common(where))
 
-    def settled(self, intervals: Iterable[Interval]) -> None:
+    def settled(self, intervals: Collection[Interval]) -> None:
         """These are not its own any more."""
         with self._lock:
-            for interval in intervals:
-                self.left.remove(interval)
+            self.left.remove_all(intervals)
 
     def refused(self, refused: Refused) -> None:
         """A word came too late."""

@@ -25,6 +25,7 @@ from typing import Annotated, Final
 import msgspec
 
 from snowmelt.core.interval import Interval, merged
+from snowmelt.core.pieces import Edges
 
 RUNS_MAX: Final = 64
 PRIORITIES_MAX: Final = 256
@@ -168,7 +169,9 @@ def union(shares: Iterable[Share]) -> Shares:
     if len(shares) < 2:  # as mostly
         if not shares:
             return ()
-        if len(shares[0].intervals) == 1 and shares[0].total:
+        intervals = shares[0].intervals
+        few = len(intervals) == 1
+        if shares[0].total if few else intervals and Edges.of(intervals) is not None:
             return shares
     by_priority: dict[int, list[Interval]] = {}
     for share in shares:

@@ -57,15 +57,16 @@ class Bundles:
     (True, 1)
     """
 
-    def __init__(self, name: bytes, changed: dict[bytes, None]) -> None:
+    def __init__(self, name: bytes, changed: dict[bytes, None], account: bytes = b"") -> None:
         self._kind = BUNDLE + name
+        self._account = account
         self._changed = changed
         self._next = 0
         self.all: dict[int, Bundle] = {}
         self.pieces: Pieces[Bundle] = Pieces()
         """What still counts of those that say what stands somewhere."""
-        self._late: dict[bytes, None] = {}
-        """The account's records that are not as they should be (rule 3)."""
+        self._late: dict[int, None] = {}
+        """Where the account's records begin that are not as they should be (rule 3)."""
         self._ended: list[int] = []
         self._folds = FOLDED
 
@@ -136,14 +137,14 @@ class Bundles:
         intervals: tuple[Interval, ...],
         edges: Edges,
         standing: Standing,
-        late: Iterable[bytes],
+        late: Iterable[int],
     ) -> None:
-        """These are gone; and the account's records that say less than that by now (rule 3)."""
+        """These are gone; and where the account's records say less than that by now (rule 3)."""
         self._ended.append(self._new(intervals, standing, edges).number)
         self._late.update(dict.fromkeys(late))
         self._folds -= len(intervals)
         if self._folds <= 0:
-            self._changed.update(self._late)
+            self._changed.update({self._account + one.to_bytes(8): None for one in self._late})
             for number in self._ended:
                 self.drop(self.all[number])
             self._late, self._ended, self._folds = {}, [], FOLDED

@@ -81,15 +81,17 @@ class Delivery:
 
     def go(self, door: NodeId, take: Take, leasings: Sequence[Leasing]) -> None:
         """These leases are flushed by all: what is at hand is told, all else is read first."""
-        told: list[Leasing] = []
+        whole = self._gathered(take, leasings, ())
+        done = [one.at for one in whole]
+        told = [one for one in leasings if one.at in done]
         reading: dict[tuple[bytes, ...], list[Leasing]] = {}
-        for one in leasings:
+        for one in leasings if not told else [one for one in leasings if one.at not in done]:
             keys = self._shelf.keys(one.shares)
             if keys:
                 reading.setdefault(keys, []).append(one)
             else:
                 told.append(one)
-        self._tell(door, take, told, ())
+        self._tell(door, take, told, (), whole)
         for keys, several in reading.items():
             self._number += 1
             self._reading[self._number] = _Reading(door, take, several)
@@ -111,12 +113,18 @@ class Delivery:
         return one.door, one.take, lacking, unread
 
     def _tell(
-        self, door: NodeId, take: Take, leasings: Sequence[Leasing], found: tuple[Found, ...]
+        self,
+        door: NodeId,
+        take: Take,
+        leasings: Sequence[Leasing],
+        found: tuple[Found, ...],
+        whole: list[Given] | None = None,
     ) -> None:
+        """`whole` of them are one piece each, if that was looked for."""
         if not leasings:
             return
         again: list[Leasing] = []
-        given = self._gathered(take, leasings, found)
+        given = self._gathered(take, leasings, found) if whole is None else whole
         done = [one.at for one in given]
         others = [one for one in leasings if one.at not in done] if done else leasings
         rows = self._shelf.pieces(found, *[one.shares for one in others])

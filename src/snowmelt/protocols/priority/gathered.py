@@ -6,15 +6,16 @@ positions, and when they were put.
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate
 from operator import sub
-from struct import unpack_from
+from struct import Struct
 
 import msgspec
 
 from snowmelt.core import times
-from snowmelt.core.batch import BLOB_BYTES_MAX, OFFSET_BYTES
+from snowmelt.core.batch import BLOB_BYTES_MAX, OFFSET_BYTES, Buffer
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.pieces import Edges
 from snowmelt.core.spans import spans, stretches
@@ -27,7 +28,10 @@ from snowmelt.protocols.seap.keys import part as keys_of
 
 
 def gathered(
-    rows: Rows, lots: Mapping[int, Lot], bulk_of: Callable[[int], Bulk | None], shares: Shares
+    rows: Rows,
+    lots: Mapping[int, Lot],
+    bulks_of: Callable[[Sequence[int]], list[Bulk | None]],
+    shares: Shares,
 ) -> Piece | None:
     """All of these as one piece; None where they are one stretch, or not all alike and at hand."""
     if len(shares) != 1 or len(shares[0].intervals) < 2:
@@ -37,16 +41,16 @@ def gathered(
     parts = None if edges is None else row.here.parts(edges)
     if edges is None or parts is None or standing is None:
         return None
+    bulks = bulks_of([where.lot for _, _, where in parts])
     sizes: list[int] = []
     blobs: list[bytes] = []
     keys: list[bytes] = []
     put: list[bytes] = []
-    for start, stop, where in parts:
-        bulk = bulk_of(where.lot)
+    for (start, stop, where), bulk in zip(parts, bulks, strict=True):
         if bulk is None or bulk.headers:
             return None
         first, last = start + where.base, stop + where.base
-        cut = unpack_from(f"<{last - first + 1}i", bulk.offsets, first * OFFSET_BYTES)
+        cut = _edges(last - first + 1)(bulk.offsets, first * OFFSET_BYTES)
         sizes += map(sub, cut[1:], cut)
         blobs.append(bulk.blob[cut[0] : cut[-1]])
         keys.append(keys_of(lots[where.lot].keys, first, last))
@@ -59,6 +63,12 @@ def gathered(
         standing.failures, standing.reason, b"".join(keys),
         spans=spans(edges.starts, edges.stops), put_times=b"".join(put),
     )  # fmt: skip
+
+
+@cache
+def _edges(count: int) -> Callable[[Buffer, int], tuple[int, ...]]:
+    """Reads so many offsets, one behind the other."""
+    return Struct(f"<{count}i").unpack_from
 
 
 def apart(piece: Piece) -> Iterator[Piece]:

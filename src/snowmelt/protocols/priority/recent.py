@@ -1,6 +1,6 @@
 """What is at hand and could be done without: what was kept of late, leases that ended."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -57,6 +57,10 @@ class Recent(Generic[K, V]):
         """None when it is not known any more, or was not."""
         kept = self._kept.get(key)
         return None if kept is None else kept[0]
+
+    def each(self, keys: Iterable[K]) -> list[V | None]:
+        """What `get` says of each of many."""
+        return [None if kept is None else kept[0] for kept in map(self._kept.get, keys)]
 
 
 class Endings:

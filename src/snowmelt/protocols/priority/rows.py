@@ -42,9 +42,8 @@ class Row:
         self.standing: Pieces[Standing] = Pieces(changed, STANDING + name)
         self.gone: Pieces[int] = Pieces(changed, GONE + name)
         """`GOT`, or as of which view the position is void."""
-        self.bundles = Bundles(name, changed)
+        self.bundles = Bundles(name, changed, GONE + name)
         """Standings that many stretches have together; what is here is not in `standing`."""
-        self._account = GONE + name
 
     def living(self, interval: Interval) -> list[Interval]:
         """What of an interval is not gone."""
@@ -108,9 +107,7 @@ class Row:
         if not self.gone.vacant(edges):
             return False
         self._forget_all(intervals, edges)
-        account = self._account
-        late = [account + start.to_bytes(8) for start in self.gone.fill(edges, GOT)]
-        self.bundles.end(intervals, edges, standing, late)
+        self.bundles.end(intervals, edges, standing, self.gone.fill(edges, GOT))
         return True
 
     def restore(self, interval: Interval, standing: Standing) -> None:

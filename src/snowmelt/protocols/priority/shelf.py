@@ -279,10 +279,12 @@ class Shelf:
         """Each as one piece, where it can be one (`gathered.py`)."""
         bulks = {one.key: _BULKS(one.value) for one in found if isinstance(one, Record)}
 
-        def bulk_of(number: int) -> Bulk | None:
-            return self._at_hand(number) or bulks.get(self._bulk(number))
+        def bulks_of(numbers: Sequence[int]) -> list[Bulk | None]:
+            rows = zip(numbers, self._recent.each(numbers), strict=True)
+            unwritten, key = self.unwritten, self._bulk
+            return [one or unwritten.get(lot) or bulks.get(key(lot)) for lot, one in rows]
 
-        return [gathered(self.rows, self.origins.lots, bulk_of, shares) for shares in several]
+        return [gathered(self.rows, self.origins.lots, bulks_of, shares) for shares in several]
 
     def first_lots(self, shares: Shares, most: int) -> Shares:
         """What of these is here, of so many lots at most, and of `SENT_BYTES`, or of one."""

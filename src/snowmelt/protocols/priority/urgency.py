@@ -119,8 +119,7 @@ class Urgency:
     def leased(self, shares: Shares) -> None:
         """A get has had what was chosen for it, or can't have it."""
         for share in shares:
-            for interval in share.intervals:
-                self._chosen.remove(interval)
+            self._chosen.remove_all(share.intervals)
 
     def reported(self, gone: Shares) -> Shares:
         """What of this the anchor hears: whole blocks, unless it counts what there is room for."""
@@ -165,9 +164,8 @@ class Urgency:
             for door, told in held_up:
                 self._desk.send(door, told)
         answer, taken = self.free.answer(step)
-        for interval in taken:
-            self._chosen.add(interval)
-            self._inside.remove(interval)
+        self._chosen.add_all(taken)
+        self._inside.remove_all(taken)
         if type(step) is Begin:
             self.phase, self.hungry = step.phase + 1, False
         elif type(step) is Assign or type(step) is Release:

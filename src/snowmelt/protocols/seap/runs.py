@@ -180,6 +180,8 @@ class Runs(Ranked):
         return found
 
     def _first(self, count: int) -> list[Element]:
+        if not count:  # a phase that takes more than it shows
+            return []
         cut = self._cut(count)
         found = list(islice(self._single, cut.single))
         for number, stop in cut.stops.items():

@@ -1,7 +1,7 @@
 """What the priority queue is measured against: the best of the others, all of which flush first.
 
-Three copies are held against all of them, and against those alone that have three copies too. One
-that loses what it hands out is no rival: only any priorities in batches are held against it.
+Three copies are held against all of them, and against those alone that have three copies too. Who
+loses what it hands out is no rival: only any priorities in batches are held against each of those.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ def bars(rows: list[Row]) -> Iterator[Bar]:
     """All comparisons that these rows allow: items a second, put, then got and acknowledged."""
     for cell in dict.fromkeys(row.cell for row in rows):
         here = [row for row in rows if row.cell == cell and row.peer != DISK]
-        others = [row for row in here if row.peer not in (*OURS, PLAIN, LOSING)]
-        losing = [row for row in here if row.peer == LOSING and row.both_rate is not None]
+        others = [row for row in here if row.peer not in (*OURS, PLAIN, *LOSING)]
+        losing = [row for row in here if row.peer in LOSING and row.both_rate is not None]
         rivals = [row for row in others if row.both_rate is not None]
         alike = [row for row in rivals if row.peer in COPIES]
         for row in here:
@@ -32,7 +32,8 @@ def bars(rows: list[Row]) -> Iterator[Bar]:
             if row.peer in OURS and row.peer in COPIES and alike != rivals:
                 yield from against(row, alike)
             if row.peer in ANY and cell.batch > 1:
-                yield from against(row, losing)
+                for rival in losing:
+                    yield from against(row, [rival])
 
 
 def against(row: Row, rivals: list[Row]) -> Iterator[Bar]:

@@ -15,8 +15,8 @@ OURS: Final = ("snowmelt-1", "snowmelt-3", *ANY)
 COPIES: Final = ("snowmelt-3", "snowmelt-any-3", "redis-3", "rabbitmq-quorum-3")
 """Those that have three copies before they answer."""
 
-LOSING: Final = "redis-zpopmin"
-"""It loses what it hands out: nothing but any priorities in batches is held against it."""
+LOSING: Final = ("redis-zpopmin", "redis-pipeline")
+"""They lose what they hand out: nothing but any priorities in batches is held against them."""
 PLAIN: Final = "plain-python"
 """No queue: what Python and the disk allow at most."""
 
@@ -27,6 +27,7 @@ KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "snowmelt-any-3": ("snowmelt_priority", "PriorityPeer", (3, int)),
     "redis": ("redis_sorted_set", "SortedSetPeer", ("always", 0)),
     "redis-zpopmin": ("redis_plain_set", "PlainSetPeer", ()),
+    "redis-pipeline": ("redis_plain_set", "PipelinePeer", ()),
     "beanstalkd": ("beanstalkd_priorities", "PrioritiesPeer", (0,)),
     "rabbitmq-classic": ("rabbitmq_priorities", "ClassicPeer", ()),
     "rabbitmq-quorum": ("rabbitmq_priorities", "QuorumPeer", (1,)),

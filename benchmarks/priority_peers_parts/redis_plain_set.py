@@ -1,8 +1,9 @@
 """Redis: a sorted set with `ZADD` and `ZPOPMIN`, and nothing else: it loses what it hands out.
 
 Whoever dies after `ZPOPMIN` takes its items along: nothing is leased, and nothing comes back. A
-thousand items are one command, which is no slower than a pipeline of a thousand. A member is a
-number, so that no two are alike, and the body; its score is a float: 53 bits of a priority count.
+thousand items are one command, or a pipeline of a command for each, as programs do that take what
+comes one by one. A member is a number, so that no two are alike, and the body; its score is a
+float: 53 bits of a priority count.
 """
 
 from functools import partial
@@ -57,6 +58,34 @@ class PlainSetClient:
     def close(self) -> None:
         self.base.delete(self.queue)
         self.base.close()
+
+
+class PipelinePeer(PlainSetPeer):
+    """The same server, asked in pipelines of a command for each item."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.ways = frozenset({"many"})
+
+    def client(self, queue: str, batch: int) -> Connect:
+        del batch
+        return partial(PipelineClient, self.port, queue)
+
+
+class PipelineClient(PlainSetClient):
+    """The blocking client, in pipelines."""
+
+    def put(self, bodies: list[bytes]) -> None:
+        with self.base.pipeline(transaction=False) as commands:
+            for at, body, priority in zip(self.numbers, bodies, self.next, strict=False):
+                commands.zadd(self.queue, {at.to_bytes(NUMBER_BYTES) + body: priority})
+            commands.execute()
+
+    def take(self, most: int) -> int:
+        with self.base.pipeline(transaction=False) as commands:
+            for _ in range(most):
+                commands.zpopmin(self.queue)
+            return sum(map(len, commands.execute()))
 
 
 async def connect_tasks(port: int, queue: str, tasks: int) -> "PlainSetTasks":

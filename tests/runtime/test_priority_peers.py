@@ -29,14 +29,16 @@ def test_one_node_is_held_against_the_best_of_the_others() -> None:
     assert "redis" in bar.name
 
 
-def test_any_priorities_in_batches_are_held_against_one_that_loses_what_it_hands_out() -> None:
-    cell, names = Cell(100, 1000), ("snowmelt-1", "snowmelt-any", "redis", "redis-zpopmin")
-    rows = [row(name, cell, seconds) for name, seconds in zip(names, (1, 2, 8, 5), strict=True)]
+def test_any_priorities_in_batches_are_held_against_each_that_loses_what_it_hands_out() -> None:
+    names = ("snowmelt-1", "snowmelt-any", "redis", "redis-zpopmin", "redis-pipeline")
+    cell, took = Cell(100, 1000), (1, 2, 8, 5, 16)
+    rows = [row(name, cell, seconds) for name, seconds in zip(names, took, strict=True)]
     found = {bar.name.split(", ")[-1]: (bar.ratio, bar.reached) for bar in bars(rows)}
     assert found == {
         "snowmelt-1 / redis": (8.0, True),
         "snowmelt-any / redis": (4.0, True),
         "snowmelt-any / redis-zpopmin": (2.5, False),
+        "snowmelt-any / redis-pipeline": (8.0, True),
     }
 
 

@@ -88,7 +88,6 @@ def test_an_option_that_is_wrong_is_named_with_a_way_out(given: dict[str, str], 
     ("given", "streaming", "said"),
     [
         ({"txnAppId": "daily"}, False, "txnVersion is None; allowed: a number with txnAppId"),
-        ({"txnVersion": "3"}, False, "txnAppId is None; allowed: a name with txnVersion"),
         ({"txnAppId": "a", "txnVersion": "x"}, False, "txnVersion is 'x'"),
         ({"txnAppId": "a", "txnVersion": "3"}, True, "numbers its batches itself"),
         ({"txnAppId": "c-1"}, True, "txnAppId is 'c-1'; allowed: 1 to 64 of"),

@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from snowmelt.core.errors import AlreadyPublished, Full, NotStaged
+from snowmelt.core.errors import AlreadyPublished, BadOption, Full, NotStaged
 from snowmelt.spark.datasource import SnowmeltDataSource
 from spark.cluster import Queues, bodies, queues_of
 
@@ -74,6 +74,32 @@ def test_a_job_with_a_name_and_a_number_is_put_once(spark: SparkSession, queues:
     queues.write(frame, queue="plain")
     queues.write(frame, queue="plain")
     assert queues.fifo("plain").stats().tail == 20
+
+
+def test_what_a_function_of_batches_puts_needs_a_number_alone(
+    spark: SparkSession, queues: Queues
+) -> None:
+    """Its name is the query's: it is put once, and a new checkpoint, numbered anew, is another."""
+    queues.fifo("given").put(b"a")
+    frame = queues.stream(spark, queue="given").select("value")
+
+    def put(rows: DataFrame, batch: int) -> None:
+        queues.write(rows, queue="by-function", txnVersion=str(batch))
+        queues.write(rows, queue="by-function", txnVersion=str(batch))  # it is called again
+
+    queues.each(frame, "by-function", put)
+    assert bodies(queues.fifo("by-function")) == [b"a"]
+    queues.fifo("given").group("spark").release()
+    queues.fifo("given").put(b"a")
+    queues.each(frame, "by-function-anew", put)
+    assert bodies(queues.fifo("by-function")) == [b"a", b"a"]
+
+
+def test_a_number_without_a_name_is_refused_where_no_query_gives_one(queues: Queues) -> None:
+    source = SnowmeltDataSource({"url": queues.url, "queue": "numbered", "txnversion": "3"})
+    writer = source.writer(schema=VALUES, overwrite=False)
+    with pytest.raises(BadOption, match="txnAppId is None; allowed: a name with txnVersion"):
+        writer.write(rows(b"a"))
 
 
 def test_a_batch_that_is_committed_twice_is_published_once(queues: Queues) -> None:

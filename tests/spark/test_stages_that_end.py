@@ -48,6 +48,32 @@ def test_a_stage_begun_anew_does_not_lose_its_batches_in_a_folder_of_the_old_one
     assert written("new") == [b"c"]
 
 
+def test_a_stage_does_not_lose_its_batches_in_a_folder_that_another_query_wrote_further(
+    cluster: LocalCluster, tmp_path: Path, spark: SparkSession
+) -> None:
+    folder = str(tmp_path / "out")
+    pipeline = Pipeline("further").stage("write", source="further", parquet=folder)
+
+    def run() -> None:
+        pipeline.run(cluster.url, drain=True, checkpoints=tmp_path / "places", session=spark)
+
+    with snowmelt.connect(cluster.url) as connection:
+        queue, other = connection.fifo("further"), connection.fifo("other")
+        queue.put(b"a")
+        run()
+        other.put_many([b"%d" % number for number in range(5)])
+        frame = spark.readStream.format("snowmelt").options(url=cluster.url, queue="other")
+        writer = frame.option("maxMessagesPerTrigger", 1).load().writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", str(tmp_path / "others"))
+        query = writer.trigger(availableNow=True).start(folder)
+        assert query.awaitTermination(60)
+        queue.put(b"b")
+        said = r"another checkpoint wrote into this one, .* which knows of 1 batches only"
+        with pytest.raises(BadOption, match=said):
+            run()
+        assert queue.stats().ready == 1, "it was not told to be done"
+
+
 def test_two_stages_do_not_write_into_one_folder() -> None:
     pipeline = Pipeline("two").stage("one", source="a", parquet="out")
     with pytest.raises(BadOption, match=r"parquet of stage two is 'out'; .* stage one writes"):

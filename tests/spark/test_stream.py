@@ -122,6 +122,34 @@ def test_a_rest_of_less_than_half_a_batch_goes_along_with_it(
     assert end["queues"][name][1] == first
 
 
+def test_what_came_since_the_last_batch_counts_for_the_rest_that_goes_along(queues: Queues) -> None:
+    """A stage has done all that was there, and the stage before it puts all that it made."""
+    filled(queues, "late-rest", 1)
+    reader = reader_of(queues, queue="late-rest", batchSeconds="5", cores="1")
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    filled(queues, "late-rest", 14_000)
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+    assert second["queues"]["late-rest"][1] == 1 + 14_000
+
+
+def test_a_run_begins_with_batches_as_large_as_the_last_one_found_out(queues: Queues) -> None:
+    filled(queues, "paced", 10_000)
+    reader = reader_of(queues, queue="paced", batchSeconds="5", cores="1")
+    first = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    filled(queues, "paced", 30_000)
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+    assert second["queues"]["paced"][1] == 40_000, "the first took no time at all"
+    assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second, "nothing came"
+    filled(queues, "paced", 250_000)
+    later = reader_of(queues, queue="paced", batchSeconds="5", cores="1")
+    third = later.latestOffset(second, later.getDefaultReadLimit())
+    assert third["queues"]["paced"][1] == 40_000 + 160_000
+    assert third["rows_a_core"] == 160_000
+    without = reader_of(queues, queue="paced")
+    fourth = without.latestOffset(third, ReadMaxRows(1))
+    assert fourth["rows_a_core"] == 160_000, "it stays, should the option be said again"
+
+
 def test_what_was_said_to_wait_and_went_to_others_is_made_up_from_another_queue(
     queues: Queues,
 ) -> None:

@@ -1,7 +1,7 @@
 """Writing into a priority queue: the column `priority`, and each batch once."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import AlreadyPublished, BadOption, NotStaged
 from snowmelt.spark.committing import Name, _planned, shares_of
 from snowmelt.spark.connections import cluster_at
@@ -18,6 +19,7 @@ from snowmelt.spark.sink import StreamSink
 from spark.cluster import Queues, queues_of
 
 COLUMNS = StructType().add("value", "binary").add("priority", "integer")
+WITH_QUEUE = StructType().add("value", "binary").add("priority", "integer").add("queue", "string")
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +29,17 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
 
 
 def rows(
-    *pairs: tuple[bytes, float | None], kind: pa.DataType | None = None
+    *pairs: tuple[bytes, float | None], kind: pa.DataType | None = None, queue: str = ""
 ) -> Iterator[pa.RecordBatch]:
     values, priorities = zip(*pairs, strict=True)
     column = pa.array(priorities, kind or pa.int32())
-    yield pa.record_batch({"value": pa.array(values, pa.binary()), "priority": column})
+    made = pa.record_batch({"value": pa.array(values, pa.binary()), "priority": column})
+    yield made.append_column("queue", pa.array([queue] * len(made))) if queue else made
 
 
-def writer_of(queues: Queues, **options: str) -> StreamSink:
+def writer_of(queues: Queues, columns: StructType = COLUMNS, **options: str) -> StreamSink:
     given = {"url": queues.url, "kind": "priority", "txnappid": "q", **options}
-    return SnowmeltDataSource(given).streamWriter(schema=COLUMNS, overwrite=False)
+    return SnowmeltDataSource(given).streamWriter(schema=columns, overwrite=False)
 
 
 def taken(queues: Queues, name: str) -> list[tuple[float, bytes]]:
@@ -109,6 +112,57 @@ def test_a_batch_that_was_begun_is_not_passed_over_by_one_without_rows(queues: Q
         writer.commit([], 3)
     writer_of(queues, queue="passed", failonothercontent="false").commit([], 3)
     assert taken(queues, "passed") == [(0, b"a"), (1, b"b")]
+
+
+@pytest.mark.parametrize("named_first", [True, False])
+def test_a_batch_is_published_once_though_its_queue_is_named_elsewhere_meanwhile(
+    queues: Queues, named_first: bool
+) -> None:
+    name = f"moved-{named_first}"
+    named, column = both(queues, name)
+    ways: list[Callable[[], None]] = [
+        lambda: named.commit([named.write(rows((b"a", 0), (b"b", 1)))], 3),
+        lambda: column.commit([column.write(rows((b"b", 1), (b"a", 0), queue=name))], 3),
+    ]
+    for way in ways if named_first else reversed(ways):
+        way()
+    assert taken(queues, name) == [(0, b"a"), (1, b"b")]
+    with pytest.raises(AlreadyPublished, match="these 1 are not the same"):
+        (named if not named_first else column).commit(
+            [column.write(rows((b"c", 1), queue=name))], 3
+        )
+    assert taken(queues, name) == []
+
+
+@pytest.mark.parametrize("named_first", [True, False])
+def test_a_batch_that_was_begun_is_ended_though_its_queue_is_named_elsewhere_meanwhile(
+    queues: Queues, named_first: bool
+) -> None:
+    """Its driver dies when all is in the queue, before it can write down that it is."""
+    name = f"died-{named_first}"
+    named, column = both(queues, name)
+    ways = [(named, {}), (column, {"queue": name})]
+    first, then = ways if named_first else ways[::-1]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Fifo, "publish", dying)
+        with pytest.raises(KeyboardInterrupt):
+            first[0].commit([first[0].write(rows((b"a", 0), (b"b", 1), **first[1]))], 3)
+    for _ in range(2):
+        then[0].commit([then[0].write(rows((b"b", 1), (b"a", 0), **then[1]))], 3)
+    assert taken(queues, name) == [(0, b"a"), (1, b"b")]
+    first[0].commit([first[0].write(rows((b"b", 1), (b"a", 0), **first[1]))], 3)
+    assert taken(queues, name) == []
+
+
+def both(queues: Queues, name: str) -> tuple[StreamSink, StreamSink]:
+    """Into one queue: the one is told it by the option, the other by the column."""
+    column = writer_of(queues, columns=WITH_QUEUE, txnappid=name)
+    return writer_of(queues, queue=name, txnappid=name), column
+
+
+def dying(*_: object, **__: object) -> None:
+    """What ends a publication, in a driver that is killed there."""
+    raise KeyboardInterrupt
 
 
 def test_what_was_begun_and_erased_is_published_anew_and_once(queues: Queues) -> None:

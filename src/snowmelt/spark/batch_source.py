@@ -12,7 +12,7 @@ from snowmelt.spark.errors import plainly
 from snowmelt.spark.naming import queue_names
 from snowmelt.spark.options import source_options
 from snowmelt.spark.partitions import Tasks, tasks, waiting
-from snowmelt.spark.reading import report_loss, rows_of
+from snowmelt.spark.reading import rows_of
 from snowmelt.spark.settling import settling
 
 
@@ -33,9 +33,6 @@ class SnapshotReader(DataSourceReader):
             for name in queue_names(options)
             for one in waiting(cluster_at(place).fifo(name), place.timeout)
         ]
-        lost = sum(one.located.lost for one in found)
-        if lost:
-            report_loss(f"{lost} items that wait can't be read from any copy", options)
         wanted = Tasks(options.partitions_min, options.cores)
         return [InputPartition(task) for task in tasks(found, wanted)]
 

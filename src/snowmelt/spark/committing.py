@@ -10,7 +10,7 @@ The same again does nothing. Anything else under a number that was used is refus
 checkpoint is older than the queue, or the rows are others each time they are computed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -62,13 +62,16 @@ def commit(
     shares = shares_of(messages)
     cluster = cluster_at(options.connection)
     with _telling(options):
-        if options.kind == PRIORITY:
-            _put_urgent(cluster, shares, options, name)
-        elif name is None or options.queue:
+        if name is None:
+            for share in shares:
+                _put_once(cluster, share, options)
+        elif not options.queue:
+            _put_all(cluster, shares, options, name)
+        elif options.kind == PRIORITY:  # without rows, too: an earlier run may have begun
+            _put_urgent(cluster, options.queue, shares, options, name)
+        else:
             for share in shares:
                 _put(cluster, share, options, name)
-        else:
-            _put_all(cluster, shares, options, name)
 
 
 def shares_of(messages: Iterable[WriterCommitMessage | None]) -> list[Share]:
@@ -92,11 +95,18 @@ def _digest(content: int) -> int:
     return content % CONTENTS or 1
 
 
-def _put(cluster: Cluster, share: Share, options: SinkOptions, name: Name | None) -> None:
-    queue = cluster.fifo(share.queue, producer=None if name is None else name.producer)
-    queue.publish(
+def _put_once(cluster: Cluster, share: Share, options: SinkOptions) -> None:
+    """Without a name: by whoever commits it, which nobody does again."""
+    if options.kind == PRIORITY:
+        publish(cluster, (share,), options, lambda _: Planned((share,)), lambda _: None)
+    else:
+        cluster.fifo(share.queue).publish(share.receipts, timeout=options.connection.timeout)
+
+
+def _put(cluster: Cluster, share: Share, options: SinkOptions, name: Name) -> None:
+    cluster.fifo(share.queue, producer=name.producer).publish(
         share.receipts,
-        sequence=None if name is None else name.sequence,
+        sequence=name.sequence,
         digest=share.digest if options.compared else 0,
         timeout=options.connection.timeout,
     )
@@ -108,45 +118,54 @@ def _put_all(cluster: Cluster, shares: list[Share], options: SinkOptions, name: 
     planned = _planned(cluster, shares, options, name, digest)
     if planned.ended or not planned.shares:
         return
-    own = {share.queue: share for share in shares}
+    staged = {share.queue: share for share in shares}
     for share in planned.shares:
-        fresh = own.get(share.queue)
+        fresh = staged.get(share.queue)
         # What this run staged waits longer than what an earlier one did.
         alike = fresh is not None and fresh.digest == share.digest
-        _put(cluster, fresh if fresh is not None and alike else share, options, name)
+        own = fresh if fresh is not None and alike else share
+        if options.kind == PRIORITY:
+            _put_urgent(cluster, share.queue, (share,), options, name, own)
+        else:
+            _put(cluster, own, options, name)
     home = cluster.fifo(PLANS, producer=name.producer)
     home.publish((), sequence=name.sequence, digest=digest, timeout=options.connection.timeout)
 
 
 def _put_urgent(
-    cluster: Cluster, shares: list[Share], options: SinkOptions, name: Name | None
+    cluster: Cluster,
+    queue: str,
+    shares: Sequence[Share],
+    options: SinkOptions,
+    name: Name,
+    own: Share | None = None,
 ) -> None:
-    """Into priority queues, by `urgent_sink.py`."""
+    """Into one priority queue, by `urgent_sink.py`: what was begun there, or else this share.
+
+    Its numbers are the queue's, as a fifo's are: so a batch is in it once, whether the option names
+    the queue or a column does. `own` is what this run staged, should the other be erased by now.
+    """
     digest = _digest(sum(share.digest for share in shares)) if options.compared else 0
-    # As with a fifo, a number is one queue's, where the option names it.
-    home_name = f"{options.queue}.published" if options.queue else PLANS
+    home_name, mine = f"{queue}.published", shares if own is None else (own,)
 
     def attempted(attempt: int) -> Name:
-        assert name is not None
         return Name(f"{name.producer}.{attempt}" if attempt else name.producer, name.sequence)
 
     def plan(attempt: int) -> Planned:
-        if name is None:
-            return Planned(tuple(shares))
-        return _planned(cluster, shares, options, attempted(attempt), digest, home_name)
+        offered = mine if attempt else shares
+        return _planned(cluster, offered, options, attempted(attempt), digest, home_name)
 
     def end(attempt: int) -> None:
-        if name is not None:
-            own, timeout = attempted(attempt), options.connection.timeout
-            home = cluster.fifo(home_name, producer=own.producer)
-            home.publish((), sequence=own.sequence, digest=digest, timeout=timeout)
+        number, timeout = attempted(attempt), options.connection.timeout
+        home = cluster.fifo(home_name, producer=number.producer)
+        home.publish((), sequence=number.sequence, digest=digest, timeout=timeout)
 
-    publish(cluster, shares, options, plan, end)
+    publish(cluster, mine, options, plan, end)
 
 
 def _planned(
     cluster: Cluster,
-    shares: list[Share],
+    shares: Sequence[Share],
     options: SinkOptions,
     name: Name,
     digest: int,

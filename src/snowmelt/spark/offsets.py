@@ -3,6 +3,7 @@
     {"v": 1, "group": "spark", "queues": {"raw": [lease, count]}}
 
 Two numbers a queue, however many items a batch has: the queue itself remembers which ones they are.
+A stream whose batches are to last so long has `"rows_a_core"` as well: see `pace.py`, rule 6.
 """
 
 from collections.abc import Mapping
@@ -28,6 +29,8 @@ class Offset(msgspec.Struct, frozen=True):
 
     group: str
     marks: dict[str, Mark] = {}
+    rows_a_core: int = 0
+    """How many rows for each core the next batch takes; 0 where nobody found out."""
 
     def mark(self, queue: str) -> Mark:
         """How far the group is in a queue."""
@@ -36,13 +39,15 @@ class Offset(msgspec.Struct, frozen=True):
     def told(self) -> dict[str, Any]:
         """As Spark keeps it."""
         marks = {name: [mark.lease, mark.count] for name, mark in sorted(self.marks.items())}
-        return {"v": VERSION, "group": self.group, "queues": marks}
+        pace = {"rows_a_core": self.rows_a_core} if self.rows_a_core else {}
+        return {"v": VERSION, "group": self.group, "queues": marks, **pace}
 
 
 class _Told(msgspec.Struct, forbid_unknown_fields=True):
     v: int
     group: str
     queues: dict[str, tuple[int, int]]
+    rows_a_core: int = 0
 
 
 def told(given: Mapping[str, Any], group: str) -> Offset:
@@ -59,4 +64,5 @@ def told(given: Mapping[str, Any], group: str) -> Offset:
             f"{read.group}, whose checkpoint this is; or another checkpointLocation for {group}"
         )
         raise BadOption("group", group, allowed)
-    return Offset(group, {name: Mark(*mark) for name, mark in read.queues.items()})
+    marks = {name: Mark(*mark) for name, mark in read.queues.items()}
+    return Offset(group, marks, read.rows_a_core)

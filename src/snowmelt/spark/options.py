@@ -100,7 +100,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     """The queue for all rows; empty when the column `queue` names one for each."""
     producer: str
-    """The name given as `txnAppId`; empty for none."""
+    """The name given as `txnAppId`; empty for none, or for the name of the query that writes."""
     version: int | None
     hold: float
     """For how many seconds staged rows wait to be published."""
@@ -155,8 +155,6 @@ def sink_options(given: Mapping[str, str], streaming: bool) -> SinkOptions:
     if not streaming and producer and version is None:
         allowed = "a number with txnAppId: a write with the same two is done once"
         raise BadOption("txnVersion", None, allowed)
-    if version is not None and not producer:
-        raise BadOption("txnAppId", None, "a name with txnVersion, which numbers what it writes")
     return SinkOptions(
         connection=_connection(said),
         kind=_kind(said),

@@ -10,10 +10,14 @@ been done:
    costs something whatever is in it, a small one foretells too long a time, not too short a one.
 3. A batch that was not full says little of a full one, and changes nothing.
 4. A rest of less than half a batch goes along with the batch before it: alone it would cost as much
-   as any, and what comes of it would come so much later.
+   as any, and what comes of it would come so much later. What waits is asked just before: since the
+   last batch was given, an earlier stage may have put all that it made.
 5. The first batch of a run pays for the start of Python and Java as well (three quarters of 16 s,
    measured), and in a pipeline it may wait for the cores that an earlier stage has. So a quarter of
    its time counts as its own, and it makes the next one larger, never smaller.
+6. What a run has found out is in the checkpoint, as so many rows for each core: the next run begins
+   with it, and not with a small batch. So a function that takes long for each row begins no run
+   with a batch that takes minutes, and one that is quick spares a batch.
 """
 
 from typing import Final
@@ -50,15 +54,24 @@ class Pace:
     >>> pace = Pace(seconds=5.0, cores=2, most=500_000)
     >>> [pace.of(waiting) for waiting in (10_000, 30_000, 30_001)]
     [20000, 30000, 20000]
+    >>> pace = Pace(seconds=5.0, cores=2, most=500_000, a_core=70_000)
+    >>> pace.rows, pace.a_core
+    (140000, 70000)
     """
 
-    def __init__(self, seconds: float, cores: int, most: int) -> None:
+    def __init__(self, seconds: float, cores: int, most: int, a_core: int = 0) -> None:
         self._seconds = seconds
         self._most = most
-        self.rows = min(most, ROWS_A_CORE * max(1, cores))
+        self._cores = max(1, cores)
+        self.rows = min(most, (a_core or ROWS_A_CORE) * self._cores)
         self._given = 0
         self._begun: float | None = None
         self._own, self._least = OWN, 1.0
+
+    @property
+    def a_core(self) -> int:
+        """How many rows a batch has for each core, at least one (rule 6)."""
+        return -(-self.rows // self._cores)
 
     def of(self, waiting: int) -> int:
         """How many rows the next batch takes at most, when about so many wait (rule 4)."""

@@ -5,6 +5,10 @@ a person gives a batch job. The queue remembers the numbers, so what is committe
 driver died before it could write down that it had committed, is in the queue once. The number is
 the batch's, never a task's: a task that is run again need not have the same rows. How it is
 published, into one queue or several, stands in `committing.py`.
+
+What a stream's `foreachBatch` writes is a batch job of Spark's, and its tasks are told the query as
+well. So it needs no name, but a number: the query's name is another with each new checkpoint, whose
+numbers begin with 0 again.
 """
 
 import logging
@@ -52,9 +56,11 @@ class BatchSink(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publishes what all tasks staged; once, when the job has a name and a number."""
         options = self._options
-        # A job without a name needs none: Spark commits it once, and nobody can run it again.
-        named = options.version is not None
-        commit(messages, options, Name(options.producer, options.version or 0) if named else None)
+        staged = [one for one in messages if isinstance(one, Staged)]
+        producer = _producer(staged, options)
+        # A job without a number needs no name: Spark commits it once, and nobody can run it again.
+        named = options.version is not None and producer
+        commit(staged, options, Name(producer, options.version or 0) if named else None)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leaves what was staged to be erased when its time is over."""
@@ -78,8 +84,7 @@ class StreamSink(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publishes the micro-batch, unless it was published before."""
         staged = [one for one in messages if isinstance(one, Staged)]
-        query = next((one.query for one in staged if one.query), "")
-        producer = self._options.producer or (f"spark-{query}" if query else "")
+        producer = _producer(staged, self._options)
         if producer:  # without rows, too: an earlier run may have begun to publish this batch
             commit(staged, self._options, Name(producer, batchId))
         elif staged:
@@ -113,12 +118,21 @@ def sink(
     return options
 
 
+def _producer(staged: list[Staged], options: SinkOptions) -> str:
+    """The name that was given, or the query's, which tasks are told; the driver is not."""
+    query = next((one.query for one in staged if one.query), "")
+    return options.producer or (f"spark-{query}" if query else "")
+
+
 def _staged(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Staged:
     context = TaskContext.get()
     query = batch = ""
     if context is not None:
         query = context.getLocalProperty(_QUERY) or ""
         batch = context.getLocalProperty(_BATCH) or ""
+    if options.version is not None and not (options.producer or query):
+        allowed = "a name with txnVersion; a stream's foreachBatch needs none, but for Connect's"
+        raise BadOption("txnAppId", None, allowed)
     done = stage(batches, options)
     return Staged(done.queues, done.rows, query, batch)
 

@@ -109,8 +109,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Done with all up to `start`; what is the group's own after that."""
         before = told(start, self._options.group)
-        if self._pace is not None:
-            self._pace.over(time.monotonic())
+        pace = self._paced(before, limit)
+        if pace is not None:
+            pace.over(time.monotonic())
         reading = queue_names(self._options) if self._pinned is None else tuple(self._pinned)
         # A queue that is not read any more may still hold a batch that was planned.
         names = in_turn(sorted({*reading, *before.marks}), before)
@@ -118,10 +119,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not marks:
             marks = self._taken(names, frozenset(reading), before, limit)
         self._acknowledged, self._begun = before, True
-        if self._pace is not None:
-            rows = sum(mark.count - before.mark(name).count for name, mark in marks.items())
-            self._pace.given(rows, time.monotonic())
-        return Offset(before.group, {**before.marks, **marks}).told()
+        rows = sum(mark.count - before.mark(name).count for name, mark in marks.items())
+        if pace is not None:
+            pace.given(rows, time.monotonic())
+        kept = pace.a_core if pace is not None and rows else before.rows_a_core
+        return Offset(before.group, {**before.marks, **marks}, kept).told()
 
     def _planned(self, names: list[str], before: Offset) -> dict[str, Mark]:
         """What of several queues was in a batch that the checkpoint may not know.
@@ -148,6 +150,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         others, or be for a later run, so who got no share is asked again while rows are left.
         """
         rows, size = self._limits(limit, len(names))
+        waiting: dict[str, int] = {}
+        fresh = False
+        if self._pace is not None or (len(names) > 1 and rows != EVERYTHING):
+            waiting, fresh = self._known(reading, rows)
+        if self._pace is not None:
+            rows = min(rows, self._pace.of(sum(waiting.values())))
 
         def given(name: str, share: int) -> Mark:
             told = self._advance(name, before.mark(name), share, size)
@@ -157,14 +165,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if len(names) == 1 or rows == EVERYTHING:
             ends = asked(names, lambda name: given(name, rows if name in reading else 0))
             return {name: end for name, end in ends.items() if end != BEGINNING}
-        waiting = {name: self._ready.get(name, 0) for name in reading}
-        enough = sum(waiting.values()) >= rows
-        if not enough:
-            waiting = self._waiting(reading)
         shares = shared_out(rows, waiting, names)
         ends = asked(names, lambda name: given(name, shares[name]))
         left = rows - sum(end.count - before.mark(name).count for name, end in ends.items())
-        if left > 0 and enough:
+        if left > 0 and not fresh:
             waiting = self._waiting(reading)
         for name in names:
             if left > 0 and not shares[name] and waiting.get(name):
@@ -232,19 +236,36 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return cluster_at(self._options.connection).fifo(name)
 
     def _stats(self, name: str) -> QueueStatus:
-        return self._queue(name).stats(timeout=self._timeout)
+        with self._telling(name):
+            return self._queue(name).stats(timeout=self._timeout)
 
     def _waiting(self, names: Iterable[str]) -> dict[str, int]:
         return {name: told.ready for name, told in asked(names, self._stats).items()}
+
+    def _paced(self, before: Offset, limit: ReadLimit) -> Pace | None:
+        """How large batches are; the first of a run is as large as the last run found."""
+        options = self._options
+        if options.batch_seconds and self._pace is None:
+            rows, _ = at_most(limit, options)
+            self._pace = Pace(options.batch_seconds, options.cores, rows, before.rows_a_core)
+        return self._pace
+
+    def _known(self, reading: frozenset[str], rows: int) -> tuple[dict[str, int], bool]:
+        """How many items wait in each queue, and whether they told it now.
+
+        What they said when they gave the last batch is as old as that: since then another stage may
+        have put all that it made. If that alone is enough for a batch, they need not be asked.
+        """
+        rows = rows if self._pace is None else min(rows, self._pace.rows)
+        waiting = {name: self._ready.get(name, 0) for name in reading}
+        if sum(waiting.values()) >= rows:
+            return waiting, False
+        return self._waiting(reading), True
 
     def _limits(self, limit: ReadLimit, queues: int) -> tuple[int, int]:
         """Rows in all, and bytes of each queue: the limit that Spark gives, and the options'."""
         options = self._options
         rows, size = at_most(limit, options)
-        if options.batch_seconds:
-            if self._pace is None:
-                self._pace = Pace(options.batch_seconds, options.cores, rows)
-            rows = min(rows, self._pace.of(sum(self._ready.values())))
         return rows, size if size == EVERYTHING else max(1, size // max(1, queues))
 
     def _advance(self, name: str, done: Mark, rows: int, size: int) -> Advance:

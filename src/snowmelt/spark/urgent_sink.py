@@ -4,7 +4,8 @@ A priority queue knows what is staged by its positions, and to publish those aga
 however much later. What it does not know is which of two attempts at a batch is the one that
 counts. That is written down first, as for a batch that goes into several queues (`committing.py`):
 what stands under the batch's number is published, and then ended. It stands in the fifo
-`QUEUE.published`, or in `spark.publications` where a column names the queues; neither has items.
+`QUEUE.published`, which has no items. Where a column names the queues, what goes into which stands
+in `spark.publications` before that, as with fifos.
 
 What stands there may have been erased, when its driver died in that moment and nobody came for as
 long as staged rows wait. That is final. So the next attempt stands under the next name, and whoever
@@ -12,7 +13,7 @@ comes later finds the same: all of the first is erased, and what counts is the s
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -97,7 +98,7 @@ def urgencies_of(rows: pa.RecordBatch) -> npt.NDArray[np.uint64]:
 
 def publish(
     cluster: Cluster,
-    shares: list[Share],
+    shares: Sequence[Share],
     options: SinkOptions,
     plan: Callable[[int], Planned],
     end: Callable[[int], None],

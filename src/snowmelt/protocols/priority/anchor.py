@@ -155,7 +155,7 @@ class Anchor:
         self._void(batch.void)
         runs = tuple([self._run(run, patient=batch.patient) for run in batch.runs])
         held = tuple([Share(some.priority, (grown,)) for some, grown in self._grown(batch.held)])
-        rows = self._rows if batch.gone else ()
+        rows = [self._rows[share.priority] for share in batch.gone]
         told = [word for word in [row.told(self._limits) for row in rows] if word is not None]
         return Grant(runs, held, tuple(told))
 

@@ -53,7 +53,8 @@ def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
         text = f"headers take at most {HEADER_BYTES_MAX} bytes, not {len(call.headers)}"
         return "TooLarge", text
     try:
-        _HEADERS(call.headers or b"\x80")  # whoever gets the items reads them
+        if call.headers:
+            _HEADERS(call.headers)  # whoever gets the items reads them
     except ValueError as error:
         return "BadOption", f"headers are to be a map from text to text: {error}"
     if not 0 <= call.delay <= DELAY_LONGEST:

@@ -134,7 +134,8 @@ class Delivery:
         self._under_way.difference_update([(door, take.serial, one.at) for one in given])
         for page in _pages(given) if given else ():
             self._desk.send(door, Taken(self._desk.era, self._queue, take.serial, tuple(page)))
-        self.go(door, take, again)
+        if again:
+            self.go(door, take, again)
 
     def _gathered(
         self, take: Take, leasings: Sequence[Leasing], found: tuple[Found, ...]

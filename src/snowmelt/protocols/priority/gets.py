@@ -13,8 +13,9 @@ from snowmelt.protocols.priority.fitting import fitting, weight
 from snowmelt.protocols.priority.hand import GetInHand
 from snowmelt.protocols.priority.keyed import by_key
 from snowmelt.protocols.priority.lots import in_order
-from snowmelt.protocols.priority.messages import Given, Piece, Take, Want, Word
+from snowmelt.protocols.priority.messages import Given, Piece, Refusal, Take, Want, Word
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings
 from snowmelt.protocols.seap.keys import key_at
@@ -54,6 +55,14 @@ class Gets:
         """Asks which of what it was granted a purge has removed (door, rule 8)."""
         homes, operation = sorted(placing.by_home(one.granted).items()), one.operation
         one.waits += self._ends.say(homes, How.PURGED, token=one.token, operation=operation)
+
+    def removed(self, one: GetInHand, word: Word, refusal: Refusal | None) -> bool:
+        """A home has removed what a purge was granted; whether that was the last."""
+        one.waits -= 1
+        one.granted = minus(one.granted, word.shares)
+        one.purged += sum([share.total for share in word.shares])
+        one.purged -= sum([share.total for share in refusal.shares]) if refusal is not None else 0
+        return one.waits == 0
 
     def leave(self) -> None:
         """The turn is over: what it brings goes to each home together (door, rule 8)."""
@@ -158,4 +167,6 @@ def ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ..
     """
     if settings.keyed:
         return by_key(pieces, largest_first=settings.largest_first)
+    if len(pieces) < 2:
+        return tuple(pieces)
     return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.priority, piece.start)))

@@ -71,7 +71,7 @@ class PutInHand(msgspec.Struct):
 
     def counts(self) -> tuple[Some, ...]:
         """How many positions it needs, by priority."""
-        return summed([Some(priority, where.size) for priority, where in self.left])
+        return summed([Some(priority, where.stop - where.start) for priority, where in self.left])
 
     def lacking(self) -> list[tuple[int, Interval]]:
         """What of it has no position, by priority."""

@@ -431,8 +431,9 @@ class Home:
         if outcome.refused and type(pending.asked) is Store:
             self._refuse(pending, pending.asked, outcome.refused)
         else:
-            absent = minus(self._shelf.rows.lacking(pending.back), self.there)  # rule 5
-            pending.back = minus(pending.back, absent)
+            if pending.back:
+                absent = minus(self._shelf.rows.lacking(pending.back), self.there)  # rule 5
+                pending.back = minus(pending.back, absent)
             if self.urgency is not None:  # seap, rule 2
                 self.urgency.add(pending.back)
                 pending.gone = self.urgency.reported(pending.gone)
@@ -528,7 +529,8 @@ def _away(lacking: Shares, there: Shares, epoch: int) -> Shares:
 
 
 def _of(marks: Iterable[Mark], state: State) -> Shares:
-    return union([share for mark in marks if mark.state == state for share in mark.shares])
+    shares = [share for mark in marks if mark.state == state for share in mark.shares]
+    return union(shares) if shares else ()
 
 
 def _kept_order(shares: Shares, refused: Shares) -> Shares:

@@ -1,11 +1,9 @@
 """One node's part in the phases of one queue with any priorities, in one view: `seap`."""
 
-from collections.abc import Iterable
 from typing import Final
 
-from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.batches import Grant
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.priority.batches import Grant, union
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.gathering import Gathering
 from snowmelt.protocols.priority.home import Home
@@ -14,6 +12,7 @@ from snowmelt.protocols.priority.meeting import Meeting
 from snowmelt.protocols.priority.messages import Look
 from snowmelt.protocols.priority.phases import Phases, RankAnchor
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.searches import Searches
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.protocols.priority.waves import Waves
 from snowmelt.protocols.seap.steps import Assign
@@ -57,10 +56,12 @@ class Phasing:
         if self.phases is not None:
             self.phases.look(source, message)
 
-    def search(self, searches: Iterable[tuple[OperationId | None, Interval]]) -> None:
+    def search(self, searches: Searches) -> None:
         """Where the elements of ranks are that this door was given."""
-        for operation, ranks in searches:
-            self.meeting.search(operation, ranks)
+        for operation, ranks in searches.taken():
+            found = self.meeting.search(operation, ranks)
+            if found is not None:
+                searches.found(operation, union(found))
 
     def again(self) -> None:
         """What was not answered is said again."""

@@ -52,25 +52,25 @@ class Puts:
         self._queue = queue
         self._sending = sending
 
-    def place(self, one: PutInHand, positions: Cut, order: int) -> tuple[bool, Shares]:
-        """Gives a put its positions: whether there was room for all of it.
+    def place(self, one: PutInHand, positions: Cut, order: int) -> tuple[int, Shares | None]:
+        """Gives a put its positions, and says how many, if there was room for all of it.
 
         Else it has none, and those that it was granted are to be given up.
         """
         placed: list[Placed] = []
-        wanted = 0
+        count, lacks = 0, False
         for priority, where in one.left:
             at = where.start
-            wanted += where.size
-            for interval in positions.taken(priority, where.size):
-                placed.append(Placed(at, Share(priority, (interval,)), order))
-                at += interval.size
-                order += interval.size
-        if sum([each.share.total for each in placed]) < wanted:
-            return False, union([each.share for each in placed])
+            for interval in positions.taken(priority, where.stop - at):
+                placed.append(Placed(at, Share(priority, (interval,)), order + count))
+                size = interval.stop - interval.start
+                at, count = at + size, count + size
+            lacks = lacks or at < where.stop
+        if lacks:
+            return 0, union([each.share for each in placed])
         one.placed.extend(placed)
         one.left = []
-        return True, ()
+        return count, None
 
     def send(self, puts: Sequence[PutInHand], placing: Placing) -> None:
         """Takes what has positions home; those that go together, together."""
@@ -126,7 +126,12 @@ class Puts:
             self._sending.send(home, theirs, make)
 
 
-def _portions(puts: Sequence[PutInHand]) -> Iterator[list[PutInHand]]:
+def _portions(puts: list[PutInHand]) -> Iterable[list[PutInHand]]:
+    """As many as go in one message."""
+    return (puts,) if len(puts) == 1 else _several(puts)
+
+
+def _several(puts: Sequence[PutInHand]) -> Iterator[list[PutInHand]]:
     """As many as go in one message: by their bytes and their pieces, or one."""
     some: list[PutInHand] = []
     weight = pieces = 0

@@ -184,8 +184,9 @@ class Shelf:
             if mark.state == State.GONE:
                 ended.append(mark)
                 continue
-            self._end(ended)
-            ended = []
+            if ended:
+                self._end(ended)
+                ended = []
             standing = standing_of(mark)
             for share in mark.shares:
                 row, void = self.rows.row(share.priority), mark.state == State.VOID

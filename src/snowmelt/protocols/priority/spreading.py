@@ -168,6 +168,8 @@ class Spreading:
     ) -> dict[NodeId, tuple[Elements | None, tuple[Mark, ...]]]:
         """Who is to be told what."""
         everybody, me = self._placing.everybody, self._desk.me
+        if len(everybody) == 1 and everybody[0] == me:  # nobody else is to be told
+            return {}
         if to is not None and elements is None:  # what is gone may be very many blocks, told whole
             return {to: (None, _said(marks))} if to != me else {}
         if everybody:  # each keeps all of it

@@ -46,7 +46,7 @@ def problem(call: Any, settings: QueueSettings, limits: Limits) -> Problem:
 
 
 def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
-    size = sum([len(part.blob) for part in call.parts]) + len(call.headers)
+    size, keyed = sum([len(part.blob) for part in call.parts]) + len(call.headers), settings.keyed
     if size > limits.put_bytes:
         return "TooLarge", f"a put holds at most {limits.put_bytes} bytes, not {size}"
     if len(call.headers) > HEADER_BYTES_MAX:
@@ -61,17 +61,17 @@ def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
         return "BadOption", f"delay is {call.delay} ns; allowed: 0 to {DELAY_LONGEST}"
     if not 0 <= call.hold <= HOLD_LONGEST:
         return "BadOption", f"hold is {call.hold} ns; allowed: 0 to {HOLD_LONGEST}"
-    count = 0
+    count, rows = 0, settings.rows
     for part in call.parts:
-        if part.priority >= settings.rows:
-            allowed = f"allowed: 0 to {settings.rows - 1}"
+        if part.priority >= rows:
+            allowed = f"allowed: 0 to {rows - 1}"
             return "BadOption", f"priority is {part.priority}; {allowed}"
         try:
-            size = len(Bodies(part.offsets, part.blob))
+            size = Bodies(part.offsets, part.blob).count
         except (ValueError, TypeError) as error:
             return "BadOption", str(error)
         count += size
-        keys = KEY_BYTES * size if settings.keyed else 0
+        keys = KEY_BYTES * size if keyed else 0
         if len(part.keys) != keys:
             text = f"{size} elements come with {len(part.keys)} bytes of priorities, not {keys}"
             return "BadOption", text

@@ -258,8 +258,10 @@ class Door:
 
     def leave(self) -> None:
         """The turn is over: homes hear what it brings for them (rule 10)."""
-        self._ends.leave()
-        self._gets.leave()
+        if self._ends.words:
+            self._ends.leave()
+        if self._gets.wants:
+            self._gets.leave()
         if self._reports.waiting:
             self._desk.wake(later(self._desk.now, REPORT_SOON), self._settings.queue)
 

@@ -32,7 +32,7 @@ class Gets:
         self._queue = settings.queue
         self._sending = sending
         self._ends = ends
-        self._wants: dict[NodeId, list[tuple[OperationId, Want]]] = {}
+        self.wants: dict[NodeId, list[tuple[OperationId, Want]]] = {}
         """What leaves with this turn, by homes."""
 
     def take(self, one: GetInHand, granted: Shares, token: int, placing: Placing) -> None:
@@ -49,7 +49,7 @@ class Gets:
         for home, shares in homes:
             one.waits += 1
             want = Want(operation, token, shares, call.bytes_max, call.gathered)
-            self._wants.setdefault(home, []).append((operation, want))
+            self.wants.setdefault(home, []).append((operation, want))
 
     def purged(self, one: GetInHand, placing: Placing) -> None:
         """Asks which of what it was granted a purge has removed (door, rule 8)."""
@@ -65,10 +65,8 @@ class Gets:
         return one.waits == 0
 
     def leave(self) -> None:
-        """The turn is over: what it brings goes to each home together (door, rule 8)."""
-        if not self._wants:
-            return
-        wants, self._wants = self._wants, {}
+        """The turn is over: what it brings goes to each home together (door, rule 10)."""
+        wants, self.wants = self.wants, {}
         era, queue, lease = self._desk.era, self._queue, self._settings.lease
         for home, theirs in wants.items():
             self._sending.send_all(
@@ -77,7 +75,7 @@ class Gets:
 
     def viewed(self) -> None:
         """What was to be asked in a view that is over is not."""
-        self._wants = {}
+        self.wants = {}
 
     def taken(self, one: GetInHand, given: Given) -> bool:
         """A home has leased what there is of it; whether that was the last."""

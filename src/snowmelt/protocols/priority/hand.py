@@ -142,7 +142,8 @@ class Memory:
 
     def keep(self, operation: OperationId, what: Any, now: Instant, pieces: int = 1) -> None:
         """Remembers it from now on; of so many pieces, since what is in very many takes room."""
-        self._drop(operation)
+        if operation in self._known:
+            self._drop(operation)
         self._known[operation] = later(now, REMEMBERED), what, pieces
         self._pieces += pieces
         while len(self._known) > REMEMBERED_MAX or self._pieces > PIECES_REMEMBERED:

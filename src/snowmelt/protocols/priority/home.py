@@ -201,13 +201,14 @@ class Home:
         if not self._takes(door, message.serial):
             return
         elements = message.elements
-        new = minus(self._shelf.rows.lacking(elements.shares), self.there)
+        rows = self._shelf.rows
+        new = minus(rows.lacking(elements.shares), self.there)
         lot = self._shelf.store(elements)
         if elements.due:
             spare = ERASED if elements.staged else 0
             self._leases.hold(elements.shares, elements.due + spare)
-        rows = self._shelf.rows
-        void = union(rows.void_of(elements.shares))
+        void = rows.void_of(elements.shares)
+        void = union(void) if void else ()
         anew = any(origin.again for origin in elements.origins)
         stamps = stamped(rows, elements.shares, self._desk.epoch) if anew else ()
         pending = Pending(door, message, lot=lot, new=new, refused=void)
@@ -327,12 +328,14 @@ class Home:
 
     def _begin(self, pending: Pending, marks: Iterable[Mark], *, elements: bool = False) -> int:
         marks = tuple(marks)
-        self._shelf.mark(*marks)
+        if marks:
+            self._shelf.mark(*marks)
         asked = pending.asked
         some = asked.elements if elements and type(asked) is Store else None
         number = self.spreading.spread(some, marks)
         self._pending[number] = pending
-        if elements or any(mark.state >= State.GONE for mark in marks):
+        waited_for = self._waiting or self.wanted
+        if waited_for and (elements or any(mark.state >= State.GONE for mark in marks)):
             self.arrived()
         return number
 

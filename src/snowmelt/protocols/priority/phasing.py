@@ -1,5 +1,6 @@
 """One node's part in the phases of one queue with any priorities, in one view: `seap`."""
 
+from functools import partial
 from typing import Final
 
 from snowmelt.core.names import NodeId
@@ -15,7 +16,7 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.searches import Searches
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.protocols.priority.waves import Waves
-from snowmelt.protocols.seap.steps import Assign
+from snowmelt.protocols.seap.steps import Answer, Assign, Step
 
 REPORTED_MAX: Final = 64
 """So many intervals of what is gone go up with one batch of a node."""
@@ -75,16 +76,12 @@ class Phasing:
     def go_on(self, home: Home) -> Grant | None:
         """All that can be done now; what of it is for this node's own operations."""
         phases = self._phases or self.phases
+        own = partial(self._answer, home) if self.waves.alone else None
         grant = None
         while True:
             step = self.waves.due
             if step is not None:
-                assert home.urgency is not None, "phases are of queues with any priorities"
-                answer, taken = home.urgency.answer(step)
-                if taken:
-                    assert isinstance(step, Assign), f"{step} takes nothing"
-                    self.meeting.bring(step.start, taken)
-                self.waves.answer(answer)
+                self.waves.answer(self._answer(home, step))
                 continue
             if phases is None:
                 return None
@@ -97,5 +94,14 @@ class Phasing:
             if phases.feeds:
                 phases.feeds = False
                 self._gathering.feed_all()
-            if not phases.go_on() and not phases.answered:
+            if not phases.go_on(own) and not phases.answered:
                 return grant
+
+    def _answer(self, home: Home, step: Step) -> Answer:
+        """What this home says to a step."""
+        assert home.urgency is not None, "phases are of queues with any priorities"
+        answer, taken = home.urgency.answer(step)
+        if taken:
+            assert isinstance(step, Assign), f"{step} takes nothing"
+            self.meeting.bring(step.start, taken)
+        return answer

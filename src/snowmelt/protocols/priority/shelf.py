@@ -386,11 +386,12 @@ class Shelf:
             row = self.rows.row(share.priority)
             for interval in share.intervals:
                 where = Where(number, index - interval.start)
-                known = [one for one, _ in (*row.here.common(interval), *row.gone.common(interval))]
-                for gap in without(interval, known):
+                known = (*row.here.common(interval), *row.gone.common(interval))
+                gaps = without(interval, [one for one, _ in known]) if known else (interval,)
+                for gap in gaps:
                     row.here.put(gap, where)
-                    new += gap.size
-                index += interval.size
+                    new += gap.stop - gap.start
+                index += interval.stop - interval.start
         if new:
             self._left[number] = new
         return new

@@ -73,6 +73,8 @@ class Spreading:
         self._desk = desk
         self._queue = queue
         self._placing = placing
+        self._alone = placing.everybody == (desk.me,)
+        """Whether nobody else is to be told."""
         self._number = 0
         self._open: dict[int, _Open] = {}
         self._letters: dict[tuple[NodeId, bool], list[_Letter]] = {}
@@ -86,7 +88,7 @@ class Spreading:
     ) -> int:
         """Has it written down here and by all whom it is for, or by one; its number."""
         self._number += 1
-        parts = self._parts(elements, tuple(marks), to)
+        parts = {} if self._alone else self._parts(elements, tuple(marks), to)
         one = self._open[self._number] = _Open(1, 1 + len(parts))
         for target, (some, those) in parts.items():
             one.waits += self._tell(target, some, those)
@@ -168,8 +170,6 @@ class Spreading:
     ) -> dict[NodeId, tuple[Elements | None, tuple[Mark, ...]]]:
         """Who is to be told what."""
         everybody, me = self._placing.everybody, self._desk.me
-        if len(everybody) == 1 and everybody[0] == me:  # nobody else is to be told
-            return {}
         if to is not None and elements is None:  # what is gone may be very many blocks, told whole
             return {to: (None, _said(marks))} if to != me else {}
         if everybody:  # each keeps all of it

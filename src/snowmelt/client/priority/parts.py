@@ -159,6 +159,9 @@ def by_priority(pairs: Sequence[Prioritized]) -> tuple[Some, list[int]]:
     >>> some.priority, some.blob, order
     ((0, 2, 2), b'abc', [1, 0, 2])
     """
+    if len(pairs) == 1:  # as where nobody asks beside
+        ((priority, body),) = pairs
+        return Some.of(priority, together([bytes(body)])), [0]
     order = sorted(range(len(pairs)), key=lambda at: pairs[at][0])
     bodies = together([bytes(pairs[at][1]) for at in order])
     return Some.of(tuple([pairs[at][0] for at in order]), bodies), order

@@ -46,7 +46,7 @@ class Some(msgspec.Struct, frozen=True, array_like=True, gc=False):
     count: Count
 
 
-class Share(msgspec.Struct, frozen=True, array_like=True):
+class Share(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Positions of a priority."""
 
     priority: Priority
@@ -67,14 +67,14 @@ SharesInOrder = Annotated[tuple[Share, ...], msgspec.Meta(max_length=ROW_MAX)]
 """In the order of their elements: a priority may come again."""
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is put, by priority, and then how many are got."""
 
     puts: Somes = ()
     gets: Count = 0
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True):
+class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Operations of one node, or of a part of the tree."""
 
     runs: Annotated[tuple[Run, ...], msgspec.Meta(max_length=RUNS_MAX)] = ()
@@ -92,7 +92,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
     """Whether a home has something for those who wait (`seap`, rule 11)."""
 
 
-class GrantedRun(msgspec.Struct, frozen=True, array_like=True):
+class GrantedRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The positions of a run. Fewer than asked for: there was no room, or there were no more."""
 
     order: Order
@@ -104,7 +104,7 @@ class GrantedRun(msgspec.Struct, frozen=True, array_like=True):
     """In the order in which they are handed out."""
 
 
-class Grant(msgspec.Struct, frozen=True, array_like=True):
+class Grant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the anchor gives for a batch."""
 
     runs: Annotated[tuple[GrantedRun, ...], msgspec.Meta(max_length=RUNS_MAX)] = ()

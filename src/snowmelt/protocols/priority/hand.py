@@ -24,7 +24,7 @@ PIECES_REMEMBERED: Final = 1 << 20
 """So many intervals are in all that is remembered."""
 
 
-class Placed(msgspec.Struct, frozen=True):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """Elements of a put that have their positions."""
 
     first: int
@@ -182,7 +182,7 @@ class TakenOver(msgspec.Struct, frozen=True):
     era: int
 
 
-class Again(msgspec.Struct, frozen=True):
+class Again(msgspec.Struct, frozen=True, gc=False):
     """A get that was answered: asked again, it is leased again under the same token."""
 
     token: int

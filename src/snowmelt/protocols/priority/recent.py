@@ -12,7 +12,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Bulk(msgspec.Struct, frozen=True, array_like=True):
+class Bulk(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The bulk record of a lot."""
 
     offsets: bytes

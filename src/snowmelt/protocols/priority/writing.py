@@ -29,7 +29,7 @@ class Part(IntEnum):
     QUEUES = 4
 
 
-class Task(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True, gc=False):
     """Who waits, of which queue, and under which number, in which view: in another nobody does."""
 
     part: Part

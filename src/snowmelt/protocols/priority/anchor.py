@@ -103,6 +103,7 @@ class _Row:
 class Anchor:
     """Gives positions and orders for one queue in one epoch.
 
+    >>> from snowmelt.protocols.priority.batches import Some
     >>> anchor = Anchor(0, 2)
     >>> grant = anchor.granted(Batch((Run((Some(0, 1), Some(1, 2)), 2),)))
     >>> [(share.priority, str(share.intervals[0])) for share in grant.runs[0].gets]
@@ -168,6 +169,7 @@ class Anchor:
     def ranked(self, rank: int) -> Shares:
         """The position that would be got as this one, from 1 on; nothing changes. O(intervals).
 
+        >>> from snowmelt.protocols.priority.batches import Some
         >>> anchor = Anchor(0, 2)
         >>> _ = anchor.granted(Batch((Run((Some(0, 3), Some(1, 2)), 0),)))
         >>> [(share.priority, str(share.intervals[0])) for share in anchor.ranked(5)]

@@ -495,8 +495,9 @@ class Home:
         leased = tuple([share for one in pending.leasings for share in one.shares])
         if self.thin.waits(outcome.number, leased, (outcome, pending)):
             return
-        void = self._shelf.rows.gone_of(union(leased))  # there was no room for them
+        void = self._shelf.rows.gone_of(leased)  # there was no room for them
         if void:
+            void = union(void)
             for one in pending.leasings:
                 lost = common(one.shares, void)
                 one.shares, one.void = _kept_order(one.shares, lost), union([*one.void, *lost])

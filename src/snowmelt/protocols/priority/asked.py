@@ -102,9 +102,10 @@ def _receipts_problem(receipts: Sequence[Receipt], settings: QueueSettings) -> P
     pieces = sum([len(share.intervals) for share in shares])
     if pieces > PIECES_MAX:
         return "TooLarge", f"a call names at most {PIECES_MAX} intervals, not {pieces}"
+    rows = settings.rows
     for share in shares:
-        if share.priority >= settings.rows:
-            allowed = f"allowed: 0 to {settings.rows - 1}"
+        if share.priority >= rows:
+            allowed = f"allowed: 0 to {rows - 1}"
             return "BadOption", f"priority is {share.priority}; {allowed}"
         for one in share.intervals:
             if one.start < 0 or one.stop > _POSITION_MAX:

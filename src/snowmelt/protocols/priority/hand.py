@@ -44,7 +44,7 @@ class Placed(msgspec.Struct, frozen=True, gc=False):
         return Interval(self.first, self.first + self.share.total)
 
 
-class PutInHand(msgspec.Struct):
+class PutInHand(msgspec.Struct, gc=False):
     """A put that is not answered yet."""
 
     operation: OperationId
@@ -79,7 +79,7 @@ class PutInHand(msgspec.Struct):
         return [(one, gap) for one, where in self.stretches for gap in without(where, there)]
 
 
-class GetInHand(msgspec.Struct):
+class GetInHand(msgspec.Struct, gc=False):
     """A get, or a purge, that is not answered yet."""
 
     operation: OperationId

@@ -93,7 +93,7 @@ ANSWERED_PIECES: Final = 65_536
 Asked = Store | Take | End
 
 
-class Pending(msgspec.Struct):
+class Pending(msgspec.Struct, gc=False):
     """Something done that is not flushed by all yet, and what is to be said then."""
 
     door: NodeId | None = None

@@ -26,7 +26,7 @@ LETTER_MARKS: Final = 16_384
 has."""
 
 
-class Outcome(msgspec.Struct):
+class Outcome(msgspec.Struct, gc=False):
     """What all have flushed, or what somebody had no room for."""
 
     number: int
@@ -58,7 +58,7 @@ class _Letter(msgspec.Struct):
         self.numbers.append(number)
 
 
-class _Open(msgspec.Struct):
+class _Open(msgspec.Struct, gc=False):
     """Something that is not flushed by all yet."""
 
     waits: int

@@ -38,7 +38,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     era: int
 
 
-class _UnderWay(msgspec.Struct):
+class _UnderWay(msgspec.Struct, gc=False):
     """A write that is not flushed yet."""
 
     number: int

@@ -6,7 +6,7 @@ import pytest
 
 import snowmelt
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.priority.parts import by_priority
+from snowmelt.client.priority.parts import by_priority, parts_of
 from snowmelt.client.priority.steps import Door, PrioritySteps
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, seconds
@@ -32,14 +32,23 @@ def test_each_of_many_who_put_at_once_is_told_where_its_own_item_lies():
     pairs = [
         (chance.choice((chance.randrange(3), chance.random())), b"%d" % at) for at in range(400)
     ]
-    for some in (pairs[:9], pairs):  # each priority by itself, and one for each item
-        several, order = by_priority(some)
-        told = [one for each in several for one in each.priorities]
-        bodies = [bytes(one) for each in several for one in Batch(each.offsets, each.blob)]
+    for some in (pairs[:1], pairs):
+        went, order = by_priority(some)
+        told = list(went.priorities)
+        bodies = [bytes(one) for one in Batch(went.offsets, went.blob)]
         assert [(one, some[at][1]) for one, at in zip(told, order, strict=True)] == (
             list(zip(told, bodies, strict=True))
         )
         assert told == [some[at][0] for at in order] == sorted(told)
+
+
+def test_a_call_is_one_part_of_any_priorities_and_one_of_each_that_has_a_number():
+    some, _ = by_priority([(at % 3, b"%d" % at) for at in range(64)])
+    (part,) = parts_of((some,), QueueSettings(queue="any"))
+    parts = parts_of((some,), QueueSettings(queue="four", priorities=4))
+    assert [len(Batch(one.offsets, one.blob)) for one in (part, *parts)] == [64, 22, 21, 21]
+    assert [one.priority for one in parts] == [0, 1, 2]
+    assert b"".join([one.blob for one in parts]) == part.blob
 
 
 @pytest.mark.parametrize("timeout", [0.0, 0.3, 30.0])

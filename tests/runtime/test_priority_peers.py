@@ -63,8 +63,11 @@ def test_each_part_comes_to_figures(tmp_path: Path, only: str) -> None:
     assert not list(tmp_path.iterdir())  # what it made is gone
 
 
-def test_the_processor_time_of_an_item_is_the_client_s_and_the_servers() -> None:
-    found = spent("snowmelt-any", 2)
+@pytest.mark.parametrize(("calls", "items", "tasks"), [(2, 1_000, 0), (30, 1, 0), (30, 1, 8)])
+def test_the_processor_time_of_an_item_is_the_client_s_and_the_servers(
+    calls: int, items: int, tasks: int
+) -> None:
+    found = spent("snowmelt-any", calls, items, tasks)
     assert found.put_server > 0
     assert found.get_server > 0
     parts = found.put_client + found.put_server + found.get_client + found.get_server

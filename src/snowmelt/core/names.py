@@ -16,7 +16,7 @@ _ADDRESS: Final = re.compile(
 )
 
 
-class OperationId(msgspec.Struct, frozen=True, order=True, array_like=True):
+class OperationId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """Names one request for ever: who asks, and that asker's own count of requests.
 
     A retry carries the same id, so that a lost reply never makes a second operation.

@@ -66,7 +66,7 @@ class Started(msgspec.Struct, frozen=True, tag=True):
     wall: int = 0
 
 
-class Received(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
+class Received(msgspec.Struct, Generic[M_co], frozen=True, tag=True, gc=False):
     """A message came from another node."""
 
     source: NodeId
@@ -79,7 +79,7 @@ class Expired(msgspec.Struct, frozen=True, tag=True):
     timer: Enum
 
 
-class Persisted(msgspec.Struct, frozen=True, tag=True):
+class Persisted(msgspec.Struct, frozen=True, tag=True, gc=False):
     """The changes under this ticket are on the disk and flushed."""
 
     ticket: int
@@ -103,7 +103,7 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     found: tuple[Found, ...]
 
 
-class Requested(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
+class Requested(msgspec.Struct, Generic[M_co], frozen=True, tag=True, gc=False):
     """A client calls."""
 
     operation: OperationId
@@ -131,7 +131,7 @@ Event = (
 # --- effects: the only way out --------------------------------------------------------------------
 
 
-class Send(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
+class Send(msgspec.Struct, Generic[M_co], frozen=True, tag=True, gc=False):
     """Sends a message; it may never arrive."""
 
     target: NodeId
@@ -151,7 +151,7 @@ class CancelTimer(msgspec.Struct, frozen=True, tag=True):
     timer: Enum
 
 
-class Persist(msgspec.Struct, frozen=True, tag=True):
+class Persist(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Asks that these changes be made on the disk together, and flushed."""
 
     ticket: int
@@ -180,7 +180,7 @@ class Scan(msgspec.Struct, frozen=True, tag=True):
     bytes_max: int
 
 
-class Reply(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
+class Reply(msgspec.Struct, Generic[M_co], frozen=True, tag=True, gc=False):
     """Answers a client's call."""
 
     operation: OperationId

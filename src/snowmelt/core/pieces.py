@@ -78,7 +78,7 @@ class Pieces(Generic[V]):
 
     def common(self, interval: Interval) -> list[tuple[Interval, V]]:
         """The parts of an interval that have values. O(log n + answer)."""
-        if not self._starts:  # nothing failed, nothing is delayed: as most queues are
+        if not self._stops or self._stops[-1] <= interval.start:  # it is empty, or this is new
             return []
         first = bisect_right(self._stops, interval.start)
         last = bisect_left(self._starts, interval.stop)

@@ -14,7 +14,7 @@ KEY_BYTES_MAX: Final = 400
 SCAN_RECORDS_MAX: Final = 1_000
 
 
-class Write(msgspec.Struct, frozen=True, tag=True):
+class Write(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Puts a value under a key, in the place of any that was there."""
 
     key: bytes

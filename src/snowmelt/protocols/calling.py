@@ -60,14 +60,14 @@ LOCAL: Final = ("Unavailable", "DiskFull")
 """Refusals that speak for the one node that says them."""
 
 
-class Call(msgspec.Struct, Generic[B_co], frozen=True, tag="call", array_like=True):
+class Call(msgspec.Struct, Generic[B_co], frozen=True, tag="call", array_like=True, gc=False):
     """A client asks. The client is whoever the message comes from."""
 
     number: int
     body: B_co
 
 
-class Answer(msgspec.Struct, Generic[B_co], frozen=True, tag="answer", array_like=True):
+class Answer(msgspec.Struct, Generic[B_co], frozen=True, tag="answer", array_like=True, gc=False):
     """A node answers the call of this number."""
 
     number: int

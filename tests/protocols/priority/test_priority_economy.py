@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from priority_bench import Nodes, bodies, receipt
 
+from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
@@ -24,7 +25,8 @@ from snowmelt.protocols.priority.messages import (
     together,
 )
 from snowmelt.protocols.priority.rows import GOT, Rows
-from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.priority.settings import ANY, QueueSettings
+from snowmelt.protocols.seap.keys import packed
 
 
 def test_what_comes_while_the_disk_writes_is_flushed_together() -> None:
@@ -244,6 +246,24 @@ def test_what_was_given_up_costs_nothing_where_it_is_not_asked_for() -> None:
         assert rows.void_of(asked) == (Share(0, (Interval(0, 1),)),)
         costs.append(calls_during(lambda rows=rows, asked=asked: rows.void_of(asked)))
     assert costs[0] == costs[1]
+
+
+@pytest.mark.parametrize(("priorities", "most"), [(4, (350, 575)), (ANY, (400, 690))])
+def test_one_call_at_a_time_of_a_lone_node_is_few_calls_of_functions(
+    priorities: int, most: tuple[int, int]
+) -> None:
+    nodes = Nodes(1)
+    nodes.open("n1", priorities=priorities)
+    keys = packed([7]) if priorities == ANY else b""
+    part = calls.Part(0, bytes(Bodies.of([b"one"]).offsets), b"one", keys)
+    put = calls.Put("jobs", nodes.via("n1"), (part,))
+    for _ in range(9):
+        nodes.call("n1", put)
+    settle = calls.Settle("jobs", done=(receipt(nodes.get("n1")),))
+    get = calls.Get("jobs", nodes.via("n1"), 1, seconds(0), settle, gathered=True)
+    costs = [calls_during(lambda call=call: nodes.call("n1", call)) for call in (put, get)]
+    assert costs[0] < most[0]
+    assert costs[1] < most[1]
 
 
 def named(message: Any) -> str:

@@ -5,7 +5,7 @@ got together lies together, and a get of a thousand from a hundred puts is some 
 """
 
 import math
-from collections import defaultdict
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -16,7 +16,6 @@ import msgspec
 from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, Parcel, parcels, together
 from snowmelt.core.batch import OFFSET_BYTES, Batch, Buffer
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.priority.batches import PRIORITIES_MAX
 from snowmelt.protocols.priority.calls import Part
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN, of_float, packed
@@ -28,7 +27,7 @@ _PRIORITY: Final = itemgetter(0)
 
 
 class Some(msgspec.Struct, frozen=True):
-    """Bodies with one priority, or one each."""
+    """Bodies with one priority, or one each, in the order of these."""
 
     priority: int | float | tuple[int | float, ...]
     offsets: bytes
@@ -73,7 +72,7 @@ def calls_of(
     """Items cut into calls: bodies of one priority, or pairs of a priority and a body.
 
     >>> [[one.priority for one in some] for some in calls_of([(2, b"b"), (0, b"a")], None)]
-    [[0, 2]]
+    [[(0, 2)]]
     >>> list(calls_of([(2, b"b")], 1))
     Traceback (most recent call last):
     TypeError: a body is bytes, not tuple; give priority= or pairs of a priority and a body...
@@ -113,12 +112,28 @@ def parts_of(several: tuple[Some, ...], settings: QueueSettings) -> tuple[Part, 
                 for some in several
             ]
         )
-    for some in several:
-        for one in {some.priority} if not isinstance(some.priority, tuple) else some.priority:
-            if type(one) is not int or not 0 <= one < settings.priorities:
-                allowed = f"0 to {settings.priorities - 1} in {settings.queue}"
-                raise BadOption("priority", one, allowed)
-    return tuple([Part(int(some.priorities[0]), some.offsets, some.blob) for some in several])
+    return tuple([part for some in several for part in _by_number(some, settings)])
+
+
+def _by_number(some: Some, settings: QueueSettings) -> Iterator[Part]:
+    """Those of each priority by themselves."""
+    priorities = some.priority if isinstance(some.priority, tuple) else (some.priority,)
+    whole = set(map(type, priorities)) == {int}
+    if not whole or not 0 <= min(priorities) <= max(priorities) < settings.priorities:
+        fit = range(settings.priorities)
+        wrong = [one for one in priorities if type(one) is not int or one not in fit]
+        allowed = f"0 to {settings.priorities - 1} in {settings.queue}"
+        raise BadOption("priority", wrong[0], allowed)
+    if priorities[0] == priorities[-1]:
+        yield Part(int(priorities[0]), some.offsets, some.blob)
+        return
+    bodies, start = Batch.known(some.offsets, some.blob), 0
+    while start < len(priorities):
+        own = priorities[start]
+        stop = bisect_right(priorities, own, start)
+        part = bodies.slice(start, stop).trimmed()
+        yield Part(int(own), bytes(part.offsets), bytes(part.blob))
+        start = stop
 
 
 def _keys(priorities: tuple[int | float, ...], settings: QueueSettings) -> Iterable[int]:
@@ -137,23 +152,19 @@ def _key(priority: float, settings: QueueSettings) -> int:
     return priority
 
 
-def by_priority(pairs: Sequence[Prioritized]) -> tuple[tuple[Some, ...], list[int]]:
+def by_priority(pairs: Sequence[Prioritized]) -> tuple[Some, list[int]]:
     """What goes in one call; and of each body, as they go, which of the pairs it was.
 
-    >>> several, order = by_priority([(2, b"b"), (0, b"a"), (2, b"c")])
-    >>> [one.priority for one in several], order
-    ([0, 2], [1, 0, 2])
+    >>> some, order = by_priority([(2, b"b"), (0, b"a"), (2, b"c")])
+    >>> some.priority, some.blob, order
+    ((0, 2, 2), b'abc', [1, 0, 2])
     """
+    if len(pairs) == 1:  # as where nobody asks beside
+        ((priority, body),) = pairs
+        return Some.of(priority, together([bytes(body)])), [0]
     order = sorted(range(len(pairs)), key=lambda at: pairs[at][0])
-    rows: dict[int | float, list[bytes]] = {}
-    for at in order:
-        priority, body = pairs[at]
-        rows.setdefault(priority, []).append(bytes(body))
-    if len(rows) > PRIORITIES_MAX:  # no queue has so many by number
-        priorities = tuple([pairs[at][0] for at in order])
-        bodies = together([one for row in rows.values() for one in row])
-        return (Some.of(priorities, bodies),), order
-    return tuple([Some.of(one, together(row)) for one, row in rows.items()]), order
+    bodies = together([bytes(pairs[at][1]) for at in order])
+    return Some.of(tuple([pairs[at][0] for at in order]), bodies), order
 
 
 def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
@@ -176,12 +187,7 @@ def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
 
 
 def _call(pairs: list[Prioritized]) -> tuple[Some, ...]:
-    """What goes in one call: some of each priority, or one for each of them."""
-    if len(set(map(_PRIORITY, pairs))) <= PRIORITIES_MAX:
-        rows: dict[int | float, list[Buffer]] = defaultdict(list)
-        for priority, body in pairs:
-            rows[priority].append(body)
-        return tuple([Some.of(each, one) for each in sorted(rows) for one in parcels(rows[each])])
-    urgent = sorted(pairs, key=_PRIORITY)  # no queue has so many by number
+    """What goes in one call, in the order of its priorities."""
+    urgent = sorted(pairs, key=_PRIORITY)
     priorities = tuple([priority for priority, _ in urgent])
     return tuple([Some.of(priorities, one) for one in parcels([body for _, body in urgent])])

@@ -172,8 +172,8 @@ class PrioritySteps(LeaseSteps):
 
     def put(self, some: Sequence[One], wait: Wait) -> Steps[list[int]]:
         """Items of one call, alike in headers and delay; their positions within priorities."""
-        several, order = by_priority([(one.priority, one.body) for one in some])
-        done = yield from self.put_parts(several, some[0].headers, some[0].delay, wait)
+        ordered, order = by_priority([(one.priority, one.body) for one in some])
+        done = yield from self.put_parts((ordered,), some[0].headers, some[0].delay, wait)
         places = [at for share in done.shares for one in share.intervals for at in one]
         return [place for _, place in sorted(zip(order, places, strict=True))]
 

@@ -32,7 +32,6 @@ from snowmelt.protocols.priority.batches import (
     Run,
     Share,
     Shares,
-    Some,
     Somes,
     union,
 )
@@ -104,6 +103,7 @@ class _Row:
 class Anchor:
     """Gives positions and orders for one queue in one epoch.
 
+    >>> from snowmelt.protocols.priority.batches import Some
     >>> anchor = Anchor(0, 2)
     >>> grant = anchor.granted(Batch((Run((Some(0, 1), Some(1, 2)), 2),)))
     >>> [(share.priority, str(share.intervals[0])) for share in grant.runs[0].gets]
@@ -150,12 +150,15 @@ class Anchor:
 
     def granted(self, batch: Batch) -> Grant:
         """Serves a batch: what comes back first, then run by run."""
-        self._back(batch.back)
-        self._gone(batch.gone)
-        self._void(batch.void)
+        if batch.back:
+            self._back(batch.back)
+        if batch.gone:
+            self._gone(batch.gone)
+        if batch.void:
+            self._void(batch.void)
         runs = tuple([self._run(run, patient=batch.patient) for run in batch.runs])
-        held = tuple([Share(some.priority, (grown,)) for some, grown in self._grown(batch.held)])
-        rows = self._rows if batch.gone else ()
+        held = self._grown(batch.held) if batch.held else ()
+        rows = [self._rows[share.priority] for share in batch.gone]
         told = [word for word in [row.told(self._limits) for row in rows] if word is not None]
         return Grant(runs, held, tuple(told))
 
@@ -166,6 +169,7 @@ class Anchor:
     def ranked(self, rank: int) -> Shares:
         """The position that would be got as this one, from 1 on; nothing changes. O(intervals).
 
+        >>> from snowmelt.protocols.priority.batches import Some
         >>> anchor = Anchor(0, 2)
         >>> _ = anchor.granted(Batch((Run((Some(0, 3), Some(1, 2)), 0),)))
         >>> [(share.priority, str(share.intervals[0])) for share in anchor.ranked(5)]
@@ -188,32 +192,33 @@ class Anchor:
             assert not any(row.gone.common(one) for one in row.free), "free, and gone"
 
     def _run(self, run: Run, *, patient: bool) -> GrantedRun:
-        puts = self._grown(run.puts)
-        for some, grown in puts:
-            self._rows[some.priority].free.add(grown)  # rule 2
         order = self._order
-        self._order += sum([grown.size for _, grown in puts])
-        got_order, gets = self._order, self._taken(run.gets)
-        taken = sum([share.total for share in gets])
+        puts = self._put(run.puts)
+        for share in puts:
+            self._rows[share.priority].free.add(share.intervals[0])  # rule 2
+        got_order, gets = self._order, self._taken(run.gets) if run.gets else ()
         self._order += run.gets
-        if patient and taken < run.gets:
+        if patient and sum([share.total for share in gets]) < run.gets:
             self.hungry = True
-        return GrantedRun(
-            order,
-            tuple([Share(some.priority, (grown,)) for some, grown in puts]),
-            got_order,
-            gets,
-        )
+        return GrantedRun(order, puts, got_order, gets)
 
-    def _grown(self, somes: Somes) -> list[tuple[Some, Interval]]:
-        grown: list[tuple[Some, Interval]] = []
+    def _put(self, somes: Somes) -> Shares:
+        """The positions of what is put, each of which has an order."""
+        grown = self._grown(somes) if somes else ()
+        self._order += sum([share.total for share in grown])
+        return grown
+
+    def _grown(self, somes: Somes) -> Shares:
+        """The next positions, as far as there is room."""
+        grown: list[Share] = []
         for some in somes:
-            room = some.count if self._bound is None else max(0, self._bound - self._live)  # rule 4
-            count = min(some.count, room)
+            count = some.count
+            if self._bound is not None:
+                count = min(count, max(0, self._bound - self._live))  # rule 4
             self._live += count
             if count:
-                grown.append((some, self._rows[some.priority].grown(count)))
-        return grown
+                grown.append(Share(some.priority, (self._rows[some.priority].grown(count),)))
+        return tuple(grown)
 
     def _taken(self, count: int) -> Shares:
         shares: list[Share] = []

@@ -46,31 +46,32 @@ def problem(call: Any, settings: QueueSettings, limits: Limits) -> Problem:
 
 
 def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
-    size = sum([len(part.blob) for part in call.parts]) + len(call.headers)
+    size, keyed = sum([len(part.blob) for part in call.parts]) + len(call.headers), settings.keyed
     if size > limits.put_bytes:
         return "TooLarge", f"a put holds at most {limits.put_bytes} bytes, not {size}"
     if len(call.headers) > HEADER_BYTES_MAX:
         text = f"headers take at most {HEADER_BYTES_MAX} bytes, not {len(call.headers)}"
         return "TooLarge", text
     try:
-        _HEADERS(call.headers or b"\x80")  # whoever gets the items reads them
+        if call.headers:
+            _HEADERS(call.headers)  # whoever gets the items reads them
     except ValueError as error:
         return "BadOption", f"headers are to be a map from text to text: {error}"
     if not 0 <= call.delay <= DELAY_LONGEST:
         return "BadOption", f"delay is {call.delay} ns; allowed: 0 to {DELAY_LONGEST}"
     if not 0 <= call.hold <= HOLD_LONGEST:
         return "BadOption", f"hold is {call.hold} ns; allowed: 0 to {HOLD_LONGEST}"
-    count = 0
+    count, rows = 0, settings.rows
     for part in call.parts:
-        if part.priority >= settings.rows:
-            allowed = f"allowed: 0 to {settings.rows - 1}"
+        if part.priority >= rows:
+            allowed = f"allowed: 0 to {rows - 1}"
             return "BadOption", f"priority is {part.priority}; {allowed}"
         try:
-            size = len(Bodies(part.offsets, part.blob))
+            size = Bodies(part.offsets, part.blob).count
         except (ValueError, TypeError) as error:
             return "BadOption", str(error)
         count += size
-        keys = KEY_BYTES * size if settings.keyed else 0
+        keys = KEY_BYTES * size if keyed else 0
         if len(part.keys) != keys:
             text = f"{size} elements come with {len(part.keys)} bytes of priorities, not {keys}"
             return "BadOption", text
@@ -101,9 +102,10 @@ def _receipts_problem(receipts: Sequence[Receipt], settings: QueueSettings) -> P
     pieces = sum([len(share.intervals) for share in shares])
     if pieces > PIECES_MAX:
         return "TooLarge", f"a call names at most {PIECES_MAX} intervals, not {pieces}"
+    rows = settings.rows
     for share in shares:
-        if share.priority >= settings.rows:
-            allowed = f"allowed: 0 to {settings.rows - 1}"
+        if share.priority >= rows:
+            allowed = f"allowed: 0 to {rows - 1}"
             return "BadOption", f"priority is {share.priority}; {allowed}"
         for one in share.intervals:
             if one.start < 0 or one.stop > _POSITION_MAX:

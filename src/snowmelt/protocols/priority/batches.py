@@ -47,7 +47,7 @@ class Some(msgspec.Struct, frozen=True, array_like=True, gc=False):
     count: Count
 
 
-class Share(msgspec.Struct, frozen=True, array_like=True):
+class Share(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Positions of a priority."""
 
     priority: Priority
@@ -68,14 +68,14 @@ SharesInOrder = Annotated[tuple[Share, ...], msgspec.Meta(max_length=ROW_MAX)]
 """In the order of their elements: a priority may come again."""
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is put, by priority, and then how many are got."""
 
     puts: Somes = ()
     gets: Count = 0
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True):
+class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Operations of one node, or of a part of the tree."""
 
     runs: Annotated[tuple[Run, ...], msgspec.Meta(max_length=RUNS_MAX)] = ()
@@ -93,7 +93,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
     """Whether a home has something for those who wait (`seap`, rule 11)."""
 
 
-class GrantedRun(msgspec.Struct, frozen=True, array_like=True):
+class GrantedRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The positions of a run. Fewer than asked for: there was no room, or there were no more."""
 
     order: Order
@@ -105,7 +105,7 @@ class GrantedRun(msgspec.Struct, frozen=True, array_like=True):
     """In the order in which they are handed out."""
 
 
-class Grant(msgspec.Struct, frozen=True, array_like=True):
+class Grant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the anchor gives for a batch."""
 
     runs: Annotated[tuple[GrantedRun, ...], msgspec.Meta(max_length=RUNS_MAX)] = ()
@@ -186,6 +186,9 @@ def _run(column: Iterable[Run]) -> Run:
 
 def summed(somes: Iterable[Some]) -> Somes:
     """How many of each priority, in order."""
+    somes = tuple(somes)
+    if len(somes) < 2:  # as mostly
+        return somes if somes and somes[0].count else ()
     counts: dict[int, int] = {}
     for some in somes:
         counts[some.priority] = counts.get(some.priority, 0) + some.count
@@ -196,11 +199,15 @@ class Cut:
     """Positions that are handed out from the front, to one after another."""
 
     def __init__(self, shares: Shares) -> None:
-        self._left = {share.priority: list(reversed(share.intervals)) for share in shares}
+        self._left: dict[int, list[Interval]] = {}
+        for share in shares:
+            self._left[share.priority] = [*reversed(share.intervals)]
 
     @property
     def left(self) -> Shares:
         """What nobody has taken."""
+        if not self._left:  # as mostly
+            return ()
         rows = [(one, tuple(reversed(intervals))) for one, intervals in self._left.items()]
         return tuple([Share(one, intervals) for one, intervals in rows])
 
@@ -225,27 +232,33 @@ class Cut:
         """So many of one priority, or what there is."""
         left, taken = self._left.get(priority, []), []
         while left and count:
-            head, rest = left.pop().split(count)
-            taken.append(head)
-            count -= head.size
-            if rest.size:
+            head = left.pop()
+            if head.stop - head.start > count:
+                head, rest = head.split(count)
                 left.append(rest)
+            taken.append(head)
+            count -= head.stop - head.start
         if not left:
             self._left.pop(priority, None)
         return tuple(taken)
 
 
 class RunCut:
-    """A run that is handed out, to one batch after another; orders go along (rule 2)."""
+    """A run that is handed out, to one after another; orders go along (rule 2)."""
 
     def __init__(self, run: GrantedRun) -> None:
-        self._order, self._got_order = run.order, run.got_order
-        self._puts, self._gets = Cut(run.puts), Cut(run.gets)
+        self.order, self._got_order = run.order, run.got_order
+        self.puts, self.gets = Cut(run.puts), Cut(run.gets)
 
     def part(self, run: Run) -> GrantedRun:
         """What one batch has of it."""
-        order, got_order = self._order, self._got_order
-        puts, gets = self._puts.by_priority(run.puts), self._gets.in_order(run.gets)
-        self._order += sum([share.total for share in puts])
-        self._got_order += sum([share.total for share in gets])
+        order, puts = self.order, self.puts.by_priority(run.puts)
+        self.order += sum([share.total for share in puts])
+        gets, got_order = self.got(run.gets)
         return GrantedRun(order, puts, got_order, gets)
+
+    def got(self, count: int) -> tuple[Shares, int]:
+        """What a get of so many has of it, and its order."""
+        order, gets = self._got_order, self.gets.in_order(count)
+        self._got_order += sum([share.total for share in gets])
+        return gets, order

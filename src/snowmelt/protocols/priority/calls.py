@@ -18,7 +18,7 @@ PARTS_MAX: Final = 1_024
 Said = Annotated[tuple[Name, ...], msgspec.Meta(max_length=16)]
 
 
-class Via(msgspec.Struct, frozen=True, array_like=True):
+class Via(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One life of a node. A call that names another than it reaches may have been begun there."""
 
     node: NodeId
@@ -64,7 +64,7 @@ class QueuesAre(msgspec.Struct, frozen=True, tag="priority.queues_are", array_li
 # --- elements in ----------------------------------------------------------------------------------
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Elements of one priority, in order: bodies as in `core.batch`."""
 
     priority: Priority
@@ -74,7 +74,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     """The priority of each, where priorities have no number (`seap.keys`)."""
 
 
-class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True):
+class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True, gc=False):
     """Puts elements. Any node takes them; asked again under its number it is the same put."""
 
     queue: Name
@@ -93,7 +93,7 @@ class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True):
     """
 
 
-class PutDone(msgspec.Struct, frozen=True, tag="priority.put_done", array_like=True):
+class PutDone(msgspec.Struct, frozen=True, tag="priority.put_done", array_like=True, gc=False):
     """They are in the queue, in the order of the parts, flushed by so many nodes."""
 
     shares: SharesInOrder
@@ -106,7 +106,7 @@ class PutDone(msgspec.Struct, frozen=True, tag="priority.put_done", array_like=T
 # --- elements out ---------------------------------------------------------------------------------
 
 
-class Receipt(msgspec.Struct, frozen=True, array_like=True):
+class Receipt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Elements held under one lease."""
 
     token: Token
@@ -116,7 +116,7 @@ class Receipt(msgspec.Struct, frozen=True, array_like=True):
 Receipts = Annotated[tuple[Receipt, ...], msgspec.Meta(max_length=16_384)]
 
 
-class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True):
+class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True, gc=False):
     """About elements held under leases: these are done, those go back, those are worked on still.
 
     What is not held any more is named in the answer; all else is done. And about what is staged.
@@ -138,7 +138,7 @@ class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True
     """What goes back with a reason is dead at once, however often it may be delivered."""
 
 
-class Settled(msgspec.Struct, frozen=True, tag="priority.settled", array_like=True):
+class Settled(msgspec.Struct, frozen=True, tag="priority.settled", array_like=True, gc=False):
     """Done, but for these, which were not held any more.
 
     What is said again since a view ended may be named here though its first saying took effect.
@@ -150,7 +150,7 @@ class Settled(msgspec.Struct, frozen=True, tag="priority.settled", array_like=Tr
     were erased, since their time was over."""
 
 
-class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True):
+class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True, gc=False):
     """Leases the most urgent elements there are, waiting for one."""
 
     queue: Name
@@ -167,7 +167,7 @@ class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True):
     """How long its answer is waited for: what comes later than that goes back. 0 for ever."""
 
 
-class Leased(msgspec.Struct, frozen=True, tag="priority.leased", array_like=True):
+class Leased(msgspec.Struct, frozen=True, tag="priority.leased", array_like=True, gc=False):
     """These are yours for so long; nothing when none came in the time given.
 
     Most urgent first; where priorities have no number as they lie, each with its key (`seap`, 9).

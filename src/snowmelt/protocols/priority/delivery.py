@@ -31,7 +31,7 @@ from snowmelt.protocols.priority.writing import Part
 TAKEN_BYTES: Final = 1 << 20
 
 
-class Leasing(msgspec.Struct):
+class Leasing(msgspec.Struct, gc=False):
     """One get's elements of a home, on their way to it."""
 
     at: int
@@ -129,20 +129,24 @@ class Delivery:
         others = [one for one in leasings if one.at not in done] if done else leasings
         rows = self._shelf.pieces(found, *[one.shares for one in others])
         for one, row in zip(others, rows, strict=True):
-            if not (one.in_order or _whole(take, one, row)):
+            pieces, lacks = row, _lacks(one, row)
+            if not one.in_order and (lacks or weight(row) > take.wants[one.at].bytes_max):
                 assert self._urgent is not None, "what is numbered is granted in order"
                 one.shares, one.in_order = self._urgent(one.shares), True
                 again.append(one)
                 continue
-            pieces = before_gap(self._shelf.rows, one.shares, row)
-            if not pieces and self._shelf.rows.present(one.shares):
-                again.append(one)
-                continue
-            given.append(_given(take, one, pieces))
+            if lacks:
+                pieces = before_gap(self._shelf.rows, one.shares, row)
+                if not pieces and self._shelf.rows.present(one.shares):
+                    again.append(one)
+                    continue
+                lacks = _lacks(one, pieces)
+            given.append(_given(take, one, pieces, lacks=lacks))
         self._under_way.difference_update([(door, take.serial, one.at) for one in given])
         for page in _pages(given) if given else ():
             self._desk.send(door, Taken(self._desk.era, self._queue, take.serial, tuple(page)))
-        self.go(door, take, again)
+        if again:
+            self.go(door, take, again)
 
     def _gathered(
         self, take: Take, leasings: Sequence[Leasing], found: tuple[Found, ...]
@@ -159,17 +163,15 @@ class Delivery:
         ]
 
 
-def _whole(take: Take, one: Leasing, pieces: tuple[Piece, ...]) -> bool:
-    """Whether all of it is at hand, and one answer holds it."""
+def _lacks(one: Leasing, pieces: tuple[Piece, ...]) -> bool:
+    """Whether these are not all of it."""
     count = sum([piece.count for piece in pieces])
-    fits = weight(pieces) <= take.wants[one.at].bytes_max
-    return fits and count == sum([share.total for share in one.shares])
+    return count < sum([share.total for share in one.shares])
 
 
-def _given(take: Take, one: Leasing, pieces: tuple[Piece, ...]) -> Given:
+def _given(take: Take, one: Leasing, pieces: tuple[Piece, ...], *, lacks: bool) -> Given:
     fit, left = fitting(pieces, take.wants[one.at].bytes_max)
-    count = sum([piece.count for piece in pieces])
-    if count < sum([share.total for share in one.shares]):  # too much to be read at once
+    if lacks:  # too much to be read at once
         left = union([*left, *minus(one.shares, union([piece.share for piece in pieces]))])
     return Given(one.at, fit, one.void, left)
 

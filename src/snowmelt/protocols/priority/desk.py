@@ -164,7 +164,7 @@ def _era(view: View) -> int:
     return (view.epoch << 32) + view.mark
 
 
-class Patience(msgspec.Struct):
+class Patience(msgspec.Struct, gc=False):
     """When what was sent is sent again: ever less often, until it is answered."""
 
     at: Instant

@@ -47,6 +47,7 @@ from snowmelt.protocols.priority.batches import (
     Cut,
     Grant,
     Run,
+    RunCut,
     Share,
     Shares,
     Some,
@@ -76,7 +77,6 @@ from snowmelt.protocols.priority.messages import (
     Word,
 )
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.puts import Puts, in_hand
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.searches import Searches
@@ -176,12 +176,13 @@ class Door:
 
     # --- batches ----------------------------------------------------------------------------------
 
-    def batch(self) -> Batch | None:
-        """What leaves now: operations in line, and reports; None when there is nothing."""
-        if not self._hand.line and not self._reports.pressing:
-            if self._reports.waiting:
-                self._desk.wake(later(self._desk.now, REPORT_SOON), self._settings.queue)
-            return None
+    @property
+    def due(self) -> bool:
+        """Whether there is something for a batch."""
+        return bool(self._hand.line) or self._reports.pressing
+
+    def batch(self) -> Batch:
+        """What leaves now: operations in line, and reports."""
         runs: list[tuple[list[Some], int]] = []
         held, patient = list[Some](), False
         while self._hand.line and len(runs) < RUNS_MAX:
@@ -189,21 +190,23 @@ class Door:
             one = self._hand.all.get(operation)
             if one is None:
                 continue
-            if isinstance(one, GetInHand):
+            if type(one) is GetInHand:
                 if one.given_up(self._desk.now):
                     self._answer_get(one)
                     continue
                 runs = runs or [([], 0)]
                 runs[-1] = runs[-1][0], runs[-1][1] + one.count
                 patient = patient or one.deadline > self._desk.now
-            elif one.call.delay or one.call.hold:
+                self._hand.riding.append((operation, len(runs) - 1))
+                continue
+            assert type(one) is PutInHand
+            if one.call.delay or one.call.hold:
                 held.extend(one.counts())
                 self._hand.riding.append((operation, -1))
                 continue
-            else:
-                if not runs or (runs[-1][1] and not self._settings.keyed):
-                    runs.append(([], 0))
-                runs[-1][0].extend(one.counts())
+            if not runs or (runs[-1][1] and not self._settings.keyed):
+                runs.append(([], 0))
+            runs[-1][0].extend(one.counts())
             self._hand.riding.append((operation, len(runs) - 1))
         back, gone, void = self._reports.taken()
         fresh, self._reports.fresh = self._reports.fresh, False
@@ -213,35 +216,33 @@ class Door:
     def granted(self, grant: Grant) -> None:
         """Positions for what rides (rule 1)."""
         riding, self._hand.riding = self._hand.riding, []
-        puts = [Cut(run.puts) for run in grant.runs]
-        gets = [Cut(run.gets) for run in grant.runs]
-        orders = [run.order for run in grant.runs]
-        got_orders = [run.got_order for run in grant.runs]
+        runs = [RunCut(run) for run in grant.runs]
         held = Cut(grant.held)
         placed: list[PutInHand] = []
         for operation, run in riding:
             one = self._hand.all.get(operation)
             if one is None:
                 continue
-            if isinstance(one, GetInHand):
+            if type(one) is GetInHand:
                 self._settle_first(operation)
-                shares, one.phase = gets[run].in_order(one.count), grant.phase
-                self._got(one, shares, got_orders[run])
-                got_orders[run] += sum([share.total for share in shares])
-            else:
-                order = 0 if run < 0 else orders[run]
-                wanted = sum([where.size for _, where in one.left])
-                fits, given_up = self._puts.place(one, held if run < 0 else puts[run], order)
-                if fits:
-                    placed.append(one)
-                    if run >= 0:
-                        orders[run] += wanted
-                else:
-                    self._no_room(one, given_up)
-        self._give_up([share for cut in (held, *puts) for share in cut.left])
-        unwanted = union([share for cut in gets for share in cut.left])
-        self._reports.add(back=() if self._settings.keyed else unwanted)
-        self.searches.unwanted(unwanted if self._settings.keyed else ())
+                one.phase = grant.phase
+                self._got(one, *runs[run].got(one.count))
+                continue
+            assert type(one) is PutInHand
+            order, positions = (0, held) if run < 0 else (runs[run].order, runs[run].puts)
+            count, given_up = self._puts.place(one, positions, order)
+            if given_up is not None:
+                self._no_room(one, given_up)
+                continue
+            placed.append(one)
+            if run >= 0:
+                runs[run].order += count
+        self._give_up([share for cut in (held, *[run.puts for run in runs]) for share in cut.left])
+        unwanted = union([share for run in runs for share in run.gets.left])
+        if unwanted and self._settings.keyed:
+            self.searches.unwanted(unwanted)
+        elif unwanted:
+            self._reports.add(back=unwanted)
         if grant.gone:
             self._shelf.mark(Mark(grant.gone, 0, 0, State.GONE))
         if placed:
@@ -256,9 +257,13 @@ class Door:
     # --- homes ------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """The turn is over: homes hear what it brings for them (rule 8)."""
-        self._ends.leave()
-        self._gets.leave()
+        """The turn is over: homes hear what it brings for them (rule 10)."""
+        if self._ends.words:
+            self._ends.leave()
+        if self._gets.wants:
+            self._gets.leave()
+        if self._reports.waiting:
+            self._desk.wake(later(self._desk.now, REPORT_SOON), self._settings.queue)
 
     def stored(self, source: NodeId, message: Stored) -> None:
         """A home has elements of puts, or none has room."""
@@ -299,7 +304,8 @@ class Door:
         """A home has done what was said of a lease, or purged."""
         one = self._hand.all.get(operation)
         if isinstance(one, GetInHand) and isinstance(one.call, Purge):
-            self._purged(one, word, refusal)
+            if self._gets.removed(one, word, refusal):  # until there is nothing more
+                self._hand.line.append(operation)
             return
         if isinstance(one, GetInHand) and self._gets.went_back(one, word):
             if one.waits == 0 and (one.pieces or one.unheard(self._desk.now)):  # rule 9
@@ -476,14 +482,6 @@ class Door:
             return
         self._hand.remember(one, answer, self._desk.now)
         self._desk.reply(one.operation, answer)
-
-    def _purged(self, one: GetInHand, word: Word, refusal: Refusal | None) -> None:
-        one.waits -= 1
-        one.granted = minus(one.granted, word.shares)
-        one.purged += sum([share.total for share in word.shares])
-        one.purged -= sum([share.total for share in refusal.shares]) if refusal is not None else 0
-        if one.waits == 0:
-            self._hand.line.append(one.operation)  # until there is nothing more
 
     def _settled(self, operation: OperationId, settled: SettleInHand) -> None:
         one = self._hand.all.get(operation)

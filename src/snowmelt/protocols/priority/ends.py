@@ -26,7 +26,7 @@ class Ends:
         self._desk = desk
         self._queue = queue
         self._sending = sending
-        self._words: dict[tuple[NodeId, bool], list[tuple[OperationId, Word]]] = {}
+        self.words: dict[tuple[NodeId, bool], list[tuple[OperationId, Word]]] = {}
         """What leaves with this turn, by homes; apart, what needs no flush."""
 
     def say(
@@ -43,19 +43,17 @@ class Ends:
         count, unflushed = 0, how == How.RENEW
         for home, shares in homes:
             word = Word(token, shares, how, reason, time)
-            self._words.setdefault((home, unflushed), []).append((operation, word))
+            self.words.setdefault((home, unflushed), []).append((operation, word))
             count += 1
         return count
 
     def leave(self) -> None:
-        """The turn is over."""
-        if not self._words:
-            return
-        words, self._words = self._words, {}
+        """The turn is over; when there are any words."""
+        words, self.words = self.words, {}
         era, queue = self._desk.era, self._queue
         for (home, _), said in words.items():
             self._sending.send_all(home, said, lambda some, serial: End(era, queue, serial, some))
 
     def viewed(self) -> None:
         """What was said in a view that is over is said again, to whoever it concerns then."""
-        self._words = {}
+        self.words = {}

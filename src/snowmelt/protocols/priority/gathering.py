@@ -7,6 +7,7 @@
 4. When there are elements again, and somebody waits for some, the anchor says so down the tree.
 5. The anchor's own node has its grants at once. So there what comes while the disk writes waits for
    the end of that, to be one batch: it could be flushed no sooner, and one flush then serves all.
+   Where nobody is below, nothing climbs: the anchor is asked, and that is all.
 """
 
 from collections.abc import Sequence
@@ -53,6 +54,7 @@ class Gathering:
         self._limits = limits
         self._settings = settings
         self._queue = settings.queue
+        self._keyed = settings.keyed
         self._tree = tree
         self.anchor: Anchor | None = None
         """At the root alone."""
@@ -74,6 +76,9 @@ class Gathering:
             self._places[place.index] = Climbing(
                 _Batches(), place, above, below, patience=AGAIN_FIRST
             )
+        entry = self._places[self._entry]
+        self._alone = entry.parent is None and not entry.children
+        """Whether there is one place in all (rule 5)."""
 
     @property
     def root(self) -> NodeId:
@@ -120,6 +125,10 @@ class Gathering:
                     break
             else:  # as mostly
                 return None
+        elif self._alone and self.anchor is not None and not self._keyed:  # rule 5
+            served = self.anchor.granted(own)
+            self._feed_hungry(self._entry, self.anchor)
+            return served
         grant: Grant | None = None
         for index in sorted(self._open):
             mine = own if index == self._entry else None
@@ -225,13 +234,11 @@ class Gathering:
         for one in sent:
             if isinstance(one, Arrival):
                 assert self.anchor is not None, "batches climb after the census"
-                if self._settings.keyed:
+                if self._keyed:
                     self.arrived.append(one)
                     continue
                 grant = self._grants(index, one.number, self.anchor.granted(one.batch)) or grant
-                if self.anchor.hungry and self.anchor.free:
-                    self.anchor.hungry = False
-                    self.feed(index)
+                self._feed_hungry(index, self.anchor)
             else:
                 message = Climb(
                     self._desk.era, self._queue, index, one.to.index, one.number, one.batch
@@ -239,6 +246,12 @@ class Gathering:
                 self._desk.send(one.to.node, message)
         self._wake(self._places[index])
         return grant
+
+    def _feed_hungry(self, index: int, anchor: Anchor) -> None:
+        """Whoever waits is told of what has come (rule 4)."""
+        if anchor.hungry and anchor.free:
+            anchor.hungry = False
+            self.feed(index)
 
     def _grants(self, index: int, number: int, grant: Grant) -> Grant | None:
         own: Grant | None = None

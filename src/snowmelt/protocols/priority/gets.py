@@ -13,8 +13,9 @@ from snowmelt.protocols.priority.fitting import fitting, weight
 from snowmelt.protocols.priority.hand import GetInHand
 from snowmelt.protocols.priority.keyed import by_key
 from snowmelt.protocols.priority.lots import in_order
-from snowmelt.protocols.priority.messages import Given, Piece, Take, Want, Word
+from snowmelt.protocols.priority.messages import Given, Piece, Refusal, Take, Want, Word
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings
 from snowmelt.protocols.seap.keys import key_at
@@ -31,7 +32,7 @@ class Gets:
         self._queue = settings.queue
         self._sending = sending
         self._ends = ends
-        self._wants: dict[NodeId, list[tuple[OperationId, Want]]] = {}
+        self.wants: dict[NodeId, list[tuple[OperationId, Want]]] = {}
         """What leaves with this turn, by homes."""
 
     def take(self, one: GetInHand, granted: Shares, token: int, placing: Placing) -> None:
@@ -48,18 +49,24 @@ class Gets:
         for home, shares in homes:
             one.waits += 1
             want = Want(operation, token, shares, call.bytes_max, call.gathered)
-            self._wants.setdefault(home, []).append((operation, want))
+            self.wants.setdefault(home, []).append((operation, want))
 
     def purged(self, one: GetInHand, placing: Placing) -> None:
         """Asks which of what it was granted a purge has removed (door, rule 8)."""
         homes, operation = sorted(placing.by_home(one.granted).items()), one.operation
         one.waits += self._ends.say(homes, How.PURGED, token=one.token, operation=operation)
 
+    def removed(self, one: GetInHand, word: Word, refusal: Refusal | None) -> bool:
+        """A home has removed what a purge was granted; whether that was the last."""
+        one.waits -= 1
+        one.granted = minus(one.granted, word.shares)
+        one.purged += sum([share.total for share in word.shares])
+        one.purged -= sum([share.total for share in refusal.shares]) if refusal is not None else 0
+        return one.waits == 0
+
     def leave(self) -> None:
-        """The turn is over: what it brings goes to each home together (door, rule 8)."""
-        if not self._wants:
-            return
-        wants, self._wants = self._wants, {}
+        """The turn is over: what it brings goes to each home together (door, rule 10)."""
+        wants, self.wants = self.wants, {}
         era, queue, lease = self._desk.era, self._queue, self._settings.lease
         for home, theirs in wants.items():
             self._sending.send_all(
@@ -68,7 +75,7 @@ class Gets:
 
     def viewed(self) -> None:
         """What was to be asked in a view that is over is not."""
-        self._wants = {}
+        self.wants = {}
 
     def taken(self, one: GetInHand, given: Given) -> bool:
         """A home has leased what there is of it; whether that was the last."""
@@ -158,4 +165,6 @@ def ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ..
     """
     if settings.keyed:
         return by_key(pieces, largest_first=settings.largest_first)
+    if len(pieces) < 2:
+        return tuple(pieces)
     return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.priority, piece.start)))

@@ -24,7 +24,7 @@ PIECES_REMEMBERED: Final = 1 << 20
 """So many intervals are in all that is remembered."""
 
 
-class Placed(msgspec.Struct, frozen=True):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """Elements of a put that have their positions."""
 
     first: int
@@ -44,7 +44,7 @@ class Placed(msgspec.Struct, frozen=True):
         return Interval(self.first, self.first + self.share.total)
 
 
-class PutInHand(msgspec.Struct):
+class PutInHand(msgspec.Struct, gc=False):
     """A put that is not answered yet."""
 
     operation: OperationId
@@ -71,7 +71,7 @@ class PutInHand(msgspec.Struct):
 
     def counts(self) -> tuple[Some, ...]:
         """How many positions it needs, by priority."""
-        return summed([Some(priority, where.size) for priority, where in self.left])
+        return summed([Some(priority, where.stop - where.start) for priority, where in self.left])
 
     def lacking(self) -> list[tuple[int, Interval]]:
         """What of it has no position, by priority."""
@@ -79,7 +79,7 @@ class PutInHand(msgspec.Struct):
         return [(one, gap) for one, where in self.stretches for gap in without(where, there)]
 
 
-class GetInHand(msgspec.Struct):
+class GetInHand(msgspec.Struct, gc=False):
     """A get, or a purge, that is not answered yet."""
 
     operation: OperationId
@@ -142,7 +142,8 @@ class Memory:
 
     def keep(self, operation: OperationId, what: Any, now: Instant, pieces: int = 1) -> None:
         """Remembers it from now on; of so many pieces, since what is in very many takes room."""
-        self._drop(operation)
+        if operation in self._known:
+            self._drop(operation)
         self._known[operation] = later(now, REMEMBERED), what, pieces
         self._pieces += pieces
         while len(self._known) > REMEMBERED_MAX or self._pieces > PIECES_REMEMBERED:
@@ -181,7 +182,7 @@ class TakenOver(msgspec.Struct, frozen=True):
     era: int
 
 
-class Again(msgspec.Struct, frozen=True):
+class Again(msgspec.Struct, frozen=True, gc=False):
     """A get that was answered: asked again, it is leased again under the same token."""
 
     token: int

@@ -93,7 +93,7 @@ ANSWERED_PIECES: Final = 65_536
 Asked = Store | Take | End
 
 
-class Pending(msgspec.Struct):
+class Pending(msgspec.Struct, gc=False):
     """Something done that is not flushed by all yet, and what is to be said then."""
 
     door: NodeId | None = None
@@ -201,13 +201,14 @@ class Home:
         if not self._takes(door, message.serial):
             return
         elements = message.elements
-        new = minus(self._shelf.rows.lacking(elements.shares), self.there)
+        rows = self._shelf.rows
+        new = minus(rows.lacking(elements.shares), self.there)
         lot = self._shelf.store(elements)
         if elements.due:
             spare = ERASED if elements.staged else 0
             self._leases.hold(elements.shares, elements.due + spare)
-        rows = self._shelf.rows
-        void = union(rows.void_of(elements.shares))
+        void = rows.void_of(elements.shares)
+        void = union(void) if void else ()
         anew = any(origin.again for origin in elements.origins)
         stamps = stamped(rows, elements.shares, self._desk.epoch) if anew else ()
         pending = Pending(door, message, lot=lot, new=new, refused=void)
@@ -327,12 +328,14 @@ class Home:
 
     def _begin(self, pending: Pending, marks: Iterable[Mark], *, elements: bool = False) -> int:
         marks = tuple(marks)
-        self._shelf.mark(*marks)
+        if marks:
+            self._shelf.mark(*marks)
         asked = pending.asked
         some = asked.elements if elements and type(asked) is Store else None
         number = self.spreading.spread(some, marks)
         self._pending[number] = pending
-        if elements or any(mark.state >= State.GONE for mark in marks):
+        waited_for = self._waiting or self.wanted
+        if waited_for and (elements or any(mark.state >= State.GONE for mark in marks)):
             self.arrived()
         return number
 
@@ -431,8 +434,9 @@ class Home:
         if outcome.refused and type(pending.asked) is Store:
             self._refuse(pending, pending.asked, outcome.refused)
         else:
-            absent = minus(self._shelf.rows.lacking(pending.back), self.there)  # rule 5
-            pending.back = minus(pending.back, absent)
+            if pending.back:
+                absent = minus(self._shelf.rows.lacking(pending.back), self.there)  # rule 5
+                pending.back = minus(pending.back, absent)
             if self.urgency is not None:  # seap, rule 2
                 self.urgency.add(pending.back)
                 pending.gone = self.urgency.reported(pending.gone)
@@ -491,8 +495,9 @@ class Home:
         leased = tuple([share for one in pending.leasings for share in one.shares])
         if self.thin.waits(outcome.number, leased, (outcome, pending)):
             return
-        void = self._shelf.rows.gone_of(union(leased))  # there was no room for them
+        void = self._shelf.rows.gone_of(leased)  # there was no room for them
         if void:
+            void = union(void)
             for one in pending.leasings:
                 lost = common(one.shares, void)
                 one.shares, one.void = _kept_order(one.shares, lost), union([*one.void, *lost])
@@ -528,7 +533,8 @@ def _away(lacking: Shares, there: Shares, epoch: int) -> Shares:
 
 
 def _of(marks: Iterable[Mark], state: State) -> Shares:
-    return union([share for mark in marks if mark.state == state for share in mark.shares])
+    shares = [share for mark in marks if mark.state == state for share in mark.shares]
+    return union(shares) if shares else ()
 
 
 def _kept_order(shares: Shares, refused: Shares) -> Shares:

@@ -32,7 +32,8 @@ class Leases:
         at = later(self._desk.now, time)
         self._ends[token] = at
         heappush(self._heap, (at, token))
-        self._desk.wake(at, self._queue)
+        if self._heap[0][1] == token:  # else it is woken before
+            self._desk.wake(at, self._queue)
 
     def end(self, token: int, shares: Shares) -> None:
         """These are not leased under it any more: when nothing else is, its time is nobody's."""

@@ -158,7 +158,8 @@ class Looking:
 
     def leave(self) -> None:
         """The turn is over."""
-        self._ends.leave()
+        if self._ends.words:
+            self._ends.leave()
 
     def _of(self, sent: Sent | None) -> LookInHand | None:
         return None if sent is None or not sent.operations else self._hand.get(sent.operations[0])

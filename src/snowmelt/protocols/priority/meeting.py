@@ -4,6 +4,8 @@
    tells doors. A door that comes first waits.
 2. What was told is forgotten `FORGOTTEN` later: by then whoever asked has heard it, since within a
    view nobody fails and all is said again until it is heard.
+3. Where the home, that node and the door are one nothing is said: what the home has told is known,
+   and what the door has heard is forgotten at once.
 """
 
 from collections import deque
@@ -60,23 +62,32 @@ class Meeting:
         total, left = sum([share.total for share in positions]), Cut(positions)
         for node, ranks in self._nodes(Interval(start, start + total)):
             shares = positions if ranks.size == total else left.in_order(ranks.size)
+            if node == self._desk.me:  # rule 3
+                self._keep(Ranked(self._desk.era, self._queue, 0, ranks.start, shares))
+                continue
 
             def make(serial: int, first: int = ranks.start, shares: Shares = shares) -> Ranked:
                 return Ranked(self._desk.era, self._queue, serial, first, shares)
 
             self._sending.send(node, (), make)
 
-    def search(self, operation: OperationId | None, ranks: Interval) -> None:
-        """This door was given these ranks."""
+    def search(self, operation: OperationId | None, ranks: Interval) -> Shares | None:
+        """This door was given these ranks: where they are, if it is known by now (rule 3)."""
+        nodes = list(self._nodes(ranks))
+        if all(node == self._desk.me for node, _ in nodes) and self._known(ranks):
+            found = self._shares(ranks)
+            self._at.clear(ranks)
+            return found
         self._number += 1
         search = self._searches[self._number] = Search(operation)
-        for node, part in self._nodes(ranks):
+        for node, part in nodes:
             search.waits += 1
 
             def make(serial: int, part: Interval = part) -> Seek:
                 return Seek(self._desk.era, self._queue, serial, part)
 
             self._sending.send(node, ((self._number, part.start),), make)
+        return None
 
     def met(self, source: NodeId, message: Met) -> None:
         """It is known."""
@@ -105,13 +116,8 @@ class Meeting:
 
     def ranked(self, source: NodeId, message: Ranked) -> None:
         """A home tells (rule 1)."""
-        rank = message.start + sum([share.total for share in message.shares])
-        self._at.put(Interval(message.start, rank), message)
         self._desk.send(source, Met(self._desk.era, self._queue, message.serial))
-        for (door, serial), ranks in list(self._waiting.items()):
-            if ranks.start < rank and message.start < ranks.stop and self._known(ranks):
-                del self._waiting[door, serial]
-                self._tell(door, serial, ranks)
+        self._keep(message)
 
     def seek(self, source: NodeId, message: Seek) -> None:
         """A door asks (rule 1)."""
@@ -122,14 +128,27 @@ class Meeting:
         else:
             self._waiting[source, message.serial] = message.ranks
 
+    def _keep(self, message: Ranked) -> None:
+        """It is known from now on; who asked before is told."""
+        rank = message.start + sum([share.total for share in message.shares])
+        self._at.put(Interval(message.start, rank), message)
+        for (door, serial), ranks in list(self._waiting.items()):
+            if ranks.start < rank and message.start < ranks.stop and self._known(ranks):
+                del self._waiting[door, serial]
+                self._tell(door, serial, ranks)
+
     def _known(self, ranks: Interval) -> bool:
         return sum([some.size for some, _ in self._at.common(ranks)]) == ranks.size
 
     def _tell(self, door: NodeId, serial: int, ranks: Interval) -> None:
-        found = [one for part, told in self._at.common(ranks) for one in _where(told, part)]
-        shares = (Share(0, tuple(found)),)
         self._told.append((later(self._desk.now, FORGOTTEN), ranks))
+        shares = self._shares(ranks)
         self._desk.send(door, Sought(self._desk.era, self._queue, serial, shares))
+
+    def _shares(self, ranks: Interval) -> Shares:
+        """Where they are, in their order."""
+        found = [one for part, told in self._at.common(ranks) for one in _where(told, part)]
+        return (Share(0, tuple(found)),)
 
     def _nodes(self, ranks: Interval) -> Iterator[tuple[NodeId, Interval]]:
         """Who keeps which of them."""

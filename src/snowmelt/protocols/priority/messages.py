@@ -93,7 +93,7 @@ class Food(msgspec.Struct, frozen=True, tag="priority.food", array_like=True):
 # --- elements -------------------------------------------------------------------------------------
 
 
-class Origin(msgspec.Struct, frozen=True, array_like=True):
+class Origin(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Which operation made elements, and which of its own they are."""
 
     operation: OperationId
@@ -122,7 +122,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
     """Got for good, void, or neither, which is `State.FREE` whatever it is."""
 
 
-class Elements(msgspec.Struct, frozen=True, array_like=True):
+class Elements(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Bodies, as in `core.batch`, with their positions, in the same order, and who made them."""
 
     shares: SharesInOrder
@@ -142,7 +142,7 @@ class Elements(msgspec.Struct, frozen=True, array_like=True):
     """When their door sent them home (`core/times.py`); 0 in those of before."""
 
 
-class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True):
+class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True, gc=False):
     """A door brings elements home. `serial` is the door's own, so that it can be told again."""
 
     era: Era
@@ -151,7 +151,7 @@ class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True):
     elements: Elements
 
 
-class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True):
+class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True, gc=False):
     """It is flushed by home and copies, but for what is void.
 
     With a reason not all of them had room, and what is not void may be with some of them alone.
@@ -168,7 +168,7 @@ class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True
     """Before which phase they came in (`seap`, rule 4)."""
 
 
-class Want(msgspec.Struct, frozen=True, array_like=True):
+class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one get was granted of a home's positions: to be leased under its token."""
 
     operation: OperationId
@@ -179,7 +179,7 @@ class Want(msgspec.Struct, frozen=True, array_like=True):
     """Whether what lies in many stretches may be told as one piece."""
 
 
-class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):
+class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True, gc=False):
     """A door wants what its gets were granted, leased for so long, each under its own token."""
 
     era: Era
@@ -189,7 +189,7 @@ class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):
     lease: Length
 
 
-class Piece(msgspec.Struct, frozen=True, array_like=True):
+class Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Elements at adjacent positions of one priority, or in stretches; what they have in common."""
 
     priority: Priority
@@ -230,7 +230,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 Pieces = Annotated[tuple[Piece, ...], msgspec.Meta(max_length=PIECES_MAX)]
 
 
-class Given(msgspec.Struct, frozen=True, array_like=True):
+class Given(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The leased elements of one get; `void` are positions of which there is none to be had."""
 
     at: Place
@@ -241,7 +241,7 @@ class Given(msgspec.Struct, frozen=True, array_like=True):
     """Leased as well, and not told: they weigh too much for one answer."""
 
 
-class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
+class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True, gc=False):
     """What is leased of a `Take`; the rest comes by itself, as soon as it is there."""
 
     era: Era
@@ -250,7 +250,7 @@ class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
     given: Annotated[tuple[Given, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
 
 
-class Word(msgspec.Struct, frozen=True, array_like=True):
+class Word(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a client says of one lease."""
 
     token: Token
@@ -262,7 +262,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
     """How long the lease is from now on, or how long what comes back is held."""
 
 
-class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True):
+class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True, gc=False):
     """A door passes on what clients say of their leases."""
 
     era: Era
@@ -281,7 +281,7 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
     """Of what was refused: nobody here has it, or knows that it is gone."""
 
 
-class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True):
+class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True, gc=False):
     """What was refused. All else is so on all disks."""
 
     era: Era
@@ -297,7 +297,7 @@ class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True):
 # --- copies ---------------------------------------------------------------------------------------
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
+class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What became of elements since they were put. The latest counts, by epoch and turn."""
 
     shares: Shares

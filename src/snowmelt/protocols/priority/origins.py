@@ -11,7 +11,7 @@ from snowmelt.protocols.priority.messages import Origin
 from snowmelt.protocols.priority.positions import minus
 
 
-class Lot(msgspec.Struct, frozen=True, array_like=True):
+class Lot(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The small record of elements that came together."""
 
     shares: SharesInOrder

@@ -27,7 +27,7 @@ class Answered(msgspec.Struct, frozen=True, tag="priority.answered", array_like=
     answer: Answer
 
 
-class Ranked(msgspec.Struct, frozen=True, tag="priority.ranked", array_like=True):
+class Ranked(msgspec.Struct, frozen=True, tag="priority.ranked", array_like=True, gc=False):
     """A home says where elements are that have the ranks from `start` on (rule 10)."""
 
     era: Era

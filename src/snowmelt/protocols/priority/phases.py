@@ -12,7 +12,7 @@
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -26,7 +26,7 @@ from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Look, Looked
 from snowmelt.protocols.priority.waves import Waves
 from snowmelt.protocols.seap.phase import Phase
-from snowmelt.protocols.seap.steps import Assign, Release
+from snowmelt.protocols.seap.steps import Answer, Assign, Release, Step
 from snowmelt.protocols.select.elements import Element
 
 LOOKS_MAX = 1_000
@@ -54,13 +54,9 @@ class RankAnchor(Anchor):
 
     def _run(self, run: Run, *, patient: bool) -> GrantedRun:
         del patient
-        puts = self._grown(run.puts)
-        order = self._order
-        self._order += sum([grown.size for _, grown in puts])
-        got_order = self._order
+        order, puts, got_order = self._order, self._put(run.puts), self._order
         self._order += run.gets
-        shares = tuple([Share(some.priority, (grown,)) for some, grown in puts])
-        return GrantedRun(order, shares, got_order, ())
+        return GrantedRun(order, puts, got_order, ())
 
     def _back(self, shares: Shares) -> None:
         """It is free with its home."""
@@ -82,6 +78,7 @@ class Phases:
         self._served: list[tuple[NodeId, Look]] = []
         """Whom the phase is for, if it is for looks."""
         self._looked_last = False
+        self._own: Callable[[Step], Answer] | None = None
         self._number = anchor.order - 1
         """Of the last phase for gets: what comes in during a look comes after that one."""
         self.answered: list[tuple[int, Grant]] = []
@@ -106,8 +103,9 @@ class Phases:
         if not known and len(self._looks) < LOOKS_MAX:
             self._looks.append((source, message))
 
-    def go_on(self) -> bool:
-        """The next step, if it can be taken now."""
+    def go_on(self, own: Callable[[Step], Answer] | None) -> bool:
+        """The next step, if it can be taken now; all of a phase, where `own` answers for all."""
+        self._own = own
         if self._phase is not None:
             return self._step(self._phase)
         arrival = self._arrival
@@ -145,29 +143,40 @@ class Phases:
         patient: bool = False,
     ) -> Phase:
         least, sample = self._limits.least, self._limits.sample
+        if wanted and self._own is not None:  # one home takes so many, whichever they are
+            least = 0
         return Phase(
             number, wanted=wanted, rank=rank, share=share, least=least, sample=sample,
             patient=patient,
         )  # fmt: skip
 
     def _begin(self, phase: Phase) -> None:
-        self._phase = phase
         phase.waited_for = self._anchor.hungry
-        assert phase.step is not None, "a phase begins with a step"
-        self._waves.ask(phase.step)
+        step = phase.step
+        assert step is not None, "a phase begins with a step"
+        if self._own is None:
+            self._phase = phase
+            self._waves.ask(step)
+            return
+        while step is not None:  # nobody else is to be asked (waves, rule 1)
+            step = self._next(phase, self._own(step))
 
     def _step(self, phase: Phase) -> bool:
         answer = self._waves.result
         if answer is None:
             return False
-        step = phase.answered(answer)
+        step = self._next(phase, answer)
         if step is None:
             self._phase = None
-            return True
+        else:
+            self._waves.ask(step)
+        return True
+
+    def _next(self, phase: Phase, answer: Answer) -> Step | None:
+        step = phase.answered(answer)
         if type(step) is Assign or type(step) is Release:
             self._over(phase)
-        self._waves.ask(step)
-        return True
+        return step
 
     def _over(self, phase: Phase) -> None:
         """It is known what there is (rule 2)."""

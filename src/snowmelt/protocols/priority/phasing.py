@@ -1,11 +1,10 @@
 """One node's part in the phases of one queue with any priorities, in one view: `seap`."""
 
-from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
-from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.batches import Grant
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.priority.batches import Grant, union
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.gathering import Gathering
 from snowmelt.protocols.priority.home import Home
@@ -14,9 +13,10 @@ from snowmelt.protocols.priority.meeting import Meeting
 from snowmelt.protocols.priority.messages import Look
 from snowmelt.protocols.priority.phases import Phases, RankAnchor
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.searches import Searches
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.protocols.priority.waves import Waves
-from snowmelt.protocols.seap.steps import Assign
+from snowmelt.protocols.seap.steps import Answer, Assign, Step
 
 REPORTED_MAX: Final = 64
 """So many intervals of what is gone go up with one batch of a node."""
@@ -57,10 +57,12 @@ class Phasing:
         if self.phases is not None:
             self.phases.look(source, message)
 
-    def search(self, searches: Iterable[tuple[OperationId | None, Interval]]) -> None:
+    def search(self, searches: Searches) -> None:
         """Where the elements of ranks are that this door was given."""
-        for operation, ranks in searches:
-            self.meeting.search(operation, ranks)
+        for operation, ranks in searches.taken():
+            found = self.meeting.search(operation, ranks)
+            if found is not None:
+                searches.found(operation, union(found))
 
     def again(self) -> None:
         """What was not answered is said again."""
@@ -74,16 +76,12 @@ class Phasing:
     def go_on(self, home: Home) -> Grant | None:
         """All that can be done now; what of it is for this node's own operations."""
         phases = self._phases or self.phases
+        own = partial(self._answer, home) if self.waves.alone else None
         grant = None
         while True:
             step = self.waves.due
             if step is not None:
-                assert home.urgency is not None, "phases are of queues with any priorities"
-                answer, taken = home.urgency.answer(step)
-                if taken:
-                    assert isinstance(step, Assign), f"{step} takes nothing"
-                    self.meeting.bring(step.start, taken)
-                self.waves.answer(answer)
+                self.waves.answer(self._answer(home, step))
                 continue
             if phases is None:
                 return None
@@ -96,5 +94,14 @@ class Phasing:
             if phases.feeds:
                 phases.feeds = False
                 self._gathering.feed_all()
-            if not phases.go_on() and not phases.answered:
+            if not phases.go_on(own) and not phases.answered:
                 return grant
+
+    def _answer(self, home: Home, step: Step) -> Answer:
+        """What this home says to a step."""
+        assert home.urgency is not None, "phases are of queues with any priorities"
+        answer, taken = home.urgency.answer(step)
+        if taken:
+            assert isinstance(step, Assign), f"{step} takes nothing"
+            self.meeting.bring(step.start, taken)
+        return answer

@@ -102,7 +102,7 @@ class Placing:
     def by_home(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
         """Which positions go to which home; at each in the order given."""
         if self.everybody:
-            mine = tuple([Share(one.priority, _joined(one.intervals)) for one in shares])
+            mine = tuple([one if len(one.intervals) == 1 else _whole(one) for one in shares])
             return {self.everybody[0]: mine} if mine else {}
         parts: dict[NodeId, list[Share]] = {}
         for share in shares:
@@ -127,6 +127,10 @@ class Placing:
                     for holder in self.holders(share.priority, block.start):
                         parts.setdefault(holder, []).append(one)
         return {holder: union(mine) for holder, mine in parts.items()}
+
+
+def _whole(share: Share) -> Share:
+    return Share(share.priority, _joined(share.intervals))
 
 
 def _joined(blocks: Sequence[Interval]) -> tuple[Interval, ...]:

@@ -6,8 +6,8 @@ from typing import Final
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import Duration, later
-from snowmelt.core.interval import Interval
-from snowmelt.core.names import OperationId
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Cut, Share, Shares, union
 from snowmelt.protocols.priority.calls import Put, PutDone
 from snowmelt.protocols.priority.desk import Desk
@@ -21,7 +21,7 @@ from snowmelt.protocols.priority.messages import (
     Stored,
 )
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.positions import common, minus
+from snowmelt.protocols.priority.positions import minus, without
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.seap.keys import part as keys_of
 
@@ -52,25 +52,25 @@ class Puts:
         self._queue = queue
         self._sending = sending
 
-    def place(self, one: PutInHand, positions: Cut, order: int) -> tuple[bool, Shares]:
-        """Gives a put its positions: whether there was room for all of it.
+    def place(self, one: PutInHand, positions: Cut, order: int) -> tuple[int, Shares | None]:
+        """Gives a put its positions, and says how many, if there was room for all of it.
 
         Else it has none, and those that it was granted are to be given up.
         """
         placed: list[Placed] = []
-        wanted = 0
+        count, lacks = 0, False
         for priority, where in one.left:
             at = where.start
-            wanted += where.size
-            for interval in positions.taken(priority, where.size):
-                placed.append(Placed(at, Share(priority, (interval,)), order))
-                at += interval.size
-                order += interval.size
-        if sum([each.share.total for each in placed]) < wanted:
-            return False, union([each.share for each in placed])
+            for interval in positions.taken(priority, where.stop - at):
+                placed.append(Placed(at, Share(priority, (interval,)), order + count))
+                size = interval.stop - interval.start
+                at, count = at + size, count + size
+            lacks = lacks or at < where.stop
+        if lacks:
+            return 0, union([each.share for each in placed])
         one.placed.extend(placed)
         one.left = []
-        return True, ()
+        return count, None
 
     def send(self, puts: Sequence[PutInHand], placing: Placing) -> None:
         """Takes what has positions home; those that go together, together."""
@@ -87,6 +87,8 @@ class Puts:
     def stored(self, message: Stored, puts: Iterable[PutInHand], sent: Store) -> list[PutInHand]:
         """A home has them, or refuses them: the puts of which all homes have answered."""
         answered: list[PutInHand] = []
+        shares = sent.elements.shares if sent.elements.keys else ()
+        came = IntervalSet([interval for share in shares for interval in share.intervals])
         for one in puts:
             one.waits -= 1
             if message.refused:
@@ -96,7 +98,7 @@ class Puts:
             if message.void:
                 _give_up(one, message.void)
             if one.keys:
-                _came_in(one, sent.elements.shares, message.phase)
+                _came_in(one, came, message.phase)
             if one.waits == 0:
                 answered.append(one)
         return answered
@@ -112,6 +114,11 @@ class Puts:
         return PutDone(shares, one.copies, tuple([each.order for each in placed]))
 
     def _store(self, elements: Elements, placing: Placing, ours: list[PutInHand]) -> None:
+        if placing.everybody:
+            for one in ours:
+                one.waits += 1
+            self._say(placing.everybody[0], tuple([one.operation for one in ours]), elements)
+            return
         names = {one.operation: one for one in ours}
         homes = placing.by_home(elements.shares)
         for home, shares in sorted(homes.items()):
@@ -119,14 +126,19 @@ class Puts:
             theirs = tuple(dict.fromkeys(origin.operation for origin in some.origins))
             for operation in theirs:
                 names[operation].waits += 1
+            self._say(home, theirs, some)
 
-            def make(serial: int, some: Elements = some) -> Store:
-                return Store(self._desk.era, self._queue, serial, some)
+    def _say(self, home: NodeId, theirs: tuple[OperationId, ...], some: Elements) -> None:
+        era, queue = self._desk.era, self._queue
+        self._sending.send(home, theirs, lambda serial: Store(era, queue, serial, some))
 
-            self._sending.send(home, theirs, make)
+
+def _portions(puts: list[PutInHand]) -> Iterable[list[PutInHand]]:
+    """As many as go in one message."""
+    return (puts,) if len(puts) == 1 else _several(puts)
 
 
-def _portions(puts: Sequence[PutInHand]) -> Iterator[list[PutInHand]]:
+def _several(puts: Sequence[PutInHand]) -> Iterator[list[PutInHand]]:
     """As many as go in one message: by their bytes and their pieces, or one."""
     some: list[PutInHand] = []
     weight = pieces = 0
@@ -151,19 +163,40 @@ def _give_up(one: PutInHand, shares: Shares) -> None:
     one.left = one.lacking()
 
 
-def _came_in(one: PutInHand, shares: Shares, phase: int) -> None:
+def _came_in(one: PutInHand, came: IntervalSet, phase: int) -> None:
     """These came in before a phase (`seap`, rule 4)."""
     placed: list[Placed] = []
     for each in one.placed:
-        here, others = common((each.share,), shares), minus((each.share,), shares)
-        placed += [each.part(part) for share in others for part in share.intervals]
-        parts = [each.part(part) for share in here for part in share.intervals]
-        placed += [Placed(part.first, part.share, phase) for part in parts]
+        (interval,) = each.share.intervals
+        here = came.common(interval)
+        others = without(interval, here) if here else [interval]
+        placed += [each.part(part) for part in others]
+        placed += [Placed(part.first, part.share, phase) for part in map(each.part, here)]
     one.placed = placed
 
 
 def _elements(puts: Sequence[PutInHand], due: int, put_at: int) -> Elements:
     """What has positions of several puts that were asked for alike, as it goes home."""
+    call, first = puts[0].call, puts[0]
+    if (
+        len(puts) == 1
+        and len(first.placed) == 1
+        and first.placed[0].share.total == first.bodies.count
+    ):
+        (placed,), bodies, keys = first.placed, first.bodies, first.keys  # as often
+        shares: Shares = (placed.share,)
+        origins = [Origin(first.operation, 0, first.bodies.count, placed.order, first.again)]
+    else:
+        shares, origins, bodies, keys = _joined(puts)
+    bodies = bodies.trimmed()
+    return Elements(
+        shares, tuple(origins), whole(bodies.offsets), whole(bodies.blob), call.headers, due,
+        bool(call.hold), call.delay if call.hold else Duration(0), keys, put_at,
+    )  # fmt: skip
+
+
+def _joined(puts: Sequence[PutInHand]) -> tuple[Shares, list[Origin], Bodies, bytes]:
+    """Where they stand, who made them, the bodies and the keys."""
     shares: list[Share] = []
     origins: list[Origin] = []
     bodies: list[Bodies] = []
@@ -180,9 +213,4 @@ def _elements(puts: Sequence[PutInHand], due: int, put_at: int) -> Elements:
                 start = placed.first
             stop = placed.first + count
         bodies.append(one.bodies.slice(start, stop))
-    all_of_them, call = together(bodies).trimmed(), puts[0].call
-    return Elements(
-        in_order(shares), tuple(origins), whole(all_of_them.offsets), whole(all_of_them.blob),
-        call.headers, due, bool(call.hold), call.delay if call.hold else Duration(0),
-        b"".join(keys), put_at,
-    )  # fmt: skip
+    return in_order(shares), origins, together(bodies), b"".join(keys)

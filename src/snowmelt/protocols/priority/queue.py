@@ -391,7 +391,7 @@ class Queue:
             if gathering.fed:
                 gathering.fed = False
                 self.door.fed()
-            own = self.door.batch() if gathering.takes else None
+            own = self.door.batch() if self.door.due and gathering.takes else None
             grant = gathering.send(own)
             fed = False
             if here.phasing is not None:
@@ -403,7 +403,7 @@ class Queue:
             elif not fed:
                 break
         if here.phasing is not None and self.door.searches.ranks:
-            here.phasing.search(self.door.searches.taken())
+            here.phasing.search(self.door.searches)
         self.door.leave()
         self.looking.leave()
 

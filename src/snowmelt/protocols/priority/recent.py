@@ -12,7 +12,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Bulk(msgspec.Struct, frozen=True, array_like=True):
+class Bulk(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The bulk record of a lot."""
 
     offsets: bytes
@@ -41,7 +41,8 @@ class Recent(Generic[K, V]):
 
     def keep(self, key: K, value: V, weight: int) -> None:
         """In the place of what was kept under this key."""
-        self.drop(key)
+        if key in self._kept:
+            self.drop(key)
         self._kept[key] = value, weight
         self._weight += weight
         while self._weight > self._weight_max:

@@ -51,9 +51,12 @@ class Reports:
 
     def add(self, back: Shares = (), gone: Shares = (), void: Shares = ()) -> None:
         """These are free again; those are gone; and those there never were."""
-        self._back.extend(back)
-        self._gone.extend(gone)
-        self._void.extend(void)
+        if back:
+            self._back.extend(back)
+        if gone:
+            self._gone.extend(gone)
+        if void:
+            self._void.extend(void)
 
     def viewed(self) -> None:
         """The census says all of it."""
@@ -62,16 +65,19 @@ class Reports:
 
     def taken(self) -> tuple[Shares, Shares, Shares]:
         """What goes with the next batch."""
+        self._late = False
+        if not self.waiting:
+            return (), (), ()
         gone, more_gone = _first(union(self._gone), self._most)
         void, more_void = _first(union(self._void), self._most)
         taken = union(self._back), gone, void
-        self._back, self._gone, self._void, self._late = [], more_gone, more_void, False
+        self._back, self._gone, self._void = [], more_gone, more_void
         return taken
 
 
 def _first(shares: Shares, most: int) -> tuple[Shares, list[Share]]:
     """The first intervals of each row, and the others."""
-    if all(len(share.intervals) <= most for share in shares):  # as mostly
+    if not shares or max([len(share.intervals) for share in shares]) <= most:  # as mostly
         return shares, []
     heads = tuple([Share(share.priority, share.intervals[:most]) for share in shares])
     return heads, [Share(share.priority, share.intervals[most:]) for share in shares]

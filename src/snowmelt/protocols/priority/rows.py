@@ -26,7 +26,7 @@ FEW: Final = 8
 _WHERE: Final = itemgetter(0)
 
 
-class Where(msgspec.Struct, frozen=True, array_like=True):
+class Where(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The lot of an element; its index there is its position and `base`."""
 
     lot: int

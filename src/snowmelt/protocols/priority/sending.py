@@ -115,7 +115,8 @@ class Unanswered(Generic[T]):
 
     def _wait(self, at: Instant, serial: int) -> None:
         heappush(self._due, (at, serial))
-        self._desk.wake(at, self._queue)
+        if self._due[0][1] == serial:  # else it is woken before
+            self._desk.wake(at, self._queue)
 
 
 Sent = Message[OperationId]

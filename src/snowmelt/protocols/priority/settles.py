@@ -17,7 +17,7 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.settings import How, QueueSettings
 
 
-class SettleInHand(msgspec.Struct):
+class SettleInHand(msgspec.Struct, gc=False):
     """What a client says, that is not answered yet."""
 
     call: Settle

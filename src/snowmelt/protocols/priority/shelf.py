@@ -184,8 +184,9 @@ class Shelf:
             if mark.state == State.GONE:
                 ended.append(mark)
                 continue
-            self._end(ended)
-            ended = []
+            if ended:
+                self._end(ended)
+                ended = []
             standing = standing_of(mark)
             for share in mark.shares:
                 row, void = self.rows.row(share.priority), mark.state == State.VOID
@@ -387,11 +388,12 @@ class Shelf:
             row = self.rows.row(share.priority)
             for interval in share.intervals:
                 where = Where(number, index - interval.start)
-                known = [one for one, _ in (*row.here.common(interval), *row.gone.common(interval))]
-                for gap in without(interval, known):
+                known = (*row.here.common(interval), *row.gone.common(interval))
+                gaps = without(interval, [one for one, _ in known]) if known else (interval,)
+                for gap in gaps:
                     row.here.put(gap, where)
-                    new += gap.size
-                index += interval.size
+                    new += gap.stop - gap.start
+                index += interval.stop - interval.start
         if new:
             self._left[number] = new
         return new

@@ -26,7 +26,7 @@ LETTER_MARKS: Final = 16_384
 has."""
 
 
-class Outcome(msgspec.Struct):
+class Outcome(msgspec.Struct, gc=False):
     """What all have flushed, or what somebody had no room for."""
 
     number: int
@@ -58,7 +58,7 @@ class _Letter(msgspec.Struct):
         self.numbers.append(number)
 
 
-class _Open(msgspec.Struct):
+class _Open(msgspec.Struct, gc=False):
     """Something that is not flushed by all yet."""
 
     waits: int
@@ -73,6 +73,8 @@ class Spreading:
         self._desk = desk
         self._queue = queue
         self._placing = placing
+        self._alone = placing.everybody == (desk.me,)
+        """Whether nobody else is to be told."""
         self._number = 0
         self._open: dict[int, _Open] = {}
         self._letters: dict[tuple[NodeId, bool], list[_Letter]] = {}
@@ -86,7 +88,7 @@ class Spreading:
     ) -> int:
         """Has it written down here and by all whom it is for, or by one; its number."""
         self._number += 1
-        parts = self._parts(elements, tuple(marks), to)
+        parts = {} if self._alone else self._parts(elements, tuple(marks), to)
         one = self._open[self._number] = _Open(1, 1 + len(parts))
         for target, (some, those) in parts.items():
             one.waits += self._tell(target, some, those)

@@ -11,7 +11,7 @@ from snowmelt.protocols.priority.messages import Mark
 from snowmelt.protocols.priority.settings import State
 
 
-class Standing(msgspec.Struct, frozen=True, array_like=True):
+class Standing(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What became of an element (rule 2); see `messages.Mark`, which says it of several."""
 
     epoch: int

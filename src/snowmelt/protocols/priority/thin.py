@@ -47,5 +47,7 @@ class Thin(Generic[T]):
     def came(self, number: int) -> list[T]:
         """What was stored under this number is flushed by all, or refused: who waited for it."""
         coming = self._coming.pop(number, ())
+        if not self._waiting:  # as mostly
+            return []
         free = [each for each, (shares, _) in self._waiting.items() if common(shares, coming)]
         return [self._waiting.pop(each)[1] for each in free]

@@ -93,10 +93,14 @@ class Urgency:
             if standing.state != State.FREE:
                 continue
             known = (*self._inside.common(where), *self._chosen.common(where))
-            for new in without(where, known):
+            for new in without(where, known) if known else (where,):
                 self._inside.add(new)
-                for one in self._sorted(new):
+                if new.stop - new.start == 1:  # as what is put one by one
+                    (one,) = self._elements((Share(0, (new,)),))
                     self.free.add(one)
+                    continue
+                for run in self._sorted(new):
+                    self.free.add(run)
 
     def stored(self, shares: Shares) -> None:
         """Elements came, and are flushed by all: what is free of them is in."""

@@ -37,6 +37,11 @@ class Waves:
         """What this node has to answer itself."""
 
     @property
+    def alone(self) -> bool:
+        """Whether nobody else is asked (rule 1)."""
+        return self._above is None and len(self._places) == 1
+
+    @property
     def result(self) -> Answer | None:
         """At the root: what all have answered to the last step."""
         return self._last

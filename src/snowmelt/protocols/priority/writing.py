@@ -29,7 +29,7 @@ class Part(IntEnum):
     QUEUES = 4
 
 
-class Task(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True, gc=False):
     """Who waits, of which queue, and under which number, in which view: in another nobody does."""
 
     part: Part
@@ -38,7 +38,7 @@ class Task(msgspec.Struct, frozen=True):
     era: int
 
 
-class _UnderWay(msgspec.Struct):
+class _UnderWay(msgspec.Struct, gc=False):
     """A write that is not flushed yet."""
 
     number: int

@@ -57,8 +57,9 @@ How a phase goes. The anchor asks all homes down a flat tree, and their answers 
    (`bundles.py`), and whoever asked puts it in order. Only when it is too much
    for one answer its home, or its door, does so before: what is told is always the least of it.
 10. *Meeting.* The home of an element with a rank tells where it is to whoever keeps the hash of the
-    rank; the door asks there. So what travels the tree is counts, bounds and one interval: O(log n)
-    bits, however much is put and got. Elements themselves stay where they lie, with their copies.
+    rank; the door asks there, and where the three are one node it is known and nobody asks. So what
+    travels the tree is counts, bounds and one interval: O(log n) bits, however much is put and got.
+    Elements themselves stay where they lie, with their copies.
     A rank that its door has no use for is given back, and the element is free again.
 11. *Hungry.* When somebody waits for more than there was, all homes hear it with the last step;
     whoever has something free from then on says so with its next batch.

@@ -70,7 +70,8 @@ class Free:
             case Begin(phase, least):
                 self._thaw()
                 self._candidates = Candidates(f"{self._salt}/{phase}", self.row)
-                answer = Least(1, len(self.row), least, tuple(self.row[:least]))
+                first = tuple(self.row[:least]) if least else ()
+                answer = Least(1, len(self.row), least, first)
             case Ranks():
                 answer = self._frozen.ranks(step)
             case Draw():

@@ -3,14 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 import snowmelt.aio
 from snowmelt.aio import Fifo
 from snowmelt.cli.local import LocalNode
-from snowmelt.core.errors import Empty, LeaseLost, QueueExists
+from snowmelt.client.queue.open_once import OpenOnce
+from snowmelt.core.errors import Empty, LeaseLost, OutcomeUnknown, QueueExists
 from snowmelt.core.interval import Interval
+from snowmelt.protocols.priority.calls import Open
 
 Scene = Callable[[Fifo], Awaitable[None]]
 Play = Callable[..., None]
@@ -193,3 +196,25 @@ def test_the_queue_as_a_whole(node: LocalNode) -> None:
             assert await loader.put(b"x", sequence=5) == await loader.put(b"x", sequence=5)
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+class Silent:
+    """Nodes that are there and say nothing: a call ends when its time is over."""
+
+    async def call(self, _: Any, timeout: float, *more: Any) -> Any:
+        del more
+        await asyncio.sleep(timeout)
+        raise OutcomeUnknown("no answer to call 1 in the time given")
+
+    def keep(self, work: Any) -> None: ...
+
+    def before_closing(self, one: Any) -> None: ...
+
+
+def test_who_opens_a_queue_of_silent_nodes_is_not_told_that_there_are_none() -> None:
+    async def opened() -> list[Any]:
+        port = OpenOnce(Silent())
+        calls = [port.call(Open("jobs", None), 0.1) for _ in range(3)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(opened())] == 3 * [OutcomeUnknown]

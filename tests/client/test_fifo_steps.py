@@ -600,6 +600,14 @@ def test_a_loop_for_ever_goes_on_through_failures_and_one_with_a_time_does_until
         timed.failed(OutcomeUnknown("silence"))
 
 
+@pytest.mark.parametrize("first", [OutcomeUnknown("silence"), Unavailable("no view")])
+def test_a_loop_to_which_nothing_came_before_all_nodes_went_away_waits_for_them(first):
+    endless = Pursuit("orders", None)
+    endless.begin()
+    assert endless.failed(first) > 0, "its first get went to a node that was there"
+    assert endless.failed(Unreachable("connection refused")) > 0
+
+
 # --- a queue that is not there --------------------------------------------------------------------
 
 

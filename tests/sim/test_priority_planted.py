@@ -18,6 +18,7 @@ FOUND_BY = {
     Bug.LONE_COPY: (40, 87, 74),
     Bug.IDLE_REPAIR: (13, 17, 47),
     Bug.SCANT_REPAIR: (10, 13),
+    Bug.UNTOLD_SHORTAGE: (6, 7, 11),
     Bug.EAGER_ELEMENT: (2, 0),
     Bug.SHORT_LEASE: (3,),
     Bug.DEAF_SETTLING: (1, 2),
@@ -40,7 +41,7 @@ def test_a_life_of_the_priority_queue_finds_it(bug, seeds):
 
 def test_the_exam_finds_on_the_disks_that_a_copy_was_never_made():
     report = lived(13, Bug.SCANT_REPAIR)
-    assert "elements lack copies for so long" in report.sentence
+    assert "nothing is short of copies, it says, and n4 lacks" in report.sentence
 
 
 # 12: what a word says is done was to be renewed by it, too, and was said to be lost.

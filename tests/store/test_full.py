@@ -188,6 +188,50 @@ with Store.open(Path(sys.argv[1])) as store:
 """
 
 
+SCATTERED = """
+import json, resource, sys
+from pathlib import Path
+from snowmelt.core.record import Erase, Write
+from snowmelt.store import Store
+
+def key(number):
+    return b"~%05d" % number
+
+with Store.open(Path(sys.argv[1])) as store:
+    for at in range(200):
+        store.commit([[Write(key(at), b"x" * 60_000)]])
+    for at in range(0, 200, 2):
+        store.commit([[Erase(key(at), key(at + 1))]])
+    size = max(one.stat().st_size for one in Path(sys.argv[1]).iterdir())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    large = b"x" * int(sys.argv[2])
+    answers = [store.commit([[Write(key(1000 + at), large)]])[0] for at in range(4)]
+    answers += store.commit([[Write(b"n", b"1")]])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    answers += store.commit([[Write(key(2000), large)]])
+    print(json.dumps([type(one).__name__ for one in answers]))
+"""
+
+
+@pytest.mark.parametrize("size", [900_000, 1_500_000])
+def test_a_large_value_is_refused_where_the_disk_is_full_and_free_pages_lie_scattered(
+    tmp_path: Path, size: int
+) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", SCATTERED, tmp_path, str(size)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert child.stderr == ""
+    *large, small, after = json.loads(child.stdout)
+    assert "DiskFull" in large
+    assert set(large) <= {"NoneType", "DiskFull"}
+    assert (small, after) == ("NoneType", "NoneType")
+    with Store.open(tmp_path) as store:
+        assert store.examine() == ()
+
+
 def test_a_disk_that_fills_refuses_and_recovers(tmp_path: Path) -> None:
     child = subprocess.run(
         [sys.executable, "-c", LIMITED, tmp_path], capture_output=True, text=True, check=False

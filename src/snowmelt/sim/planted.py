@@ -55,6 +55,7 @@ class Bug(Enum):
     LONE_COPY = "lone-copy"
     IDLE_REPAIR = "idle-repair"
     SCANT_REPAIR = "scant-repair"
+    UNTOLD_SHORTAGE = "untold-shortage"
     EAGER_ELEMENT = "eager-element"
     SHORT_LEASE = "short-lease"
     DEAF_SETTLING = "deaf-settling"

@@ -57,6 +57,7 @@ class Room:
         self._map = env.info()["map_size"]
         self._allocated = file.stat().st_size // PAGE * PAGE
         self.short = False  # the disk itself had no room when it was last asked
+        self._admitted = 0  # bytes, of those admitted last
         self.committed(env)
 
     def committed(self, env: lmdb.Environment) -> None:
@@ -82,6 +83,7 @@ class Room:
             refusal = self._refusal(used, need, bulk=group.bulk) if need else None
             verdicts.append(refusal)
             used += need if refusal is None else 0
+        self._admitted = used - self.used
         self._lengthen(max(self._end, used))
         return verdicts
 
@@ -123,12 +125,21 @@ class Room:
 
         A write cut short by a full disk reaches us as EIO. Nothing refers to the pages of a commit
         that failed, and the next one writes them anew, so going on is safe; it is done only when
-        the disk is known to be full, since else EIO means what it says.
+        the disk is known to be full, or is found to be when it is asked now, since else EIO means
+        what it says. It may not be known: a large value goes behind the end of the file where no
+        free pages lie side by side, however many are free, and so behind what is in hand.
         """
         if isinstance(error, lmdb.MapFullError | lmdb.TxnFullError | lmdb.DiskError):
             return True
         code = getattr(error, "code", 0)  # only those that come from the engine have it
-        return code in FULL or (code == errno.EIO and self.short)
+        return code in FULL or (code == errno.EIO and (self.short or self._is_short()))
+
+    def _is_short(self) -> bool:
+        """Whether the disk has no room for what was admitted last, behind all that is in hand."""
+        try:
+            return not self._allocate(self._allocated + self._admitted + _AHEAD)
+        except OSError:  # it is broken, and no matter how full
+            return False
 
     def _lengthen(self, end: int) -> None:
         """Gets disk space up to `end` and a little more, or finds that the disk is short of it."""

@@ -77,7 +77,7 @@ class Pursuit:
         self._timeout = None if timeout is None else max(0.0, checked(timeout))
         self._end: Instant | None = None
         self.reached = False
-        """Whether anybody ever answered."""
+        """Whether anybody ever was there."""
         self._failing = False
 
     def begin(self) -> None:
@@ -107,8 +107,9 @@ class Pursuit:
             if steady_now() >= self._end:
                 raise error
             return min(PAUSE, seconds_until(self._end))
-        never = not self.reached and steady_now() >= self._reach
-        if never and isinstance(error, Unreachable):
+        if not isinstance(error, Unreachable):  # else somebody was there, though silent since
+            self.reached = True
+        elif not self.reached and steady_now() >= self._reach:
             raise error
         if not self._failing:  # said once, for it may last
             tell("a loop waits", logging.WARNING, queue=self._queue, reason=str(error))

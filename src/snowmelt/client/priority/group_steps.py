@@ -6,7 +6,7 @@ as any group reads a fifo, so it has a fifo's marks, and a fifo refuses who has 
 
 1. Items are leased, their note is put, then the lease is kept, and then the note is given to the
    group. A note is given only when all that it names is kept. So what the group was given is held,
-   for good, and is the same whenever it is read.
+   for good, and is the same whenever it is read, in the same order.
 2. A note of which something is not held any more, since whoever wrote it came too late or never
    came back, is dropped, and what was kept of it goes back. Nobody has read it.
    While somebody else has notes in hand to drop them, none is given; nor is one that was not
@@ -54,7 +54,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Located
 from snowmelt.protocols.priority.calls import GET_ITEMS
 from snowmelt.protocols.priority.messages import Piece
-from snowmelt.protocols.seap.keys import key_at
+from snowmelt.protocols.seap.keys import key_at, to_float
 from snowmelt.runtime.clock import steady_now
 
 BATCHES_MAX: Final = 64
@@ -125,10 +125,10 @@ class PriorityGroupSteps:
         return (yield from self._read(located, what, timeout))
 
     def read(self, note: Note, timeout: float) -> Steps[list[Stretch]]:
-        """The items of a batch, or of a part of it."""
+        """The items of a batch, or of a part of it, in order whoever told them first (rule 1)."""
         pieces, told = yield from self._holding.show(note.receipt, timeout)
         check_held(self._queue.name, told, timeout)
-        return [self._stretch(piece) for piece in pieces]
+        return [self._stretch(piece) for piece in sorted(pieces, key=self._urgency)]
 
     # --- within -----------------------------------------------------------------------------------
 
@@ -274,14 +274,25 @@ class PriorityGroupSteps:
                 yield from self._notes.give_back(noted, None, 0.0, "")
 
     def _stretch(self, piece: Piece) -> Stretch:
-        number = self._queue.number_of(key_at(piece.keys, 0)) if piece.keys else piece.priority
+        key = _key(piece)
+        number = to_float(key) if self._queue.known.floats else key
         return Stretch(
             piece.start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
             piece.times, number,
         )  # fmt: skip
+
+    def _urgency(self, piece: Piece) -> tuple[int, int]:
+        """By which they are put in order, the most urgent first."""
+        key = _key(piece)
+        return (-key if self._queue.known.largest_first else key), piece.start
 
     def _fifo(self, replicas: int = 0) -> FifoSteps:
         name = f"{self._queue.name}.{self.name}"
         like = queue_settings(replicas=replicas) if replicas else None
         own = Producer(f"notes-of-{self.name}"[:64], names=self._names)
         return FifoSteps(name, like, own, self._chance)
+
+
+def _key(piece: Piece) -> int:
+    """Of what is shown each piece is of one priority."""
+    return key_at(piece.keys, 0) if piece.keys else piece.priority

@@ -96,7 +96,6 @@ from snowmelt.protocols.priority.calls import (
 )
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.settings import ANY, QueueSettings, queue_name
-from snowmelt.protocols.seap.keys import to_float
 from snowmelt.runtime.clock import steady_now
 
 DOOR: Final = seconds(10)
@@ -373,16 +372,17 @@ class PrioritySteps(LeaseSteps):
         """Asks what may be asked twice, through any node."""
         return (yield from self._about(lambda *_: ask, timeout))
 
-    def number_of(self, key: int) -> int | float:
-        """A priority as it was put, by its key."""
-        return to_float(key) if self._known is not None and self._known.floats else key
+    @property
+    def known(self) -> QueueSettings:
+        """As it was when it was last opened; until then, as it would be made."""
+        return self._known or self._usual
 
     def _stretch(self, piece: Piece) -> Portion:
         start = (piece.priority << PLACE_BITS) + piece.start
-        known = self._known or self._usual
+        kind = Kind(self.known.floats, self.known.largest_first)
         return Portion(
             start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
-            piece.times, piece.keys, Kind(known.floats, known.largest_first), piece.spans,
+            piece.times, piece.keys, kind, piece.spans,
         )  # fmt: skip
 
     # --- asking -----------------------------------------------------------------------------------

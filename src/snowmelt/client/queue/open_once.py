@@ -12,6 +12,8 @@ from snowmelt.protocols.fifo.calls import Open
 from snowmelt.protocols.priority.calls import Open as OpenPriority
 
 _OPENS: Final = (Open, OpenPriority)
+_GRACE: Final = 0.03
+"""So long a call that is over in the same moment may take to say itself what was the matter."""
 
 
 class OpenOnce:
@@ -34,7 +36,7 @@ class OpenOnce:
             self._opening[body.make] = opening
             opening.add_done_callback(partial(self._opened, body.make))
         try:
-            return await asyncio.wait_for(asyncio.shield(opening), timeout)
+            return await asyncio.wait_for(asyncio.shield(opening), timeout + _GRACE)
         except TimeoutError as error:  # or ours, of the same name
             if isinstance(error, SnowmeltError):
                 raise

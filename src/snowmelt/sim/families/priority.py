@@ -171,9 +171,10 @@ class PriorityLife(FamilyLife):
             looker = Looker(self._stage, f"l{number}", dice, ledger, self._load)
             looker.begin([self._sometime(scenario.faults_end) for _ in range(8)])
             steward = Steward(self._stage, f"s{number}", dice, ledger, self._load)
+            steward.exam = self._exam
             self._stewards.append(steward)
+            world.at(scenario.faults_end, steward.rest)
             steward.producers = [*self._producers, *self._batches(number, ledger)]
-        world.at(scenario.faults_end, self._exam.begin, self._stage, self._stewards)
 
     def _add_node(self, world: World, node: NodeId) -> None:
         founder, bug = self._scenario.nodes[0], self._scenario.bug

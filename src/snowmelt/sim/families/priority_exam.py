@@ -1,25 +1,27 @@
-"""The last exam of a priority queue's life (`exam.py`), when every copy that should be is made.
+"""The last exam of a priority queue's life (`exam.py`), when the queues say that it may be held.
 
-A queue does not say whether all have their copies: "in the background" they are made. But who
-should keep an element in a view is known, so the world looks at its disks:
+Who replaces one machine after the other goes by `short_of_copies`, and so does the exam. Who should
+keep an element in a view is known, so the world looks at its disks in the same moment:
 
-1. Some time after the last view, with all nodes in it, has begun, each element that was told as put
-   is with all who should keep it, unless it may be done, or the promise does not cover it, or a
-   record of it can't be read.
+1. When all nodes are in one view, nobody puts, and each queue has said since then that nothing is
+   short of copies, each element that was told as put is with all who should keep it, unless
+   somebody tried to acknowledge it, the promise does not cover it, or a record of it can't be read.
 2. What is so has all its copies in that view, whatever its course was until then: from there on
    only disks that are lost later excuse that it does not come.
+3. They have to say so: some time after such a view has begun nothing is short of copies any more.
 
 There is none where groups read, too: their notes are items of fifos, whose copies nobody counts
 here, and who lost a note gives back what it named.
 """
 
 from collections.abc import Sequence
+from random import Random
 from typing import Final
 
 import msgspec
 
 from snowmelt.check.history import Ended
-from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import BULK, Found, Record
@@ -28,24 +30,26 @@ from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.exam import Losses
-from snowmelt.sim.families.fifo_actors import Phase, Stage
 from snowmelt.sim.families.priority_excuses import Excuses, Place, Told
 from snowmelt.sim.families.priority_ledger import Ledger
-from snowmelt.sim.families.priority_steward import Steward
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import World
 
-LOOK_EVERY: Final = seconds(1)
 COPIED_WITHIN: Final = seconds(60)
 """So long after a view with all nodes has begun nothing lacks a copy any more."""
+SLOW_SHARE: Final = 0.5
+SLOWNESS: Final = milliseconds(800)
+"""In so many exams all disks are slow, by so much at most: then it takes a while to make copies."""
 _PREFIX: Final = b"priority/"
 
 
-class Copies(msgspec.Struct):
-    """Of one queue: which elements have all of theirs, and who lacks one of the others."""
+class Said(msgspec.Struct, frozen=True):
+    """What a queue said of itself last."""
 
-    complete: dict[Place, None] = {}
-    lacking: dict[str, NodeId] = {}
+    asked: Instant
+    short: int
+    anchor: NodeId | None = None
+    """Of one that nobody has put anything into there is none."""
 
 
 class Exam:
@@ -57,41 +61,46 @@ class Exam:
         most = 0 if groups else min(ledger.settings.replicas for ledger in ledgers) - 1
         self.losses = Losses(scenario, most, len(scenario.nodes) - 1)
         self._nodes = scenario.nodes
+        dice = Random(f"{scenario.seed}/{scenario.protocol}/copies")
+        self._slowness = Duration(dice.randrange(SLOWNESS) if dice.random() < SLOW_SHARE else 0)
+        """How much longer disks take until the exam is over, so that making copies does."""
         self._excuses = excuses
         self._ledgers = ledgers
         self._since: Instant | None = None
         """Since when all are in one view, and nobody puts."""
+        self._said: dict[str, Said] = {}
+        self._putting = dict.fromkeys([ledger.queue for ledger in ledgers], True)
 
-    def begin(self, stage: Stage, stewards: Sequence[Steward]) -> None:
-        """The load is over: nobody gets until the exam is, then all is drained."""
-        stage.phase = Phase.REST
-        putting = any(steward.putting for steward in stewards)
-        if self._is_over(stage.world, putting=putting):
-            for steward in stewards:
-                steward.rest()
-        else:
-            stage.world.at(later(stage.world.now, LOOK_EVERY), self.begin, stage, stewards)
+    def says(self, queue: str, said: Said) -> None:
+        """A queue has said how it is."""
+        self._said[queue] = said
 
-    def _is_over(self, world: World, *, putting: bool) -> bool:
-        """Whether nobody more is to be lost; somebody is as soon as all have their copies."""
+    def is_over(self, world: World, queue: str, *, putting: bool) -> bool:
+        """Whether nobody more is to be lost; somebody is as soon as nothing is short of copies.
+
+        It is said whether anybody may put into a queue still.
+        """
         losses, now = self.losses, world.now
+        self._putting[queue] = putting
+        for node in self._nodes:
+            world.slots[node].disk_slowness = self._slowness if losses.left else Duration(0)
         if not losses.left:
             return True
-        if putting or not self._are_all_here(world):
+        if any(self._putting.values()) or not self._are_all_here(world):
             self._since = None
             return False
         since = self._since = now if self._since is None else self._since
-        found = [(one, self._copies(world, one)) for one in self._ledgers]
-        lacks = [(one, copies) for one, copies in found if copies.lacking]
-        for ledger, copies in lacks if now > later(since, COPIED_WITHIN) else ():
-            value, node = next(iter(copies.lacking.items()))
-            text = f"{len(copies.lacking)} elements lack copies for so long; {value} at {node}"
-            ledger.wrong(text, value)
-        if not lacks:
+        said = {name: one for name, one in self._said.items() if one.asked >= since}
+        short = [ledger for ledger in self._ledgers if _is_short(said.get(ledger.queue))]
+        if not short:
+            for ledger in self._ledgers:
+                ledger.keepers.settle(now, self._complete(world, ledger))
             self._since = None
-            for ledger, copies in found:
-                ledger.keepers.settle(now, copies.complete)
-            losses.lose(world, now)
+            losses.lose(world, now, [one.anchor for one in said.values() if one.anchor is not None])
+        elif now > later(since, COPIED_WITHIN):
+            told = self._said.get(short[0].queue)
+            text = "nobody says how it is" if told is None else f"{told.short} are short of copies"
+            short[0].wrong(f"{text}, so long after all were there", short[0].queue)
         return False
 
     def _are_all_here(self, world: World) -> bool:
@@ -99,11 +108,10 @@ class Exam:
         run = all(world.slots[node].node is not None for node in there)
         return run and self._excuses.whole(world.now)
 
-    def _copies(self, world: World, ledger: Ledger) -> Copies:
-        """Where the elements of a queue are that are there for certain (rule 1)."""
+    def _complete(self, world: World, ledger: Ledger) -> dict[Place, None]:
+        """Which elements have all their copies: all that are there for certain (rule 1)."""
         kept = {node: _kept(world.slots[node].disk, ledger) for node in self._nodes}
-        done = {value for ack in ledger.acks for value in ack.values}
-        copies = Copies()
+        complete: dict[Place, None] = {}
         for put in ledger.puts:
             if put.ended is not Ended.SUCCEEDED or put.returned is None:
                 continue
@@ -113,12 +121,17 @@ class Exam:
                 has = {node: _has(kept[node], place) for node in holders}
                 lacking = [node for node, there in has.items() if there is False]
                 if all(has.values()):
-                    copies.complete[place] = None
-                elif value in done or ledger.purged or not lacking:
+                    complete[place] = None
+                elif value in ledger.attempted or ledger.purged or not lacking:
                     continue
                 elif not ledger.keepers.may_lack(told, world.now):
-                    copies.lacking[value] = lacking[0]
-        return copies
+                    text = f"nothing is short of copies, it says, and {lacking[0]} lacks {value}"
+                    ledger.wrong(text, value)
+        return complete
+
+
+def _is_short(said: Said | None) -> bool:
+    return said is None or said.short > 0
 
 
 def _kept(disk: Disk, ledger: Ledger) -> Rows | None:

@@ -148,6 +148,8 @@ class Ledger:
         self.by_value: dict[str, Asked] = {}
         self.gets: list[Got] = []
         self.lost_gets: list[Lost] = []
+        self.attempted: dict[str, None] = {}
+        """What somebody said is done, whether anybody heard it or not."""
         self.acks: list[Operation] = []
         self.backs: list[Operation] = []
         self.redriven: Instant | None = None

@@ -177,6 +177,15 @@ class ScantRepair(Repair):
         return super().next_copy(wanted)
 
 
+class UntoldRepair(Repair):
+    """Says that nothing is short of copies while they are still being made."""
+
+    @property
+    def short(self) -> Shares:
+        """Nothing."""
+        return ()
+
+
 class EagerHome(Home):
     """Takes what is for later as if it were for now."""
 
@@ -305,6 +314,8 @@ class Spoiled(PriorityNode):
                 here.repair.__class__ = IdleRepair
             case Bug.SCANT_REPAIR if here.repair is not None:
                 here.repair.__class__ = ScantRepair
+            case Bug.UNTOLD_SHORTAGE if here.repair is not None:
+                here.repair.__class__ = UntoldRepair
             case Bug.EAGER_ELEMENT:
                 here.home.__class__ = EagerHome
             case Bug.SILENT_SPARING:

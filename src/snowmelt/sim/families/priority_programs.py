@@ -73,6 +73,8 @@ class Program(programs.Program):
             case calls.Get(settle=calls.Settle() as settle) | (calls.Settle() as settle):
                 for said in self._said(settle):
                     said.got.name([*said.done, *said.back])
+                    done = [said.got.values[index] for index in said.done]
+                    self.ledger.attempted.update(dict.fromkeys(done))
                 self.ledger.doomed |= settle.dead and bool(settle.reason)
             case calls.Redrive():
                 self.ledger.redriving(self.now)

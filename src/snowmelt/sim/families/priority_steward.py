@@ -17,6 +17,7 @@ from snowmelt.core.instant import Instant, milliseconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.priority import calls
 from snowmelt.sim.families.fifo_actors import Phase, Stage
+from snowmelt.sim.families.priority_exam import Exam, Said
 from snowmelt.sim.families.priority_ledger import Ledger, Selection, Stand
 from snowmelt.sim.families.priority_load import Load
 from snowmelt.sim.families.priority_programs import SECONDS, Program
@@ -24,6 +25,7 @@ from snowmelt.sim.families.programs import FAILURES, pause
 
 EMPTY: Final = 4
 LOOK_EVERY: Final = milliseconds(700)
+EXAMINED_EVERY: Final = milliseconds(100)
 
 
 class Looker(Program):
@@ -136,9 +138,10 @@ class Unfinished(Protocol):
 
 
 class Steward(Looker):
-    """When the load is over, sees to it that the queue is drained."""
+    """When the load is over, asks how the queue is until the exam is, then has it drained."""
 
     producers: Sequence[Unfinished] = ()
+    exam: Exam
     _empty = 0
     """How often in a row nothing was there: what is on its way to a consumer is not counted."""
 
@@ -148,30 +151,40 @@ class Steward(Looker):
         return any(one.unfinished for one in self.producers if one.ledger is self.ledger)
 
     def rest(self) -> None:
-        """The load is over, and the exam."""
-        self.stage.phase = Phase.DRAIN
+        """The load is over: nobody gets until the exam is, then all is drained."""
+        self.stage.phase = Phase.REST
         self.run(self._watch())
 
     def _watch(self) -> Steps[None]:
         while self.ledger.drained is None:
+            if self.stage.phase is Phase.REST:
+                self._is_examined()
             try:
                 status = yield from self.steps.stats(SECONDS / 3)
             except NoSuchQueue:  # nobody has put anything
-                self._saw(0)
+                self._saw(0, Said(self._asked, 0))
             except FAILURES:
                 pass
             else:
                 yield from self._brings_back(status)
-                self._saw(status.ready + status.delayed + status.leased + status.dead)
-            yield pause(LOOK_EVERY)
+                left = status.ready + status.delayed + status.leased + status.dead
+                self._saw(left, Said(self._asked, status.short_of_copies, status.anchor))
+            yield pause(EXAMINED_EVERY if self.stage.phase is Phase.REST else LOOK_EVERY)
+
+    def _is_examined(self) -> None:
+        if self.exam.is_over(self.stage.world, self.ledger.queue, putting=self.putting):
+            self.stage.phase = Phase.DRAIN
 
     def _brings_back(self, status: PriorityStatus) -> Steps[None]:
-        if status.dead:
+        if status.dead and self.stage.phase is Phase.DRAIN:
             with suppress(*FAILURES):
                 yield from self.steps.redrive(SECONDS)
 
-    def _saw(self, left: int) -> None:
+    def _saw(self, left: int, said: Said) -> None:
         ledger, called = self.ledger, self._asked
+        if self.stage.phase is not Phase.DRAIN:
+            self.exam.says(ledger.queue, said)
+            return
         away = not ledger.excuses.whole(called)  # with what waits for it
         self._empty = 0 if left or self.putting or away else self._empty + 1
         if self._empty == EMPTY:

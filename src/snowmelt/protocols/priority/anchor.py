@@ -16,6 +16,8 @@ the truth, and whoever becomes the anchor begins with a census of it.
 6. Those who keep positions know what is gone of their own, in small pieces. When much is gone they
    are told the large interval, so that what they must remember does not grow. What is void is not
    called gone: whoever asks after its put would take it for what was got (`attempts.py`, rule 3).
+7. Which positions come next is such that what comes together lies together (`dealing.py`). What is
+   passed over is gone from the beginning, so that the intervals on both sides of it can be joined.
 """
 
 from collections.abc import Sequence
@@ -32,11 +34,12 @@ from snowmelt.protocols.priority.batches import (
     Run,
     Share,
     Shares,
-    Some,
     Somes,
     union,
 )
+from snowmelt.protocols.priority.dealing import Dealing
 from snowmelt.protocols.priority.limits import LIMITS, Limits
+from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import first
 
 EPOCH_BITS: Final = 40
@@ -86,10 +89,17 @@ class _Row:
         self.untold = IntervalSet()
         """Gone since those who keep them were last told (rule 6)."""
 
-    def grown(self, count: int) -> Interval:
-        """The next positions (rule 1)."""
-        self.next += count
-        return Interval(self.next - count, self.next)
+    def grown(self, count: int, dealing: Dealing) -> list[Interval]:
+        """The next positions (rules 1 and 7)."""
+        grown: list[Interval] = []
+        while count:
+            start = dealing.start(self.priority, self.next)
+            if start > self.next:
+                self.gone.add(Interval(self.next, start))
+            self.next = dealing.stop(start, count)
+            grown.append(Interval(start, self.next))
+            count -= grown[-1].size
+        return grown
 
     def told(self, limits: Limits) -> Share | None:
         """The large intervals around what is gone of late; None while that is little."""
@@ -104,6 +114,7 @@ class _Row:
 class Anchor:
     """Gives positions and orders for one queue in one epoch.
 
+    >>> from snowmelt.protocols.priority.batches import Some
     >>> anchor = Anchor(0, 2)
     >>> grant = anchor.granted(Batch((Run((Some(0, 1), Some(1, 2)), 2),)))
     >>> [(share.priority, str(share.intervals[0])) for share in grant.runs[0].gets]
@@ -121,9 +132,12 @@ class Anchor:
         bound: int | None = None,
         largest_first: bool = False,
         limits: Limits = LIMITS,
+        placing: Placing | None = None,
     ) -> None:
+        """Without a placing it is as if there were one node."""
         self._limits = limits
         begin = first_of(epoch)
+        self._dealing = Dealing(placing, (begin + first_of(epoch + 1)) // 2, limits.deal)
         self._rows = [_Row(number, begin) for number in range(priorities)]
         self._by_urgency = self._rows[::-1] if largest_first else self._rows
         self._order = max(begin, census.order + 1)
@@ -154,7 +168,7 @@ class Anchor:
         self._gone(batch.gone)
         self._void(batch.void)
         runs = tuple([self._run(run, patient=batch.patient) for run in batch.runs])
-        held = tuple([Share(some.priority, (grown,)) for some, grown in self._grown(batch.held)])
+        held = self._grown(batch.held)
         rows = self._rows if batch.gone else ()
         told = [word for word in [row.told(self._limits) for row in rows] if word is not None]
         return Grant(runs, held, tuple(told))
@@ -166,6 +180,7 @@ class Anchor:
     def ranked(self, rank: int) -> Shares:
         """The position that would be got as this one, from 1 on; nothing changes. O(intervals).
 
+        >>> from snowmelt.protocols.priority.batches import Some
         >>> anchor = Anchor(0, 2)
         >>> _ = anchor.granted(Batch((Run((Some(0, 3), Some(1, 2)), 0),)))
         >>> [(share.priority, str(share.intervals[0])) for share in anchor.ranked(5)]
@@ -189,31 +204,31 @@ class Anchor:
 
     def _run(self, run: Run, *, patient: bool) -> GrantedRun:
         puts = self._grown(run.puts)
-        for some, grown in puts:
-            self._rows[some.priority].free.add(grown)  # rule 2
+        for share in puts:
+            for grown in share.intervals:
+                self._rows[share.priority].free.add(grown)  # rule 2
         order = self._order
-        self._order += sum([grown.size for _, grown in puts])
+        self._order += sum([share.total for share in puts])
         got_order, gets = self._order, self._taken(run.gets)
         taken = sum([share.total for share in gets])
         self._order += run.gets
         if patient and taken < run.gets:
             self.hungry = True
-        return GrantedRun(
-            order,
-            tuple([Share(some.priority, (grown,)) for some, grown in puts]),
-            got_order,
-            gets,
-        )
+        return GrantedRun(order, puts, got_order, gets)
 
-    def _grown(self, somes: Somes) -> list[tuple[Some, Interval]]:
-        grown: list[tuple[Some, Interval]] = []
+    def _grown(self, somes: Somes) -> Shares:
+        counts: dict[int, int] = {}
         for some in somes:
             room = some.count if self._bound is None else max(0, self._bound - self._live)  # rule 4
             count = min(some.count, room)
             self._live += count
             if count:
-                grown.append((some, self._rows[some.priority].grown(count)))
-        return grown
+                counts[some.priority] = count
+        grown: dict[int, list[Interval]] = {priority: [] for priority in counts}
+        for part in self._dealing.parts(counts):
+            for priority, count in part.items():
+                grown[priority] += self._rows[priority].grown(count, self._dealing)
+        return tuple([Share(priority, tuple(merged(those))) for priority, those in grown.items()])
 
     def _taken(self, count: int) -> Shares:
         shares: list[Share] = []

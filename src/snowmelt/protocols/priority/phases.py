@@ -56,11 +56,10 @@ class RankAnchor(Anchor):
         del patient
         puts = self._grown(run.puts)
         order = self._order
-        self._order += sum([grown.size for _, grown in puts])
+        self._order += sum([share.total for share in puts])
         got_order = self._order
         self._order += run.gets
-        shares = tuple([Share(some.priority, (grown,)) for some, grown in puts])
-        return GrantedRun(order, shares, got_order, ())
+        return GrantedRun(order, puts, got_order, ())
 
     def _back(self, shares: Shares) -> None:
         """It is free with its home."""

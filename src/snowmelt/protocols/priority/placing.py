@@ -68,6 +68,11 @@ class Placing:
         return known
 
     @property
+    def alone(self) -> bool:
+        """Whether no position is kept by anybody but its home."""
+        return self._replicas == 1
+
+    @property
     def members(self) -> Sequence[NodeId]:
         """Who is here."""
         return self._spread.nodes

@@ -68,6 +68,41 @@ def test_an_answer_is_a_success_and_a_second_answer_is_nothing():
     assert caller.unanswered == 0
 
 
+def askings(caller, effects, count):
+    """When a call is asked again, in milliseconds."""
+    times = []
+    while len(times) < count:
+        effects, now = fire(caller, effects)
+        times += [now // 10**6 for one in effects if isinstance(one, Send)]
+    return times
+
+
+def slow_before(*took):
+    """A call whose client had answers that took so many milliseconds, and what came of it."""
+    caller = Caller(TARGETS, Random(0))
+    for number, one in enumerate(took, 2):
+        asked(caller, number)
+        answer(caller, "yes", number, later(START, milliseconds(one)))
+        caller.handle(Expired(CallTimer.NEXT), START)
+    return caller, asked(caller)
+
+
+def test_where_answers_take_long_silence_means_nothing_for_longer():
+    firsts = {}
+    for took in (100, 240, 400, 800, 60_000):
+        (firsts[took],) = askings(*slow_before(took), 1)
+    missed = sum(WAITS[:3]) // 10**6
+    assert firsts == {100: 500, 240: 500, 400: 1_500, 800: missed, 60_000: missed}
+    assert askings(*slow_before(800, 10), 1) == [1_500]
+    assert askings(*slow_before(800, *[10] * 9), 1) == [500]
+
+
+def test_what_waited_long_is_asked_again_round_the_time_when_silence_is_missed():
+    first, second, third = askings(*slow_before(1_000), 3)
+    assert first == 3_500
+    assert 4_200 < second < third < 5_000
+
+
 def test_an_answer_nobody_waits_for_is_nothing():
     caller = Caller(TARGETS, Random(0))
     assert answer(caller, "yes") == []

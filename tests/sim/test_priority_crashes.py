@@ -32,10 +32,10 @@ from snowmelt.sim.world import Observer
 
 LOAD = seconds(5)
 SETTLED_WITHIN = seconds(70)
-LIMITS = Limits(block=2)
+LIMITS = Limits(block=2, deal=0)
 ONE_OF_MANY = {"priorities": ANY, "comes": 4}
 """Any priorities; the consumer comes late, so that there is something to choose from."""
-SELECTING = {**ONE_OF_MANY, "replicas": 2, "limits": Limits(block=2, least=0, sample=8)}
+SELECTING = {**ONE_OF_MANY, "replicas": 2, "limits": Limits(block=2, deal=0, least=0, sample=8)}
 """With several homes, and phases that show nothing: they have to select."""
 
 

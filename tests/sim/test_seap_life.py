@@ -13,7 +13,7 @@ FOUND_BY = {
     Bug.ONE_SHORT: (3, 4),
     Bug.FORGOTTEN_KEYS: (17,),
     Bug.OPEN_PHASE: (28, 10),
-    Bug.EARLIER_PHASE: (0, 3),
+    Bug.EARLIER_PHASE: (4, 7),
 }
 
 

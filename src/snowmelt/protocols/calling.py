@@ -12,6 +12,8 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
    node that stands still is missed after some four seconds by default, and only then somebody else
    can answer: so round that time it is asked more often, and after it seldom. A call may name who
    is to be asked first; and one that is long on its way is asked again at fewer of these moments.
+   Nor is it silence yet when answers took long of late: nodes that have too much to do would have
+   more of it, and whoever else is asked can do nothing before the first is missed.
    When whoever runs the machine knows that the way to the target has ended, that is no silence: the
    next is asked almost at once, and a little later each time.
 3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
@@ -54,6 +56,9 @@ LONGEST_WAIT: Final = seconds(5)
 """The same of all that follow."""
 LOST_WAIT: Final = milliseconds(10)
 LOST_LONGEST: Final = milliseconds(80)
+SLOW_MOST: Final = seconds(2)
+"""Answers that take longer are waited for as if they took so long: then the next asking is the one
+before a silent node is missed."""
 SLOWEST: Final = 4 << 20  # bytes a second; whoever is slower is asked again while it still works
 STEPS_MAX: Final = 8
 LOCAL: Final = ("Unavailable", "DiskFull")
@@ -143,6 +148,7 @@ class _Pending(msgspec.Struct):
     """A call that has no answer yet."""
 
     body: object
+    asked: Instant
     deadline: Instant
     resend: Instant
     wait: Duration
@@ -195,6 +201,8 @@ class Caller:
         self._preferred = 0
         self._pending: dict[OperationId, _Pending] = {}
         self._client: NodeId | None = None
+        self._took = Duration(0)
+        """How long answers take: the longest of late, by a quarter less with each that comes."""
         self._timer: Instant | None = None
 
     def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:
@@ -236,10 +244,10 @@ class Caller:
             return self._wake()
         target = ask.target or self._targets[self._preferred % len(self._targets)]
         longer = ask.longer
-        wait, following = _wait(0, longer)
+        wait, following = _wait(0, max(longer, Duration(min(2 * self._took, SLOW_MOST))))
         resend = later(now, wait)
         self._pending[operation] = _Pending(
-            ask.body, deadline, resend, wait, target, longer, following
+            ask.body, now, deadline, resend, wait, target, longer, following
         )
         send = Send(target, Call(operation.number, ask.body))
         if self._timer is not None and self._timer <= min(resend, deadline):
@@ -260,6 +268,7 @@ class Caller:
         if type(body) is Declined and body.error in LOCAL and pending.again:
             return []  # rule 4: whoever was asked before may yet do it
         del self._pending[operation]
+        self._took = Duration(max(now - pending.asked, self._took - self._took // 4))
         outcome: Outcome[object]
         if type(body) is Declined:
             outcome = Failed(f"{body.error}: {body.text}")

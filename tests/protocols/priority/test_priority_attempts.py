@@ -18,7 +18,7 @@ from snowmelt.protocols.priority.messages import Attempt, Elements, Mark, Origin
 from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.shelf import Shelf
 
-SMALL = Limits(block=1, arity=2)
+SMALL = Limits(block=1, deal=0, arity=2)
 PUT = OperationId(NodeId("c"), 1)
 COUNT = 12
 FIRST, SECOND = ("n1", "n2", "n3"), ("n1", "n4", "n5")

@@ -153,7 +153,7 @@ def test_where_everybody_keeps_everything_each_flushes_a_batch_once() -> None:
 
 @pytest.mark.parametrize("bound", [0, 12], ids=["no bound", "a bound"])
 def test_what_is_gone_is_told_by_itself_at_once_only_where_somebody_may_wait(bound: int) -> None:
-    nodes = Nodes(3, Limits(block=2))
+    nodes = Nodes(3, Limits(block=2, deal=0))
     nodes.open("n1", items_max=bound)
     nodes.put("n1", *[(0, b"%d" % at) for at in range(12)])
     held = nodes.get("n1", 12)

@@ -15,7 +15,7 @@ from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import ERASED
 from snowmelt.sim.disk import Copy
 
-SMALL = Limits(block=2, arity=2)
+SMALL = Limits(block=2, deal=0, arity=2)
 HOUR = seconds(3600)
 
 

@@ -28,7 +28,7 @@ from snowmelt.protocols.priority.messages import (
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.sim.disk import Copy
 
-SMALL = Limits(block=2, arity=2)
+SMALL = Limits(block=2, deal=0, arity=2)
 
 
 def holders(nodes: Nodes, position: int, replicas: int, *members: str) -> tuple[NodeId, ...]:
@@ -332,7 +332,7 @@ def test_what_has_fewer_copies_than_it_should_is_counted_until_they_are_on_their
 
 
 def test_no_copy_is_erased_while_what_its_home_fetched_again_is_on_no_disk() -> None:
-    nodes, _, _ = kept_by_two(Limits(block=2, arity=2, recent=0))
+    nodes, _, _ = kept_by_two(Limits(block=2, deal=0, arity=2, recent=0))
     nodes.lost = lambda source, target, message: (
         (type(message) is Follow and (source, target) == ("n2", "n3") and not message.elements)
         or type(message) is Fetch

@@ -13,8 +13,8 @@ from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Inquired
 from snowmelt.sim.disk import Disk
 
-SMALL = Limits(block=2, arity=2)
-RING = Limits(block=2, flat=False)
+SMALL = Limits(block=2, deal=0, arity=2)
+RING = Limits(block=2, deal=0, flat=False)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

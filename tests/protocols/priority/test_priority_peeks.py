@@ -62,7 +62,7 @@ def test_what_was_too_much_to_be_read_at_once_is_not_passed_over(
 def test_what_does_not_fit_into_what_a_home_tells_is_not_passed_over(
     priorities: int, largest_first: bool
 ) -> None:
-    limits = Limits(block=1, arity=2)
+    limits = Limits(block=1, deal=0, arity=2)
     nodes = filled(3, limits, priorities, [3 << 19] * 10, largest_first=largest_first)
     found = shown(nodes)
     assert found == list(range(len(found)))
@@ -70,6 +70,6 @@ def test_what_does_not_fit_into_what_a_home_tells_is_not_passed_over(
 
 
 def test_as_many_as_are_asked_for_are_shown_where_they_fit() -> None:
-    nodes = filled(3, Limits(block=1, arity=2), 16, [1] * 8)
+    nodes = filled(3, Limits(block=1, deal=0, arity=2), 16, [1] * 8)
     assert shown(nodes, 5) == [0, 1, 2, 3, 4]
     assert len(bodies(nodes.call("n2", calls.Peek("jobs", 100)))) == 8

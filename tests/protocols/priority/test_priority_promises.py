@@ -229,7 +229,9 @@ def test_what_is_remembered_is_bounded_by_its_pieces_too() -> None:
 
 
 def test_what_is_erased_is_never_said_to_have_been_published() -> None:
-    nodes = Nodes(3, Limits(block=2, arity=2, gone=8, gone_size=2))  # so that little is much
+    nodes = Nodes(
+        3, Limits(block=2, deal=0, arity=2, gone=8, gone_size=2)
+    )  # so that little is much
     nodes.open("n1")
     some = [(0, b"%d" % number) for number in range(24)]
     staged = nodes.call("n1", nodes.put_call("n1", *some, hold=seconds(1)))

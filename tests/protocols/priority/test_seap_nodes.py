@@ -14,7 +14,7 @@ from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.settings import ANY
 from snowmelt.protocols.seap.keys import packed
 
-SMALL = Limits(block=4, least=0, sample=8, arity=2)
+SMALL = Limits(block=4, deal=0, least=0, sample=8, arity=2)
 """Elements on all nodes, and every get of more than none by a selection."""
 
 
@@ -64,7 +64,7 @@ def test_the_least_of_all_that_was_put_come_first(
 
 def test_what_a_tree_carries_does_not_grow_with_the_rate() -> None:
     def largest(rate: int) -> int:
-        nodes = opened(4, Limits(block=64, least=8, sample=8), replicas=1)
+        nodes = opened(4, Limits(block=64, deal=0, least=8, sample=8), replicas=1)
         dice = Random(3)
         for _ in range(2):
             for at in range(1, 5):

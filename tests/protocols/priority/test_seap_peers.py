@@ -179,7 +179,7 @@ def keyed(*numbers: int) -> calls.Part:
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_no_node_can_have_said_is_not_heard_and_nothing_is_lost(name: str) -> None:
-    nodes = Lying(3, Limits(block=16, least=4, sample=8))
+    nodes = Lying(3, Limits(block=16, deal=0, least=4, sample=8))
     nodes.open("n1", priorities=0, replicas=2)
     put: list[int] = []
     nodes.kind, nodes.wrong = BAD[name]

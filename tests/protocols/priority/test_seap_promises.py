@@ -185,7 +185,7 @@ def test_a_key_that_is_of_no_fraction_is_refused() -> None:
 
 def test_a_view_begins_with_few_words_however_much_lies_scattered() -> None:
     def largest(elements: int) -> int:
-        nodes = opened(4, Limits(block=64), replicas=1)
+        nodes = opened(4, Limits(block=64, deal=0), replicas=1)
         put(nodes, "n1", *[at % 2 for at in range(elements)])
         nodes.settle("n1", done=(receipt(nodes.get("n1", elements // 2)),))
         nodes.sent.clear()
@@ -252,7 +252,7 @@ def test_what_lies_together_is_told_together_whatever_keys_it_has() -> None:
 
 @pytest.mark.parametrize("leaving", ["n1", "n2"])
 def test_a_get_that_begins_anew_forgets_what_it_was_told_by_who_has_left(leaving: str) -> None:
-    nodes = opened(3, Limits(block=1, read=1, recent=0), replicas=1)
+    nodes = opened(3, Limits(block=1, deal=0, read=1, recent=0), replicas=1)
     for key in range(9):  # each in a lot of its own: a home tells its first one
         put(nodes, "n3", key)
     nodes.lost = lambda source, _, one: type(one).__name__ == "Taken" and source != leaving

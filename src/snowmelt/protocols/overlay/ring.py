@@ -84,6 +84,10 @@ class Spread:
         self._points: Final = [point for point, _ in drawn]
         self._owners: Final = [node for _, node in drawn]
 
+    def first(self, point: int) -> NodeId:
+        """The first of the holders."""
+        return self._owners[bisect_right(self._points, point) - 1]
+
     def holders(self, point: int, count: int) -> tuple[NodeId, ...]:
         """The first `count` members from the last point that is not behind this one."""
         at = bisect_right(self._points, point) - 1

@@ -15,7 +15,8 @@ The life of an element:
    busy one works in large batches. The paper's waves take every node along; here a wave takes
    whoever is there.
 2. *Positions* (`anchor.py`). What is put gets the next positions of its priority; what is got, the
-   least ones of the most urgent.
+   least ones of the most urgent. Which come next the anchor chooses so that what comes together
+   lies together (`dealing.py`): it passes over blocks of other homes.
 3. *Home* (`placing.py`). Positions are cut into blocks; a block lies with the first `replicas`
    members along the circle from the hash of its number, where each member has many points, since a
    view names all of them (`overlay`, rule 3). The first of those members is its *home*, the others

@@ -16,6 +16,8 @@ the truth, and whoever becomes the anchor begins with a census of it.
 6. Those who keep positions know what is gone of their own, in small pieces. When much is gone they
    are told the large interval, so that what they must remember does not grow. What is void is not
    called gone: whoever asks after its put would take it for what was got (`attempts.py`, rule 3).
+7. Which positions come next is such that what comes together lies together (`dealing.py`). What is
+   passed over is gone from the beginning, so that the intervals on both sides of it can be joined.
 """
 
 from collections.abc import Sequence
@@ -35,7 +37,9 @@ from snowmelt.protocols.priority.batches import (
     Somes,
     union,
 )
+from snowmelt.protocols.priority.dealing import Dealing
 from snowmelt.protocols.priority.limits import LIMITS, Limits
+from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import first
 
 EPOCH_BITS: Final = 40
@@ -85,10 +89,17 @@ class _Row:
         self.untold = IntervalSet()
         """Gone since those who keep them were last told (rule 6)."""
 
-    def grown(self, count: int) -> Interval:
-        """The next positions (rule 1)."""
-        self.next += count
-        return Interval(self.next - count, self.next)
+    def grown(self, count: int, dealing: Dealing) -> list[Interval]:
+        """The next positions (rules 1 and 7)."""
+        grown: list[Interval] = []
+        while count:
+            start = dealing.start(self.priority, self.next)
+            if start > self.next:
+                self.gone.add(Interval(self.next, start))
+            self.next = dealing.stop(start, count)
+            grown.append(Interval(start, self.next))
+            count -= grown[-1].size
+        return grown
 
     def told(self, limits: Limits) -> Share | None:
         """The large intervals around what is gone of late; None while that is little."""
@@ -121,9 +132,12 @@ class Anchor:
         bound: int | None = None,
         largest_first: bool = False,
         limits: Limits = LIMITS,
+        placing: Placing | None = None,
     ) -> None:
+        """Without a placing it is as if there were one node."""
         self._limits = limits
         begin = first_of(epoch)
+        self._dealing = Dealing(placing, (begin + first_of(epoch + 1)) // 2, limits.deal)
         self._rows = [_Row(number, begin) for number in range(priorities)]
         self._by_urgency = self._rows[::-1] if largest_first else self._rows
         self._order = max(begin, census.order + 1)
@@ -195,7 +209,8 @@ class Anchor:
         order = self._order
         puts = self._put(run.puts)
         for share in puts:
-            self._rows[share.priority].free.add(share.intervals[0])  # rule 2
+            for grown in share.intervals:
+                self._rows[share.priority].free.add(grown)  # rule 2
         got_order, gets = self._order, self._taken(run.gets) if run.gets else ()
         self._order += run.gets
         if patient and sum([share.total for share in gets]) < run.gets:
@@ -210,15 +225,19 @@ class Anchor:
 
     def _grown(self, somes: Somes) -> Shares:
         """The next positions, as far as there is room."""
-        grown: list[Share] = []
+        counts: dict[int, int] = {}
         for some in somes:
             count = some.count
             if self._bound is not None:
                 count = min(count, max(0, self._bound - self._live))  # rule 4
             self._live += count
             if count:
-                grown.append(Share(some.priority, (self._rows[some.priority].grown(count),)))
-        return tuple(grown)
+                counts[some.priority] = count
+        grown: dict[int, list[Interval]] = {priority: [] for priority in counts}
+        for part in self._dealing.parts(counts):
+            for priority, count in part.items():
+                grown[priority] += self._rows[priority].grown(count, self._dealing)
+        return tuple([Share(priority, tuple(merged(those))) for priority, those in grown.items()])
 
     def _taken(self, count: int) -> Shares:
         shares: list[Share] = []

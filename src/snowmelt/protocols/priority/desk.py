@@ -30,6 +30,7 @@ from snowmelt.protocols.priority.writing import Part, Task, Writing
 
 AGAIN_FIRST: Final = milliseconds(200)
 AGAIN_LONGEST: Final = milliseconds(2_000)
+AT_ONCE: Final = Duration(0)
 
 
 class Desk:
@@ -171,9 +172,14 @@ class Patience(msgspec.Struct, gc=False):
     wait: Duration
 
     @classmethod
-    def new(cls, now: Instant) -> "Patience":
-        """Of what was sent just now."""
-        return cls(later(now, AGAIN_FIRST), AGAIN_FIRST)
+    def new(cls, now: Instant, took: Duration = AT_ONCE) -> "Patience":
+        """Of what was sent just now; an answer took so long of late.
+
+        >>> [Patience.new(Instant(0), milliseconds(took)).wait // 10**6 for took in (9, 300, 3_000)]
+        [200, 600, 2000]
+        """
+        wait = Duration(min(max(2 * took, AGAIN_FIRST), AGAIN_LONGEST))
+        return cls(later(now, wait), wait)
 
     def over(self, now: Instant) -> bool:
         """Whether it is time; then the next wait begins."""

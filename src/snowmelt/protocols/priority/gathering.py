@@ -23,6 +23,7 @@ from snowmelt.protocols.priority.desk import AGAIN_FIRST, Desk
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Climb, Food, Granted
 from snowmelt.protocols.priority.phases import RankAnchor
+from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.protocols.priority.sound import answers
 
@@ -49,8 +50,11 @@ class _Censuses:
 class Gathering:
     """The places of one node in the tree of one queue."""
 
-    def __init__(self, desk: Desk, settings: QueueSettings, tree: Tree, limits: Limits) -> None:
+    def __init__(
+        self, desk: Desk, settings: QueueSettings, tree: Tree, placing: Placing, limits: Limits
+    ) -> None:
         self._desk = desk
+        self._placing = placing
         self._limits = limits
         self._settings = settings
         self._queue = settings.queue
@@ -212,6 +216,7 @@ class Gathering:
                     bound=settings.items_max or None,
                     largest_first=settings.largest_first,
                     limits=self._limits,
+                    placing=self._placing,
                 )
                 self._counts(index, one.number, Grant())
             else:

@@ -14,6 +14,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     block: int = 512
     """So many positions lie together. Larger ones make fewer messages, smaller ones spread more."""
+    deal: int = 8_192
+    """So many elements are dealt to one home, and then to the next (`dealing.py`). 0: to whose the
+    next block is, as by older versions."""
     arity: int = 8
     """Of the flat tree."""
     flat: bool = True

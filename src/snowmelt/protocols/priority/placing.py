@@ -45,7 +45,8 @@ class Placing:
         self._spread = spread
         self._queue = queue
         self._replicas = replicas
-        self._block = block
+        self.block: Final = block
+        """So many positions lie together."""
         self._known: dict[tuple[int, int], tuple[NodeId, ...]] = {}
         self.everybody: tuple[NodeId, ...] = ()
         """Who keeps all there is, the home first; none where each keeps a part."""
@@ -57,7 +58,7 @@ class Placing:
         """Who keeps a position; the first of them is its home."""
         if self.everybody:
             return self.everybody
-        at = priority, position // self._block
+        at = priority, position // self.block
         known = self._known.get(at)
         if known is None:
             if len(self._known) >= CACHE_MAX:
@@ -65,6 +66,11 @@ class Placing:
             known = self._spread.holders(key(self._queue, *at), self._replicas)
             self._known[at] = known
         return known
+
+    @property
+    def alone(self) -> bool:
+        """Whether no position is kept by anybody but its home."""
+        return self._replicas == 1
 
     @property
     def members(self) -> Sequence[NodeId]:
@@ -75,6 +81,17 @@ class Placing:
         """Who answers for a position."""
         return self.holders(priority, position)[0]
 
+    def next_of(self, home: NodeId, priority: int, position: int, looks: int) -> int:
+        """Where the next block of a home begins, from the one that begins here on.
+
+        Here, when it is not among so many.
+        """
+        queue, spread, first = self._queue, self._spread, position // self.block
+        for block in range(first, first + looks):
+            if spread.first(key(queue, priority, block)) == home:
+                return block * self.block
+        return position
+
     def blocks(self, interval: Interval) -> Iterator[Interval]:
         """The parts of an interval that lie together, in order."""
         if self.everybody:
@@ -82,20 +99,20 @@ class Placing:
             return
         start = interval.start
         while start < interval.stop:
-            stop = min(interval.stop, (start // self._block + 1) * self._block)
+            stop = min(interval.stop, (start // self.block + 1) * self.block)
             yield Interval(start, stop)
             start = stop
 
     def whole(self, interval: Interval) -> Iterator[Interval]:
         """The blocks that an interval touches; none where everybody keeps everything."""
         if not self.everybody:
-            size = self._block
+            size = self.block
             for at in range(interval.start // size, (interval.stop - 1) // size + 1):
                 yield Interval(at * size, (at + 1) * size)
 
     def within(self, interval: Interval) -> Interval | None:
         """The blocks that lie in an interval as a whole; None where everybody keeps everything."""
-        size = self._block
+        size = self.block
         start, stop = -(-interval.start // size) * size, interval.stop // size * size
         return None if self.everybody or start >= stop else Interval(start, stop)
 

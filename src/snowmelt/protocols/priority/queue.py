@@ -80,7 +80,7 @@ class Here:
             if limits.flat
             else DeBruijnTree(Ring(desk.members, settings.queue))
         )
-        self.gathering = Gathering(desk, settings, tree, limits)
+        self.gathering = Gathering(desk, settings, tree, self.placing, limits)
         self.home = Home(desk, settings, shelf, self.placing, reports)
         self.copies = Copies(desk, settings.queue, shelf)
         self.repair: Repair | None = None

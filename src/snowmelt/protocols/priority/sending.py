@@ -1,4 +1,9 @@
-"""What was sent and is not answered yet: by a door to homes, by a home to who keeps copies."""
+"""What was sent and is not answered yet: by a door to homes, by a home to who keeps copies.
+
+Between nodes nothing is lost while a connection holds: what is not answered yet is on its way,
+mostly. Nodes that have too much to do answer late, and would have more of it if they were asked
+again. So what is sent waits twice as long as answers took of late.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,9 +12,9 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.desk import Desk, Patience
+from snowmelt.protocols.priority.desk import AT_ONCE, Desk, Patience
 
 WORDS_AT_ONCE: Final = 4_096
 T = TypeVar("T")
@@ -22,6 +27,7 @@ class Message(msgspec.Struct, Generic[T]):
     target: NodeId
     message: Any
     operations: tuple[T, ...]
+    sent: Instant
     patience: Patience
     open: set[int] | None = None
     """Which of them are not answered yet, once a part of them is."""
@@ -37,12 +43,15 @@ class Unanswered(Generic[T]):
         self._sent: dict[int, Message[T]] = {}
         self._due: list[tuple[Instant, int]] = []
         """When what is sent again; of what was answered it may still name some."""
+        self._took = AT_ONCE
+        """How long answers take: the longest of late, by a quarter less with each that comes."""
 
     def send(self, target: NodeId, operations: tuple[T, ...], make: Callable[[int], Any]) -> int:
         """Sends what `make` makes of the next serial."""
         self._serial += 1
-        message, patience = make(self._serial), Patience.new(self._desk.now)
-        self._sent[self._serial] = Message(target, message, operations, patience)
+        now = self._desk.now
+        message, patience = make(self._serial), Patience.new(now, self._took)
+        self._sent[self._serial] = Message(target, message, operations, now, patience)
         self._desk.send(target, message)
         self._wait(patience.at, self._serial)
         return self._serial
@@ -63,6 +72,7 @@ class Unanswered(Generic[T]):
         sent = self._sent.get(serial)
         if sent is None or sent.target != source:
             return None
+        self._heard(sent)
         return self._sent.pop(serial)
 
     def partly(
@@ -73,6 +83,7 @@ class Unanswered(Generic[T]):
         if sent is None or sent.target != source:
             return None
         if sent.open is None:
+            self._heard(sent)
             if list(places) == list(range(len(sent.operations))):  # as mostly
                 del self._sent[serial]
                 return sent, set(places)
@@ -112,6 +123,9 @@ class Unanswered(Generic[T]):
     def clear(self) -> None:
         """The view is over: whatever comes now is of no use."""
         self._sent, self._due = {}, []
+
+    def _heard(self, sent: Message[T]) -> None:
+        self._took = Duration(max(self._desk.now - sent.sent, self._took - self._took // 4))
 
     def _wait(self, at: Instant, serial: int) -> None:
         heappush(self._due, (at, serial))

@@ -176,6 +176,8 @@ class Spreading:
             told = marks if all(mark.shares for mark in marks) else _said(marks)
             others = (everybody if to is None else (to,)) if told or elements is not None else ()
             return {one: (elements, told) for one in sorted(others) if one != me}
+        if self._placing.alone and to is None:
+            return {}
         shares = [share for mark in marks for share in mark.shares]
         shares += elements.shares if elements is not None else ()
         parts: dict[NodeId, tuple[Elements | None, tuple[Mark, ...]]] = {}

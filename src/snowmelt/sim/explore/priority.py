@@ -47,7 +47,7 @@ from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.world import Broken
 
 QUEUE: Final = "q"
-LIMITS: Final = Limits(block=1)
+LIMITS: Final = Limits(block=1, deal=0)
 NEWS: Final = seconds(1)
 """Who is in a view hears of the next within a heartbeat."""
 PATIENCE: Final = seconds(4)

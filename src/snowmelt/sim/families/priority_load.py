@@ -89,8 +89,10 @@ def load_of(chance: Random, theme: str) -> Load:
 
 def _limits(chance: Random) -> Limits:
     """In most lives blocks are small, so that elements lie on many nodes; trees of both forms."""
+    block = chance.choice((1, 2, 4, 16, LIMITS.block))
     return Limits(
-        block=chance.choice((1, 2, 4, 16, LIMITS.block)),
+        block=block,
+        deal={1: 0, 2: 4, 4: 0, 16: 16}.get(block, LIMITS.deal),
         arity=chance.choice((2, 3, LIMITS.arity)),
         flat=chance.random() < 0.5,
         stash=chance.choice((3, LIMITS.stash)),

@@ -90,15 +90,20 @@ def slow_before(*took):
 def test_where_answers_take_long_silence_means_nothing_for_longer():
     firsts = {}
     for took in (100, 240, 400, 800, 60_000):
-        (firsts[took],) = askings(*slow_before(took), 1)
+        (firsts[took],) = askings(*slow_before(*[took] * 6), 1)
     missed = sum(WAITS[:3]) // 10**6
     assert firsts == {100: 500, 240: 500, 400: 1_500, 800: missed, 60_000: missed}
-    assert askings(*slow_before(800, 10), 1) == [1_500]
-    assert askings(*slow_before(800, *[10] * 9), 1) == [500]
+
+
+def test_gets_that_wait_among_calls_that_do_not_say_nothing_of_the_nodes():
+    assert askings(*slow_before(60_000, 60_000), 1) == [500]
+    assert askings(*slow_before(*[60_000] * 6), 1) == [3_500]
+    assert askings(*slow_before(*[60_000] * 6, 10), 1) == [500]
+    assert askings(*slow_before(*[60_000, 60_000, 10] * 6, 60_000), 1) == [500]
 
 
 def test_what_waited_long_is_asked_again_round_the_time_when_silence_is_missed():
-    first, second, third = askings(*slow_before(1_000), 3)
+    first, second, third = askings(*slow_before(*[1_000] * 6), 3)
     assert first == 3_500
     assert 4_200 < second < third < 5_000
 

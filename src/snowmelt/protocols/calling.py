@@ -12,8 +12,9 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
    node that stands still is missed after some four seconds by default, and only then somebody else
    can answer: so round that time it is asked more often, and after it seldom. A call may name who
    is to be asked first; and one that is long on its way is asked again at fewer of these moments.
-   Nor is it silence yet when answers took long of late: nodes that have too much to do would have
-   more of it, and whoever else is asked can do nothing before the first is missed.
+   Nor is it silence yet when all answers took long of late: nodes that have too much to do would
+   have more of it, and whoever else is asked can do nothing before the first is missed. One that
+   came quickly says that the others had to wait for something, as gets do, and not for the node.
    When whoever runs the machine knows that the way to the target has ended, that is no silence: the
    next is asked almost at once, and a little later each time.
 3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
@@ -56,6 +57,8 @@ LONGEST_WAIT: Final = seconds(5)
 """The same of all that follow."""
 LOST_WAIT: Final = milliseconds(10)
 LOST_LONGEST: Final = milliseconds(80)
+SLOW_FIRST: Final = milliseconds(60)
+"""The first answer that takes longer is believed to take so long, and the next ones more."""
 SLOW_MOST: Final = seconds(2)
 """Answers that take longer are waited for as if they took so long: then the next asking is the one
 before a silent node is missed."""
@@ -202,7 +205,7 @@ class Caller:
         self._pending: dict[OperationId, _Pending] = {}
         self._client: NodeId | None = None
         self._took = Duration(0)
-        """How long answers take: the longest of late, by a quarter less with each that comes."""
+        """How long an answer takes at least, as far as is known: twice as much at most with each."""
         self._timer: Instant | None = None
 
     def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:
@@ -268,7 +271,7 @@ class Caller:
         if type(body) is Declined and body.error in LOCAL and pending.again:
             return []  # rule 4: whoever was asked before may yet do it
         del self._pending[operation]
-        self._took = Duration(max(now - pending.asked, self._took - self._took // 4))
+        self._took = Duration(min(now - pending.asked, max(SLOW_FIRST, 2 * self._took)))
         outcome: Outcome[object]
         if type(body) is Declined:
             outcome = Failed(f"{body.error}: {body.text}")

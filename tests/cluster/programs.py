@@ -60,7 +60,7 @@ def states(url: str, folder: str, queue: str) -> dict[str, Any]:
 
     def put(rows: DataFrame, batch: int) -> None:
         writer = rows.write.format("snowmelt").mode("append")
-        writer.options(url=url, queue=f"{queue}.counts", txnAppId=queue, txnVersion=batch).save()
+        writer.options(url=url, queue=f"{queue}.counts", txnVersion=batch).save()
 
     writer = counts.writeStream.foreachBatch(put).outputMode("update")
     writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)

@@ -456,3 +456,24 @@ async def test_two_nodes_that_have_much_for_each_other_at_once_both_get_it() -> 
     finally:
         for end, _ in ends:
             await end.close()
+
+
+async def test_a_client_that_asks_and_is_answered_much_at_once_is_served_at_once(
+    tmp_path: Path,
+) -> None:
+    answers: list[Any] = []
+    async with serving(tmp_path) as node:
+        client = Transport(
+            NodeId("c-both"),
+            Role.CLIENT,
+            Gate("snowmelt"),
+            Credentials(),
+            Limits(),
+            lambda _, message: answers.append(message),
+        )
+        for at in range(1, 9):
+            client.send(contact(node.address), Call(at, Echo(bytes(6 * MEGABYTE))))
+        async with asyncio.timeout(Limits().slow_reader_seconds / 2):
+            await until(lambda: len(answers) == 8)
+        assert node.closed == client.closed_by.read() == {}
+        await client.close()

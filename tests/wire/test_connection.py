@@ -402,6 +402,16 @@ def test_to_one_who_does_not_read_answers_wait_and_nothing_of_his_is_heard() -> 
     assert list(other.later) == [Answer(9, Echoed(b""))]
 
 
+def test_a_client_goes_on_hearing_answers_though_the_node_does_not_read_what_it_asks() -> None:
+    one, other = opened()
+    one.blocked = True
+    one.send(Call(2, Echo(b"")))
+    assert not one.out
+    other.send(Answer(1, Echoed(b"hey")))
+    assert list(one.receive(other.taken())) == [Answer(1, Echoed(b"hey"))]
+    assert not one.crowded
+
+
 def test_nodes_that_have_not_read_what_each_has_for_the_other_go_on_hearing_each_other() -> None:
     one, other = opened(caller)
     one.blocked = other.blocked = True

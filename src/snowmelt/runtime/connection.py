@@ -2,8 +2,8 @@
 
 What a connection says and hears is `wire.connection`'s matter; here are the socket's. Reading stops
 while the machine is crowded, and whoever reads slowly is served slowly; who hardly reads at all is
-cut off after some time. Only what nodes tell each other unasked does not wait, nor do they stop
-reading each other: if too much of that is unsent, it is cut off at once.
+cut off after some time. Only what nodes tell each other unasked does not wait: if too much of that
+is unsent, it is cut off at once.
 """
 
 import asyncio
@@ -146,7 +146,7 @@ class LoopConnection(asyncio.Protocol):
         self._close(type(error).__name__ if error else "ended")
 
     def pause_writing(self) -> None:
-        """Too much is unsent: wait only so long for one who does not read, nor read him, mostly."""
+        """Too much is unsent: read no more of a client; who does not read has only so long."""
         if self._closed:
             return
         self._machine.blocked = True

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.network import Serving, Stranger, serving, until
 from snowmelt.core.instant import Duration
-from snowmelt.core.names import NodeId, contact
+from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
 from snowmelt.protocols.fifo.messages import Copy
@@ -430,3 +430,50 @@ async def test_what_is_too_large_for_another_node_is_lost_alone(tmp_path: Path) 
         node.server._transport.send(NodeId("n7"), Copy("q", "n1/1/1", 1, Duration(0), b"small"))
         kind, _ = await stranger.frame()
         assert kind is Kind.MESSAGE
+
+
+async def test_two_nodes_that_have_much_for_each_other_at_once_both_get_it() -> None:
+    names = NodeId("n1"), NodeId("n2")
+    heard: dict[NodeId, list[Any]] = {name: [] for name in names}
+    ends = []
+    for name in names:
+
+        def deliver(_: NodeId, message: Any, name: NodeId = name) -> None:
+            heard[name].append(message)
+
+        end = Transport(name, Role.NODE, Gate("snowmelt"), Credentials(), Limits(), deliver)
+        ends.append((end, await end.listen(Address("127.0.0.1", 0))))
+    (one, _), (other, address) = ends
+    one.addresses[names[1]] = address
+    one.send(names[1], Copy("q", "n1/1/1", 1, Duration(0), b"small"))
+    await until(lambda: heard[names[1]])
+    for at in range(2, 6):
+        for end, target in ((one, names[1]), (other, names[0])):
+            end.send(target, Copy("q", "n1/1/1", at, Duration(0), bytes(8 * MEGABYTE)))
+    try:
+        async with asyncio.timeout(Limits().slow_reader_seconds / 2):
+            await until(lambda: len(heard[names[0]]) == 4 and len(heard[names[1]]) == 5)
+    finally:
+        for end, _ in ends:
+            await end.close()
+
+
+async def test_a_client_that_asks_and_is_answered_much_at_once_is_served_at_once(
+    tmp_path: Path,
+) -> None:
+    answers: list[Any] = []
+    async with serving(tmp_path) as node:
+        client = Transport(
+            NodeId("c-both"),
+            Role.CLIENT,
+            Gate("snowmelt"),
+            Credentials(),
+            Limits(),
+            lambda _, message: answers.append(message),
+        )
+        for at in range(1, 9):
+            client.send(contact(node.address), Call(at, Echo(bytes(6 * MEGABYTE))))
+        async with asyncio.timeout(Limits().slow_reader_seconds / 2):
+            await until(lambda: len(answers) == 8)
+        assert node.closed == client.closed_by.read() == {}
+        await client.close()

@@ -390,18 +390,37 @@ def test_what_is_asked_and_not_answered_crowds_a_connection_until_it_is() -> Non
 
 
 def test_to_one_who_does_not_read_answers_wait_and_nothing_of_his_is_heard() -> None:
-    one, other = opened(caller)
+    one, other = opened()
     one.send(Call(1, Echo(b"")))
     other.blocked = True
     assert list(other.receive(one.taken())) == []
     assert other.crowded
     other.send(Answer(9, Echoed(b"")))
     assert not other.out
-    other.send(Left(1))  # what nodes tell each other unasked goes on
-    assert list(one.receive(other.taken())) == [Left(1)]
     other.blocked = False
     assert list(other.events()) == [Call(1, Echo(b""))]
     assert list(other.later) == [Answer(9, Echoed(b""))]
+
+
+def test_a_client_goes_on_hearing_answers_though_the_node_does_not_read_what_it_asks() -> None:
+    one, other = opened()
+    one.blocked = True
+    one.send(Call(2, Echo(b"")))
+    assert not one.out
+    other.send(Answer(1, Echoed(b"hey")))
+    assert list(one.receive(other.taken())) == [Answer(1, Echoed(b"hey"))]
+    assert not one.crowded
+
+
+def test_nodes_that_have_not_read_what_each_has_for_the_other_go_on_hearing_each_other() -> None:
+    one, other = opened(caller)
+    one.blocked = other.blocked = True
+    other.send(Answer(9, Echoed(b"")))
+    assert not other.out
+    for side, far in ((one, other), (other, one)):
+        side.send(Left(1))  # what nodes tell each other unasked goes on
+        assert list(far.receive(side.taken())) == [Left(1)]
+        assert not far.crowded
 
 
 def test_an_answer_too_large_is_declined_and_anything_else_is_the_owner_s_matter() -> None:

@@ -146,7 +146,7 @@ class LoopConnection(asyncio.Protocol):
         self._close(type(error).__name__ if error else "ended")
 
     def pause_writing(self) -> None:
-        """Too much is unsent: stop reading, and wait only so long for one who does not read."""
+        """Too much is unsent: read no more of a client; who does not read has only so long."""
         if self._closed:
             return
         self._machine.blocked = True

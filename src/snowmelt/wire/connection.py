@@ -24,9 +24,11 @@ and the engine of a pool drive the very same one. In the smallest form:
    by `close`.
 4. Two pressures are kept apart, and both are answered by reading no more bytes (`crowded`). What
    the other side has asked and was not answered is counted here, by bytes. What it was sent and
-   does not read only the socket knows: whoever has that sets `blocked`. Then no event comes, and
-   answers and calls wait in `later`; what nodes tell each other unasked goes on, and its owner has
-   a limit for it.
+   does not read only the socket knows: whoever has that sets `blocked`. Then answers and calls
+   wait in `later`, and no event comes of a client. Of two ends that both have much for the other at
+   once one must go on hearing, or each waits for the other to read: so a client goes on hearing its
+   node, and two nodes each other. What nodes tell each other unasked goes on as well, and its owner
+   has a limit for it.
 5. A message above the limit is not sent. An answer is declined in its place; any other raises
    `TooLarge`, and the connection lives on.
 6. `close` says why in a `Goodbye`, as the last word. After it, or the other's, nothing is heard and
@@ -131,6 +133,7 @@ class Connection:
 
     __slots__ = (
         "_failure",
+        "_hears_on",
         "_in_flight",
         "_news",
         "_reader",
@@ -172,6 +175,7 @@ class Connection:
         self._in_flight: dict[int, int] = {}
         self._reader = FrameReader(GREETING_BYTES_MAX)
         self._side: Side | None = side
+        self._hears_on = False  # though blocked: the other side is no client
         self._words = _WORDS[side.role]
         self._news: Opened | Ended | None = None  # what the greeting came to, untold yet
         self._failure: SnowmeltError | None = None  # raised when all before it is told
@@ -180,7 +184,7 @@ class Connection:
     def crowded(self) -> bool:
         """Whether no more bytes should be read."""
         full = self.in_flight_bytes > self.in_flight_max
-        return full or self.blocked or bool(self.frames)
+        return full or (self.blocked and not self._hears_on) or bool(self.frames)
 
     @property
     def in_flight(self) -> int:
@@ -219,13 +223,13 @@ class Connection:
         return self.events()
 
     def events(self) -> Iterator[Heard]:
-        """What has come, one by one, as long as the other side reads what it is sent."""
+        """What has come, one by one; of a client, as long as it reads what it is sent."""
         if self._news is not None:
             news, self._news = self._news, None
             yield news
         frames = self.frames
         try:
-            while frames and not self.blocked:
+            while frames and (self._hears_on or not self.blocked):
                 kind, payload = frames.popleft()
                 self.frames_in += 1
                 if kind is not Kind.MESSAGE:
@@ -274,6 +278,7 @@ class Connection:
         if opened is not None:
             self.stage, self._news = Stage.OPEN, opened
             self.decode = _reads(self._side.role, opened.role).decode
+            self._hears_on = opened.role is not Role.CLIENT
             self._reader.admit(self.frame_max)
             self._side = None
 

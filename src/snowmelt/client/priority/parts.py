@@ -6,6 +6,7 @@ got together lies together, and a get of a thousand from a hundred puts is some 
 
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -22,6 +23,8 @@ from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN, of_float, packed
 
 Prioritized = tuple[int | float, Buffer]
 RANK_HIGHEST: Final = 1 << 40
+FEW: Final = 8
+"""So many priorities are told apart without putting what is put in order."""
 
 _PRIORITY: Final = itemgetter(0)
 
@@ -72,7 +75,7 @@ def calls_of(
     """Items cut into calls: bodies of one priority, or pairs of a priority and a body.
 
     >>> [[one.priority for one in some] for some in calls_of([(2, b"b"), (0, b"a")], None)]
-    [[(0, 2)]]
+    [[0, 2]]
     >>> list(calls_of([(2, b"b")], 1))
     Traceback (most recent call last):
     TypeError: a body is bytes, not tuple; give priority= or pairs of a priority and a body...
@@ -187,7 +190,12 @@ def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
 
 
 def _call(pairs: list[Prioritized]) -> tuple[Some, ...]:
-    """What goes in one call, in the order of its priorities."""
+    """What goes in one call, in the order of its priorities; of a few each is taken by itself."""
+    if len(set(map(_PRIORITY, pairs))) <= FEW:
+        rows: dict[int | float, list[Buffer]] = defaultdict(list)
+        for priority, body in pairs:
+            rows[priority].append(body)
+        return tuple([Some.of(each, one) for each in sorted(rows) for one in parcels(rows[each])])
     urgent = sorted(pairs, key=_PRIORITY)
     priorities = tuple([priority for priority, _ in urgent])
     return tuple([Some.of(priorities, one) for one in parcels([body for _, body in urgent])])

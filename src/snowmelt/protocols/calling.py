@@ -205,7 +205,7 @@ class Caller:
         self._pending: dict[OperationId, _Pending] = {}
         self._client: NodeId | None = None
         self._took = Duration(0)
-        """How long an answer takes at least, as far as is known: twice as much at most with each."""
+        """How long an answer takes at least, as is known: at most twice as much with each."""
         self._timer: Instant | None = None
 
     def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:

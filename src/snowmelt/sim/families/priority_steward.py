@@ -141,7 +141,8 @@ class Steward(Looker):
     """When the load is over, asks how the queue is until the exam is, then has it drained."""
 
     producers: Sequence[Unfinished] = ()
-    exam: Exam
+    exam: Exam | None = None
+    """None where no machine is lost after the load."""
     _empty = 0
     """How often in a row nothing was there: what is on its way to a consumer is not counted."""
 
@@ -151,8 +152,8 @@ class Steward(Looker):
         return any(one.unfinished for one in self.producers if one.ledger is self.ledger)
 
     def rest(self) -> None:
-        """The load is over: nobody gets until the exam is, then all is drained."""
-        self.stage.phase = Phase.REST
+        """The load is over: nobody gets until the exam is, if any, then all is drained."""
+        self.stage.phase = Phase.DRAIN if self.exam is None else Phase.REST
         self.run(self._watch())
 
     def _watch(self) -> Steps[None]:
@@ -172,7 +173,8 @@ class Steward(Looker):
             yield pause(EXAMINED_EVERY if self.stage.phase is Phase.REST else LOOK_EVERY)
 
     def _is_examined(self) -> None:
-        if self.exam.is_over(self.stage.world, self.ledger.queue, putting=self.putting):
+        exam, world = self.exam, self.stage.world
+        if exam is None or exam.is_over(world, self.ledger.queue, putting=self.putting):
             self.stage.phase = Phase.DRAIN
 
     def _brings_back(self, status: PriorityStatus) -> Steps[None]:
@@ -182,7 +184,7 @@ class Steward(Looker):
 
     def _saw(self, left: int, said: Said) -> None:
         ledger, called = self.ledger, self._asked
-        if self.stage.phase is not Phase.DRAIN:
+        if self.exam is not None and self.stage.phase is not Phase.DRAIN:
             self.exam.says(ledger.queue, said)
             return
         away = not ledger.excuses.whole(called)  # with what waits for it

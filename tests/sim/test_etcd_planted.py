@@ -176,7 +176,7 @@ PLANTED = [
     (a_leaders_own_word_counts_as_long_as_anybodys, lived("membership", 28)),
     (a_predecessor_is_taken_for_unsure_when_its_lease_ends, lived("membership", 4)),
     (a_predecessor_is_left_out_at_once, lived("membership", 11)),
-    (a_change_without_an_answer_is_never_asked_again, lived("membership", 84)),
+    (a_change_without_an_answer_is_never_asked_again, lived("membership", 30)),
     (who_leads_is_not_spoken_to, lived("membership", 6)),
     (a_home_is_told_before_it_is_kept, lived("fifo", 31)),
     (who_leads_does_not_read_which_priority_queues_there_are, lived("priority", 468)),

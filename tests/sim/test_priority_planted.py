@@ -12,7 +12,7 @@ from snowmelt.sim.scenario import drawn, kinds_of
 FOUND_BY = {
     Bug.REUSED_POSITION: (2, 3, 1),
     Bug.LAST_FIRST: (0, 2, 4),
-    Bug.IGNORED_TOKEN: (20, 32),
+    Bug.IGNORED_TOKEN: (16, 34),
     Bug.SILENT_RETURN: (0, 1),
     Bug.HASTY_DOOR: (1, 2),
     Bug.LONE_COPY: (40, 87, 74),

@@ -52,6 +52,7 @@ def test_parquet_in_a_folder_that_executors_do_not_see_is_refused_before_the_fir
 
 
 def test_of_a_checkpoint_that_executors_do_not_see_is_warned(apart: Bench, hidden: Path) -> None:
+    apart.queues.fifo("single").put(b"3")
     said = apart.settings("places-hidden", **{"spark.master": apart.spark.url})
     variables = said | {"PARQUET": str(apart.folder / "seen")}
     words = ("--url", apart.url, "--checkpoints", str(hidden), "--stage", "double")

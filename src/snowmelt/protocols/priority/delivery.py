@@ -82,11 +82,11 @@ class Delivery:
     def go(self, door: NodeId, take: Take, leasings: Sequence[Leasing]) -> None:
         """These leases are flushed by all: what is at hand is told, all else is read first."""
         whole = self._gathered(take, leasings, ())
-        done = [one.at for one in whole]
-        told = [one for one in leasings if one.at in done]
+        done = {one.at for one in whole}
+        told: list[Leasing] = []
         reading: dict[tuple[bytes, ...], list[Leasing]] = {}
-        for one in leasings if not told else [one for one in leasings if one.at not in done]:
-            keys = self._shelf.keys(one.shares)
+        for one in leasings:
+            keys = () if one.at in done else self._shelf.keys(one.shares)
             if keys:
                 reading.setdefault(keys, []).append(one)
             else:

@@ -49,6 +49,7 @@ def test_the_exam_finds_on_the_disks_that_a_copy_was_never_made():
 # 15: one was said to be missed that was told while its lease was renewed.
 # 24: what went back meanwhile was said so, too.
 # 67: the judge took a renewal of the rest of a lease for one of what had been refused of it.
-@pytest.mark.parametrize("seed", [1, 7, 12, 13, 15, 24, 67, 87])
+# 1006: the exam waited for ever for copies of what no disk has to read any more.
+@pytest.mark.parametrize("seed", [1, 7, 12, 13, 15, 24, 67, 87, 1006])
 def test_without_them_these_lives_go_well(seed):
     assert lived(seed).ending is Ending.SETTLED

@@ -8,7 +8,8 @@ keep an element in a view is known, so the world looks at its disks in the same 
    somebody tried to acknowledge it, the promise does not cover it, or a record of it can't be read.
 2. What is so has all its copies in that view, whatever its course was until then: from there on
    only disks that are lost later excuse that it does not come.
-3. They have to say so: some time after such a view has begun nothing is short of copies any more.
+3. They have to say so: some time after such a view has begun nothing is short of copies any more,
+   but for what no disk has to read any more, if the promise does not cover that.
 
 There is none where groups read, too: their notes are items of fifos, whose copies nobody counts
 here, and who lost a note gives back what it named.
@@ -91,13 +92,18 @@ class Exam:
             return False
         since = self._since = now if self._since is None else self._since
         said = {name: one for name, one in self._said.items() if one.asked >= since}
-        short = [ledger for ledger in self._ledgers if _is_short(said.get(ledger.queue))]
+        late = now > later(since, COPIED_WITHIN)
+        short = [
+            ledger
+            for ledger in self._ledgers
+            if _is_short(said.get(ledger.queue), self._unread(world, ledger) if late else 0)
+        ]
         if not short:
             for ledger in self._ledgers:
                 ledger.keepers.settle(now, self._complete(world, ledger))
             self._since = None
             losses.lose(world, now, [one.anchor for one in said.values() if one.anchor is not None])
-        elif now > later(since, COPIED_WITHIN):
+        elif late:
             told = self._said.get(short[0].queue)
             text = "nobody says how it is" if told is None else f"{told.short} are short of copies"
             short[0].wrong(f"{text}, so long after all were there", short[0].queue)
@@ -107,6 +113,18 @@ class Exam:
         there = [node for node in self._nodes if node not in self.losses.gone]
         run = all(world.slots[node].node is not None for node in there)
         return run and self._excuses.whole(world.now)
+
+    def _unread(self, world: World, ledger: Ledger) -> int:
+        """How many elements nobody has to copy, as far as the promise allows (rule 3)."""
+        kept = [_kept(world.slots[node].disk, ledger) for node in self._nodes]
+        told = [
+            Told(place, put.called, put.returned)
+            for put in ledger.puts
+            if put.ended is Ended.SUCCEEDED and put.returned is not None
+            for place in put.places
+        ]
+        lost = [one for one in told if not any(_has(rows, one.place) for rows in kept)]
+        return sum(ledger.keepers.may_lack(one, world.now) for one in lost)
 
     def _complete(self, world: World, ledger: Ledger) -> dict[Place, None]:
         """Which elements have all their copies: all that are there for certain (rule 1)."""
@@ -130,8 +148,8 @@ class Exam:
         return complete
 
 
-def _is_short(said: Said | None) -> bool:
-    return said is None or said.short > 0
+def _is_short(said: Said | None, unread: int) -> bool:
+    return said is None or said.short > unread
 
 
 def _kept(disk: Disk, ledger: Ledger) -> Rows | None:

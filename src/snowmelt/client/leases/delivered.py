@@ -414,8 +414,7 @@ class Delivered:
         with self._lock:
             before = self.left.total
             gone = [one for lost in refused.lost or () for one in self.left.common(lost)]
-            for interval in gone:
-                self.left.remove(interval)
+            self.left.remove_all(gone)
             self.gone = *self.gone, *gone
             if before and (refused.lost is None or not self.left.total):
                 self.lost = refused.why

@@ -170,8 +170,9 @@ def union(shares: Iterable[Share]) -> Shares:
         if not shares:
             return ()
         intervals = shares[0].intervals
-        few = len(intervals) == 1
-        if shares[0].total if few else intervals and Edges.of(intervals) is not None:
+        if len(intervals) == 1 and shares[0].total:
+            return shares
+        if len(intervals) > 1 and Edges.of(intervals) is not None:
             return shares
     by_priority: dict[int, list[Interval]] = {}
     for share in shares:

@@ -47,7 +47,7 @@ class Bundles:
     """Those of one row.
 
     >>> changed: dict[bytes, None] = {}
-    >>> bundles = Bundles(b"", changed)
+    >>> bundles = Bundles(b"", changed, b"")
     >>> where = (Interval(0, 2), Interval(5, 9))
     >>> bundles.add(where, Edges.of(where), Standing(1, 1, 2, 7))
     >>> bundles.clear(Interval(1, 6)), [one.left for one in bundles.all.values()]
@@ -57,7 +57,7 @@ class Bundles:
     (True, 1)
     """
 
-    def __init__(self, name: bytes, changed: dict[bytes, None], account: bytes = b"") -> None:
+    def __init__(self, name: bytes, changed: dict[bytes, None], account: bytes) -> None:
         self._kind = BUNDLE + name
         self._account = account
         self._changed = changed

@@ -15,7 +15,7 @@ There is none where groups read, too: their notes are items of fifos, whose copi
 here, and who lost a note gives back what it named.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final
 
@@ -117,12 +117,7 @@ class Exam:
     def _unread(self, world: World, ledger: Ledger) -> int:
         """How many elements nobody has to copy, as far as the promise allows (rule 3)."""
         kept = [_kept(world.slots[node].disk, ledger) for node in self._nodes]
-        told = [
-            Told(place, put.called, put.returned)
-            for put in ledger.puts
-            if put.ended is Ended.SUCCEEDED and put.returned is not None
-            for place in put.places
-        ]
+        told = [one for _, one in _told(ledger)]
         lost = [one for one in told if not any(_has(rows, one.place) for rows in kept)]
         return sum(ledger.keepers.may_lack(one, world.now) for one in lost)
 
@@ -130,22 +125,26 @@ class Exam:
         """Which elements have all their copies: all that are there for certain (rule 1)."""
         kept = {node: _kept(world.slots[node].disk, ledger) for node in self._nodes}
         complete: dict[Place, None] = {}
-        for put in ledger.puts:
-            if put.ended is not Ended.SUCCEEDED or put.returned is None:
+        for value, told in _told(ledger):
+            holders = ledger.keepers.holders_at(world.now, told.place)
+            has = {node: _has(kept[node], told.place) for node in holders}
+            lacking = [node for node, there in has.items() if there is False]
+            if all(has.values()):
+                complete[told.place] = None
+            elif value in ledger.attempted or ledger.purged or not lacking:
                 continue
-            for value, place in zip(put.values, put.places, strict=True):
-                told = Told(place, put.called, put.returned)
-                holders = ledger.keepers.holders_at(world.now, place)
-                has = {node: _has(kept[node], place) for node in holders}
-                lacking = [node for node, there in has.items() if there is False]
-                if all(has.values()):
-                    complete[place] = None
-                elif value in ledger.attempted or ledger.purged or not lacking:
-                    continue
-                elif not ledger.keepers.may_lack(told, world.now):
-                    text = f"nothing is short of copies, it says, and {lacking[0]} lacks {value}"
-                    ledger.wrong(text, value)
+            elif not ledger.keepers.may_lack(told, world.now):
+                text = f"nothing is short of copies, it says, and {lacking[0]} lacks {value}"
+                ledger.wrong(text, value)
         return complete
+
+
+def _told(ledger: Ledger) -> Iterator[tuple[str, Told]]:
+    """What was told as put: the values, and of each where and when."""
+    for put in ledger.puts:
+        if put.ended is Ended.SUCCEEDED and put.returned is not None:
+            for value, place in zip(put.values, put.places, strict=True):
+                yield value, Told(place, put.called, put.returned)
 
 
 def _is_short(said: Said | None, unread: int) -> bool:

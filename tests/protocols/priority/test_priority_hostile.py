@@ -287,6 +287,35 @@ def test_more_calls_than_may_wait_are_told_so_and_those_that_wait_go_on() -> Non
     assert nodes.told(numbers[0]) is None, "who waits may ask again"
 
 
+def test_puts_that_wait_for_room_take_no_more_memory_than_they_may() -> None:
+    nodes = Nodes(1, Limits(in_hand_bytes=1_000))
+    for queue in ("jobs", "others"):
+        made = QueueSettings(queue=queue, priorities=4, items_max=1)
+        nodes.call("n1", calls.Open(queue, made))
+        nodes.told(waiting(nodes, queue, 5))
+    one, _ = waiting(nodes, "jobs", 500), waiting(nodes, "others", 500)
+    refusal = nodes.told(waiting(nodes, "jobs", 1))
+    text = "1000 bytes of puts wait at this node already; ask again"
+    assert (refusal.error, refusal.text) == ("Unavailable", text)
+    nodes.settle("n1", done=(receipt(nodes.get("n1")),))
+    nodes.pass_time(2)
+    assert isinstance(nodes.told(one), calls.PutDone)
+    again = waiting(nodes, "jobs", 500)
+    assert nodes.told(again) is None, "what was put takes no room any more"
+
+
+def test_one_put_is_taken_however_large_it_is() -> None:
+    nodes = Nodes(1, Limits(in_hand_bytes=1_000))
+    nodes.open("n1")
+    assert isinstance(nodes.put("n1", (0, bytes(2_000))), calls.PutDone)
+
+
+def waiting(nodes: Nodes, queue: str, size: int) -> int:
+    """A put for which there is no room, of one who waits for it as long as can be said."""
+    parts, patience = (part(0, [bytes(size)]),), Duration((1 << 63) - 1)
+    return nodes.ask("n1", calls.Put(queue, nodes.via("n1"), parts, patience=patience))
+
+
 def test_calls_that_claim_to_have_begun_elsewhere_are_asked_after_together() -> None:
     nodes = opened(1, 32_000)
     leased = nodes.get("n1", 32_000)

@@ -16,8 +16,9 @@ from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import Leased, Receipt
 from snowmelt.protocols.priority.limits import Limits
-from snowmelt.protocols.priority.messages import Food, Several
+from snowmelt.protocols.priority.messages import Food, Several, Spare
 from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.priority.stash import Stash
 
 SOON = 15.0
 """Seconds, also on a busy machine; whoever looks at all for each takes minutes."""
@@ -314,6 +315,17 @@ def waiting(nodes: Nodes, queue: str, size: int) -> int:
     """A put for which there is no room, of one who waits for it as long as can be said."""
     parts, patience = (part(0, [bytes(size)]),), Duration((1 << 63) - 1)
     return nodes.ask("n1", calls.Put(queue, nodes.via("n1"), parts, patience=patience))
+
+
+def test_what_is_said_of_a_view_to_come_takes_no_more_memory_than_it_may() -> None:
+    stash = Stash(Limits(stash_bytes=10_000))
+    large, small = Spare(2, "x" * 4_000, ()), Spare(2, "jobs", ())
+    for message in (small, large, large, large, small):
+        stash.add(NodeId("n9"), message)
+    assert [message for _, message in stash.taken()] == [large, large, small]
+    stash.add(NodeId("n9"), Spare(2, "x" * 10_000, ()))
+    stash.add(NodeId("n9"), small)
+    assert [message for _, message in stash.taken()] == [small]
 
 
 def test_calls_that_claim_to_have_begun_elsewhere_are_asked_after_together() -> None:

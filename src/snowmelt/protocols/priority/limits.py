@@ -51,6 +51,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """So many bytes of bodies are at hand of what came of late."""
     stash: int = 1_000
     """Messages of a view that this node has not heard of yet."""
+    stash_bytes: int = 64 << 20
+    """The same, in bytes."""
 
 
 LIMITS: Final = Limits()

@@ -10,7 +10,6 @@ Snowmelt lies what may be saved, and between it and the others what Python costs
 import asyncio
 import os
 import socket
-import sys
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
@@ -19,13 +18,10 @@ from zlib import crc32
 
 import msgspec
 import uvloop
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect, ConnectTasks, Way
-from benchmarks.fifo.server import Server
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.priority_peers_parts.plain_python import PlainPeer
 from benchmarks.priority_peers_parts.urgency import urgencies
 
-from snowmelt.cli.local import free_port
-
-ROOT: Final = Path(__file__).parents[2]
 LENGTH_BYTES: Final = 4
 PAGE: Final = 4096
 LOG_BYTES: Final = 16 << 20
@@ -67,33 +63,17 @@ _ASKED: Final = msgspec.msgpack.Decoder(Put | Get)
 _TOLD: Final = msgspec.msgpack.Decoder(Stored | Leased)
 
 
-class LeastPeer:
+class LeastPeer(PlainPeer):
     """The server, as a process on the servers' core."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        super().__init__(name)
         self.promise = "flushes before it answers; the least queue in Python, and no more"
-        self.flushes_first = True
-        self.ways: frozenset[Way] = frozenset({"one"})
-        self.version = f"Python {sys.version.split()[0]}"
-        self.port = free_port()
-        self.server: Server | None = None
-
-    def start(self, folder: Path) -> None:
-        code = f"from {__name__} import serve; serve({self.port}, {str(folder / 'log')!r})"
-        self.server = Server([sys.executable, "-c", code], folder, self.port)
-        self.server.start({"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])})
+        self.ways = frozenset({"one"})
 
     def client(self, queue: str, batch: int) -> Connect:
         del queue, batch
         return partial(LeastClient, self.port)
-
-    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
-        raise NotImplementedError("one item at a time, and one client")
-
-    def stop(self) -> None:
-        if self.server is not None:
-            self.server.stop()
 
 
 def serve(port: int, path: str) -> None:

@@ -37,6 +37,7 @@ SEEDS = (
     209,  # a loop said to be missed what it had told, since its next word came too late
     330,
     708,  # the same, of one that was not answered; and a machine that slept was behind by that
+    4160,  # the exam waited for copies of what nobody was told of, whose only one was damaged
 )
 
 THEMED = (

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice, repeat
 from operator import eq, le, lt, sub
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -32,12 +31,23 @@ class Edges(NamedTuple):
         >>> Edges.of([Interval(5, 8), Interval(0, 3)]), Edges.of([Interval(2, 2)])
         (None, None)
         """
-        return _edges(intervals if isinstance(intervals, tuple) else tuple(intervals))
+        if not isinstance(intervals, tuple):
+            return _edges(intervals)
+        known = _KNOWN.get(id(intervals))
+        if known is None:
+            if len(_KNOWN) >= KNOWN_MAX:
+                _KNOWN.clear()
+            known = _KNOWN[id(intervals)] = intervals, _edges(intervals)
+        return known[1]
 
 
-# What a lease has in hundreds of stretches is looked at a dozen times on its way.
-@lru_cache(maxsize=4)
-def _edges(intervals: tuple[Interval, ...]) -> Edges | None:
+KNOWN_MAX: Final = 64
+# What a lease has in hundreds of stretches is looked at a dozen times on its way. A tuple that is
+# kept here keeps its id.
+_KNOWN: Final[dict[int, tuple[tuple[Interval, ...], Edges | None]]] = {}
+
+
+def _edges(intervals: Sequence[Interval]) -> Edges | None:
     starts, stops = [one.start for one in intervals], [one.stop for one in intervals]
     apart = all(map(lt, stops, islice(starts, 1, None)))
     return Edges(starts, stops) if apart and all(map(lt, starts, stops)) else None

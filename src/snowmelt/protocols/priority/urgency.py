@@ -26,7 +26,7 @@ from snowmelt.protocols.seap.free import Free
 from snowmelt.protocols.seap.keys import part as part_of
 from snowmelt.protocols.seap.keys import unpacked
 from snowmelt.protocols.seap.runs import RUN_MIN, RUNS_MAX, Run
-from snowmelt.protocols.seap.steps import Answer, Assign, Begin, Release, Step
+from snowmelt.protocols.seap.steps import Answer, Assign, Begin, Chosen, Release, Step
 from snowmelt.protocols.select.elements import Element
 
 NO_KEYS: Final[Mapping[int, int]] = {}
@@ -172,6 +172,9 @@ class Urgency:
         self._inside.remove_all(taken)
         if type(step) is Begin:
             self.phase, self.hungry = step.phase + 1, False
+        elif type(answer) is Chosen and type(step) is Assign and step.count is not None:
+            self.phase = step.start + 1  # seap, rule 6
+            self.hungry = step.hungry or (step.patient and answer.count < step.count)
         elif type(step) is Assign or type(step) is Release:
             self.hungry = step.hungry
         return answer, (Share(0, tuple(taken)),) if taken else ()

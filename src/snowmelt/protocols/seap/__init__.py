@@ -43,7 +43,8 @@ How a phase goes. The anchor asks all homes down a flat tree, and their answers 
 
 6. *Begin*: how many there are, m, and the least few of them. k is at most m, the rest of the gets
    find nothing, or wait. As m is counted anew in each phase, nobody need keep it up. Where there is
-   one home it is told k and takes the k least itself: there is nothing to be found out.
+   one home there is nothing to be found out, and nobody who could let in more meanwhile: it is told
+   how many are wanted, takes that many of the least or all that it has, and says how many.
 7. *Few.* Where k of them fit in one message, what has come up says who has the k least, at each
    place of the tree: they are known at once.
 8. *Many.* Else a selection (`Selection`) finds the k-th least. Its samples are of one size whatever

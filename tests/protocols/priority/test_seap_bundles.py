@@ -138,6 +138,19 @@ def test_what_is_leased_and_done_is_a_record_each_and_the_account_follows() -> N
     assert kept.again(Random(1)).seen() == kept.seen()
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_done_in_one_piece_with_a_bundle_that_joins_it_is_written(turned: bool) -> None:
+    kept = stocked()
+    kept.write()
+    one = Mark((Share(0, (Interval(5, 8),)),), 1, 2, State.GONE, token=1)
+    stretches = tuple(Interval(at * LOT, at * LOT + 5) for at in range(LOTS))
+    many = Mark((Share(0, stretches),), 1, 2, State.GONE, token=2)
+    for mark in (many, one) if turned else (one, many):
+        kept.shelf.mark(mark)
+    kept.write()
+    assert kept.again(Random(1)).seen() == kept.seen()
+
+
 def test_a_part_that_is_told_of_later_counts_as_that_and_the_bundle_stays_as_it_was() -> None:
     kept = stocked()
     stretches = tuple(Interval(at * LOT, at * LOT + 2) for at in range(LOTS))

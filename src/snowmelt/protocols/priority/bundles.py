@@ -10,7 +10,8 @@ Rules
 3. Where a bundle says that its elements are gone, the account of what is gone joins them at once in
    memory, and on the disk a little later, when the next records of `FOLDED` stretches have come:
    then the account's own records are written, and these bundles erased, in one piece. Stretches of
-   one put, one got after the other, are one piece of the account by then.
+   one put, one got after the other, are one piece of the account by then. What joins a piece that
+   is to be written just now is written with it: alone that piece has no record any more.
 4. After a start the account is written with the first write there is.
 """
 
@@ -65,8 +66,8 @@ class Bundles:
         self.all: dict[int, Bundle] = {}
         self.pieces: Pieces[Bundle] = Pieces()
         """What still counts of those that say what stands somewhere."""
-        self._late: dict[int, None] = {}
-        """Where the account's records begin that are not as they should be (rule 3)."""
+        self._late: dict[bytes, None] = {}
+        """Which of the account's records are not as they should be (rule 3)."""
         self._ended: list[int] = []
         self._folds = FOLDED
 
@@ -141,10 +142,13 @@ class Bundles:
     ) -> None:
         """These are gone; and where the account's records say less than that by now (rule 3)."""
         self._ended.append(self._new(intervals, standing, edges).number)
-        self._late.update(dict.fromkeys(late))
+        keys = {self._account + one.to_bytes(8): None for one in late}
+        if not keys.keys().isdisjoint(self._changed):  # they have joined what no record has yet
+            self._changed.update(keys)
+        self._late.update(keys)
         self._folds -= len(intervals)
         if self._folds <= 0:
-            self._changed.update({self._account + one.to_bytes(8): None for one in self._late})
+            self._changed.update(self._late)
             for number in self._ended:
                 self.drop(self.all[number])
             self._late, self._ended, self._folds = {}, [], FOLDED

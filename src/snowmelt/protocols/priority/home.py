@@ -41,7 +41,7 @@ Rules
    view a purge asks what it had done (door, rule 8).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -67,13 +67,13 @@ from snowmelt.protocols.priority.messages import (
     Store,
     Stored,
     Take,
+    Want,
     Word,
 )
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.recent import Recent
 from snowmelt.protocols.priority.reports import Reports
-from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.priority.rules import Rules, held_by
 from snowmelt.protocols.priority.settings import (
     ERASED,
@@ -84,6 +84,7 @@ from snowmelt.protocols.priority.settings import (
 )
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
+from snowmelt.protocols.priority.standing import NEW, Standing, marked
 from snowmelt.protocols.priority.thin import Thin
 from snowmelt.protocols.priority.urgency import NO_KEYS, Urgency
 
@@ -201,7 +202,7 @@ class Home:
         if not self._takes(door, message.serial):
             return
         elements = message.elements
-        rows = self._shelf.rows
+        rows = self._shelf.rows_at(elements.shares)
         new = minus(rows.lacking(elements.shares), self.there)
         lot = self._shelf.store(elements)
         if elements.due:
@@ -227,7 +228,15 @@ class Home:
         marks: list[Mark] = []
         refusals: list[Refusal] = []
         again: list[Mark] = []
+        whole: list[Mark] = []
+        said: list[Word] = []
+        """All but those by which something is gone as a whole."""
         for at, word in enumerate(message.words):
+            gone = self._end_whole(word) if self._shelf.wholes.open else None
+            if gone is not None:
+                whole.append(gone)
+                continue
+            said.append(word)
             those, same, refused = self._said(word)
             if self.urgency is not None:
                 self.urgency.said(word, refused)
@@ -240,13 +249,13 @@ class Home:
             self._answer(Outcome(0, 1, ""), pending)
             return
         pending.back = _of(marks, State.FREE)
-        absent = _absent(message, self._shelf.rows, self.there)  # rule 5
-        pending.gone = minus(_of(marks, State.GONE), absent)
+        absent = _absent(said, self._shelf, self.there)  # rule 5
+        pending.gone = minus(_of([*marks, *whole], State.GONE), absent)
         pending.void = minus(_of(marks, State.VOID), absent)
         for mark in marks:
             if mark.state == State.HELD:
                 self._leases.hold(mark.shares, mark.due)
-        self._begin(pending, [*marks, *again])
+        self._begin(pending, [*marks, *again], whole=whole)
 
     def arrived(self) -> None:
         """Elements came, or are known to be gone: whoever waits for them may have them now."""
@@ -326,10 +335,19 @@ class Home:
         self._busy.add((door, serial))
         return True
 
-    def _begin(self, pending: Pending, marks: Iterable[Mark], *, elements: bool = False) -> int:
+    def _begin(
+        self,
+        pending: Pending,
+        marks: Iterable[Mark],
+        *,
+        elements: bool = False,
+        whole: Sequence[Mark] = (),
+    ) -> int:
+        """Does this; `whole` is done here already (`wholes.py`)."""
         marks = tuple(marks)
         if marks:
             self._shelf.mark(*marks)
+        marks += tuple(whole)
         asked = pending.asked
         some = asked.elements if elements and type(asked) is Store else None
         number = self.spreading.spread(some, marks)
@@ -350,12 +368,19 @@ class Home:
     def _take(self, door: NodeId, message: Take, places: Iterable[int]) -> None:
         """Leases those of the wants whose elements are all there; the others wait for theirs."""
         marks: list[Mark] = []
+        whole: list[Mark] = []
         leasings: list[Leasing] = []
-        rows = self._shelf.rows
         for at in places:
             key, want = (door, message.serial, at), message.wants[at]
             if key in self._waiting or self._delivery.has(*key):
                 continue
+            leased = None if self.urgency is None else self._lease_whole(want, message.lease)
+            if leased is not None:
+                self._delivery.begin(*key)
+                whole.append(leased)
+                leasings.append(Leasing(at, want.shares, in_order=False))
+                continue
+            rows = self._shelf.rows
             lacking, lost = rows.lacking(want.shares), common(want.shares, self.hopeless)
             if lacking:
                 lost = union([*lost, *_away(lacking, self.there, self._desk.epoch)])
@@ -370,7 +395,35 @@ class Home:
             leasings.append(leasing)
             marks += those
         if leasings:
-            self._begin(Pending(door, message, leasings=leasings), marks)
+            self._begin(Pending(door, message, leasings=leasings), marks, whole=whole)
+
+    def _lease_whole(self, want: Want, lease: Duration) -> Mark | None:
+        """What a phase took for one get, as a whole, if it can be (`wholes.py`)."""
+        if self.urgency is None or not self.urgency.chose(want.shares):
+            return None
+        if self.thin.owed or self.hopeless:
+            return None
+        rule = self._rules.leasing(want, lease)
+        standing = rule(NEW)
+        assert standing is not None, "what is new may be leased"
+        standing = standing.after(NEW, self._desk.epoch)
+        if not self._shelf.wholes.lease(want.shares, standing):
+            return None
+        self.urgency.leased(want.shares)
+        self._leases.lease(want.token, want.shares, lease)
+        return marked(want.shares, standing)
+
+    def _end_whole(self, word: Word) -> Mark | None:
+        """All of a lease is acknowledged that is kept as a whole (`wholes.py`)."""
+        if word.how != How.DONE:
+            return None
+        was = self._shelf.wholes.end(word.token, word.shares)
+        if was is None:
+            return None
+        self._leases.end(word.token, word.shares)
+        self._shelf.ended.add(word.token, word.shares)
+        gone = Standing(was.epoch, was.turn, State.GONE, word.token)
+        return marked(word.shares, gone.after(was, self._desk.epoch))
 
     def _lease(self, at: int, message: Take, lost: Shares) -> tuple[Leasing, list[Mark]]:
         want = message.wants[at]
@@ -438,7 +491,8 @@ class Home:
                 absent = minus(self._shelf.rows.lacking(pending.back), self.there)  # rule 5
                 pending.back = minus(pending.back, absent)
             if self.urgency is not None:  # seap, rule 2
-                self.urgency.add(pending.back)
+                if pending.back:
+                    self.urgency.add(pending.back)
                 pending.gone = self.urgency.reported(pending.gone)
                 pending.void = pending.void if self._settings.items_max else ()
                 if type(pending.asked) is Store and not pending.reason:
@@ -476,9 +530,9 @@ class Home:
             self._answers.keep((door, asked.serial), told, 1)
             self.urgency.tell(door, told)
         else:
-            rows = self._shelf.rows
             refusals = [
-                Refusal(one.at, one.shares, rows.lacking(one.shares)) for one in pending.refusals
+                Refusal(one.at, one.shares, self._shelf.rows.lacking(one.shares))
+                for one in pending.refusals
             ]
             back, gone = pending.back, pending.gone if self._settings.items_max else ()
             told_of = back if self.urgency is None else ()
@@ -492,10 +546,14 @@ class Home:
 
     def _deliver(self, outcome: Outcome, door: NodeId, take: Take, pending: Pending) -> None:
         """The leases are flushed by all: their elements too, as soon as they are (rule 8)."""
-        leased = tuple([share for one in pending.leasings for share in one.shares])
-        if self.thin.waits(outcome.number, leased, (outcome, pending)):
+        wholes = self._shelf.wholes  # of which nothing is on its way, or gone
+        apart = pending.leasings
+        if wholes.open:
+            apart = [one for one in apart if wholes.of(one.shares) is None]
+        leased = tuple([share for one in apart for share in one.shares])
+        if leased and self.thin.waits(outcome.number, leased, (outcome, pending)):
             return
-        void = self._shelf.rows.gone_of(leased)  # there was no room for them
+        void = self._shelf.rows.gone_of(leased) if leased else ()  # there was no room for them
         if void:
             void = union(void)
             for one in pending.leasings:
@@ -513,10 +571,10 @@ class Home:
         self._delivery.go(door, take, told)
 
 
-def _absent(message: End, rows: Rows, there: Shares) -> Shares:
+def _absent(words: Iterable[Word], shelf: Shelf, there: Shares) -> Shares:
     """What is done, or published, and lies with nobody here."""
-    named = [word.shares for word in message.words if word.how in (How.DONE, How.PUBLISH)]
-    lacking = [share for shares in named for share in rows.lacking(shares)]
+    named = [word.shares for word in words if word.how in (How.DONE, How.PUBLISH)]
+    lacking = [share for shares in named for share in shelf.rows.lacking(shares)]
     return minus(union(lacking), there) if lacking else ()
 
 

@@ -22,8 +22,9 @@ def keys_of(shelf: Shelf, shares: Iterable[Share]) -> dict[int, int]:
     """The keys of those of these that are here, by their positions."""
     found: dict[int, int] = {}
     for share in shares:
+        here = shelf.rows_at((share,)).row(share.priority).here
         for interval in share.intervals:
-            for part, where in shelf.rows.row(share.priority).here.common(interval):
+            for part, where in here.common(interval):
                 keys = shelf.origins.lots[where.lot].keys
                 row = unpacked(part_of(keys, part.start + where.base, part.stop + where.base))
                 found.update(zip(part, row, strict=True))

@@ -12,6 +12,7 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Edges, Pieces
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.bundles import Bundles
+from snowmelt.protocols.priority.limits import LIMITS
 from snowmelt.protocols.priority.messages import Mark
 from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.settings import State
@@ -21,8 +22,6 @@ STANDING: Final = b"s/"
 GONE: Final = b"g/"
 GOT: Final = 0
 """What is gone was there, and was got; else this is the view as of which it is void."""
-FEW: Final = 8
-"""Fewer intervals are looked at, and written, one by one."""
 _WHERE: Final = itemgetter(0)
 
 
@@ -36,14 +35,19 @@ class Where(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Row:
     """One priority."""
 
-    def __init__(self, priority: int, changed: dict[bytes, None]) -> None:
+    def __init__(self, priority: int, changed: dict[bytes, None], few: int = LIMITS.few) -> None:
         name = priority.to_bytes(2)
+        self._few = few
         self.here: Pieces[Where] = Pieces()
         self.standing: Pieces[Standing] = Pieces(changed, STANDING + name)
         self.gone: Pieces[int] = Pieces(changed, GONE + name)
         """`GOT`, or as of which view the position is void."""
         self.bundles = Bundles(name, changed, GONE + name)
         """Standings that many stretches have together; what is here is not in `standing`."""
+
+    def many(self, intervals: tuple[Interval, ...]) -> Edges | None:
+        """Their edges, where there are many, in order, none touching another."""
+        return Edges.of(intervals) if len(intervals) >= self._few else None
 
     def living(self, interval: Interval) -> list[Interval]:
         """What of an interval is not gone."""
@@ -144,12 +148,14 @@ class Row:
 
     def alike(self, intervals: tuple[Interval, ...]) -> Standing | None:
         """What became of many stretches, if nothing did, or they are one bundle; else None."""
-        edges = many(intervals)
-        if edges is None or not self.gone.vacant(edges):
+        edges = self.many(intervals)
+        if edges is None:
             return None
         bundle = self.bundles.whole(intervals)
-        if bundle is not None:
+        if bundle is not None:  # nothing of it is gone: that would count less of it
             return bundle.standing
+        if not self.gone.vacant(edges):
+            return None
         vacant = self.standing.vacant(edges) and self.bundles.pieces.vacant(edges)
         return NEW if vacant else None
 
@@ -203,15 +209,11 @@ class Row:
         return sorted([*told, *gaps], key=lambda piece: piece[0]) if gaps else told
 
 
-def many(intervals: tuple[Interval, ...]) -> Edges | None:
-    """Their edges, where there are many, in order, none touching another."""
-    return Edges.of(intervals) if len(intervals) >= FEW else None
-
-
 class Rows:
     """All priorities. What changed is noted in `changed`, by the keys of its records."""
 
-    def __init__(self) -> None:
+    def __init__(self, few: int = LIMITS.few) -> None:
+        self._few = few
         self.changed: dict[bytes, None] = {}
         self._rows: dict[int, Row] = {}
 
@@ -262,7 +264,7 @@ class Rows:
         left: list[Share] = []
         for share in shares:
             row = self.row(share.priority)
-            edges = many(share.intervals)
+            edges = row.many(share.intervals)
             if edges is not None and row.here.owners(edges) is not None:  # as mostly
                 continue
             gaps: list[Interval] = []
@@ -345,14 +347,14 @@ class Rows:
         """One priority."""
         row = self._rows.get(priority)
         if row is None:
-            row = self._rows[priority] = Row(priority, self.changed)
+            row = self._rows[priority] = Row(priority, self.changed, self._few)
         return row
 
     def _gone_of(self, shares: Shares, *, got: bool) -> Shares:
         found: list[tuple[int, list[Interval]]] = []
         for share in shares:
-            gone = self.row(share.priority).gone
-            edges = many(share.intervals)
+            row = self.row(share.priority)
+            gone, edges = row.gone, row.many(share.intervals)
             if edges is None or not gone.vacant(edges):
                 parts = chain.from_iterable(map(gone.common, share.intervals))
                 found.append((share.priority, [part for part, void in parts if got or void != GOT]))

@@ -20,10 +20,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 from itertools import chain, islice, repeat
-from operator import eq, itemgetter
+from operator import itemgetter
 from typing import Final, NamedTuple, overload
 
-from snowmelt.core.interval import Interval, merged
+from snowmelt.core.interval import Interval
+from snowmelt.core.pieces import Edges
 from snowmelt.protocols.select.elements import Element
 from snowmelt.protocols.select.ordered import Ordered, Ranked
 
@@ -42,6 +43,8 @@ NEAR: Final = 48
 AHEAD: Final = 8
 FRONT_MIN: Final = 128
 """So many are put in order at least."""
+LATE_MAX: Final = 4_096
+"""With more that belongs into the front it is put in order anew."""
 
 Placed = tuple[int, int, int]
 """The key and the position of an element, and the number of the run that it is in."""
@@ -161,8 +164,12 @@ class Runs(Ranked):
         self._size += len(one)
         self._number += 1
         self._runs[self._number] = one
-        if self._front and one.keys[0] <= self._front[-1][0]:
-            stop = bisect_right(one.keys, self._front[-1][0])
+        if not self._front or one.keys[0] > self._front[-1][0]:
+            return
+        stop = bisect_right(one.keys, self._front[-1][0])
+        if stop + len(self._late) > LATE_MAX:
+            self._front, self._late, self._at = [], [], 0
+        else:
             self._late += zip(one.keys[:stop], one.places[:stop], repeat(self._number))
 
     def _add(self, one: Element) -> None:
@@ -174,6 +181,8 @@ class Runs(Ranked):
     def take(self, count: int) -> list[Interval]:
         """Takes out the first ones: where they stand, in the order of that."""
         count = min(count, self._size)
+        if not count:
+            return []
         if count < len(self._runs):
             return self._take_front(count)
         self._front, self._late, self._at = [], [], 0
@@ -206,15 +215,14 @@ class Runs(Ranked):
             self._late, self._at = [], 0
         if len(self._front) < self._at + count:
             self._front, self._at = self._ahead(max(FRONT_MIN, AHEAD * count)), 0
-        some = self._front[self._at : self._at + count]
+        _, places, numbers = zip(*self._front[self._at : self._at + count], strict=True)
         self._at += count
         self._size -= count
-        counts = Counter([number for _, _, number in some])
+        counts = Counter(numbers)
         self._single.take(counts.pop(_SINGLE, 0))
         for number, left in counts.items():
             self._leave(number, self._runs[number].at + left)
-        starts = [place for _, place, _ in some]
-        return _intervals(starts, [place + 1 for place in starts])
+        return _intervals(list(places), [place + 1 for place in places])
 
     def _leave(self, number: int, stop: int) -> None:
         """The first ones of a run have left."""
@@ -224,12 +232,20 @@ class Runs(Ranked):
             del self._runs[number]
 
     def _ahead(self, count: int) -> list[Placed]:
-        """The first ones of all, in order."""
-        cut = self._cut(min(count, self._size))
+        """The first ones of all, so many or some more, in order."""
+        count = min(count, self._size)
+        above = self._bounds(count, count)[1] if count >= LEAP else None
+        if above is None or above.total > 2 * count:
+            return self._ordered(self._walk(count))
+        stops = dict(zip(self._runs, above.ends, strict=True))
+        return self._ordered(_Cut(stops, above.single))
+
+    def _ordered(self, cut: _Cut) -> list[Placed]:
         first = [(one.priority, one.id, _SINGLE) for one in islice(self._single, cut.single)]
         for number, stop in cut.stops.items():
             run = self._runs[number]
-            first += zip(run.keys[run.at : stop], run.places[run.at : stop], repeat(number))
+            if run.at < stop:
+                first += zip(run.keys[run.at : stop], run.places[run.at : stop], repeat(number))
         first.sort()
         return first
 
@@ -251,12 +267,15 @@ class Runs(Ranked):
     def _first(self, count: int) -> list[Element]:
         if not count:  # a phase that takes more than it shows
             return []
-        return [Element(key, place) for key, place, _ in self._ahead(count)]
+        first = self._ordered(self._cut(min(count, self._size)))
+        return [Element(key, place) for key, place, _ in first]
 
     def _cut(self, count: int) -> _Cut:
         """Where the first ones end (rule 2)."""
-        cut = self._leap(count) if len(self._runs) > 1 and count >= LEAP else None
-        return cut or self._walk(count)
+        below, above = self._bounds(count, NEAR) if count >= LEAP else (None, None)
+        if below is None or above is None or above.total - below.total > count + 2 * NEAR:
+            return self._walk(count)
+        return self._between(below, above, count)
 
     def _walk(self, left: int) -> _Cut:
         """From one head to the next."""
@@ -294,8 +313,10 @@ class Runs(Ranked):
                 heappop(heads)
         return _Cut(stops, single)
 
-    def _leap(self, count: int) -> _Cut | None:
-        """Of many, by two bounds; None where no two are found that are near each other."""
+    def _bounds(self, count: int, near: int) -> tuple["_Below | None", "_Below | None"]:
+        """Two bounds about as near to so many as that, if they are found (rule 2)."""
+        if len(self._runs) < 2:
+            return None, None
         runs = list(self._runs.values())
         keys, firsts = [run.keys for run in runs], [run.at for run in runs]
         sample, reach = _sample(runs, count)
@@ -303,8 +324,8 @@ class Runs(Ranked):
         below, above = _Below(firsts, 0, 0), None
         for _ in range(LOOKS):
             most = reach if above is None else above.total
-            near = above is not None and above.total - count <= NEAR
-            aim = count + (-NEAR if near else NEAR) // 2 - below.total
+            lower = above is not None and above.total - count <= near
+            aim = count + (-near if lower else near) // 2 - below.total
             at = low + aim * (high + 1 - low) // max(1, most - below.total)
             at = max(low, min(high, at))
             single = self._single.rank(Element(sample[at], 0))
@@ -314,11 +335,9 @@ class Runs(Ranked):
                 low, below = at + 1, found
             else:
                 high, above = at - 1, found
-            if low > high or (above is not None and above.total - below.total <= 2 * NEAR):
+            if low > high or (above is not None and above.total - below.total <= 2 * near):
                 break
-        if above is None or above.total - below.total > count + 2 * NEAR:
-            return None
-        return self._between(below, above, count)
+        return below, above
 
     def _between(self, below: "_Below", above: "_Below", count: int) -> _Cut:
         """What is below one bound, and the first ones of what is below the other."""
@@ -362,10 +381,8 @@ class Runs(Ranked):
 
 def _intervals(starts: list[int], stops: list[int]) -> list[Interval]:
     """As the fewest, in order; none of them is in another."""
-    starts.sort()
-    stops.sort()
-    found = list(map(Interval, starts, stops))
-    return merged(found) if any(map(eq, stops, islice(starts, 1, None))) else found
+    edges = Edges.joined(starts, stops)
+    return list(map(Interval, edges.starts, edges.stops))
 
 
 def _sample(runs: Sequence[Run], count: int) -> tuple[list[int], int]:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import islice, repeat
+from itertools import count, islice, repeat
 from operator import eq, le, lt, sub
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -33,12 +33,12 @@ class Edges(NamedTuple):
         """
         if not isinstance(intervals, tuple):
             return _edges(intervals)
-        known = _KNOWN.get(id(intervals))
-        if known is None:
-            if len(_KNOWN) >= KNOWN_MAX:
-                _KNOWN.clear()
-            known = _KNOWN[id(intervals)] = intervals, _edges(intervals)
-        return known[1]
+        for known, edges in _KNOWN:
+            if known is intervals:
+                return edges
+        edges = _edges(intervals)
+        _KNOWN[next(_NEXT) % len(_KNOWN)] = intervals, edges
+        return edges
 
     @staticmethod
     def joined(starts: list[int], stops: list[int]) -> "Edges":
@@ -55,10 +55,9 @@ class Edges(NamedTuple):
         return Edges(starts, stops)
 
 
-KNOWN_MAX: Final = 64
-# What a lease has in hundreds of stretches is looked at a dozen times on its way. A tuple that is
-# kept here keeps its id.
-_KNOWN: Final[dict[int, tuple[tuple[Interval, ...], Edges | None]]] = {}
+# What a lease has in hundreds of stretches is looked at a dozen times on its way: the last ones.
+_KNOWN: Final[list[tuple[tuple[Interval, ...] | None, Edges | None]]] = [(None, None)] * 8
+_NEXT: Final = count()
 
 
 def _edges(intervals: Sequence[Interval]) -> Edges | None:

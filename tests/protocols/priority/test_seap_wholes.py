@@ -137,7 +137,7 @@ def test_nothing_is_entered_while_gets_acknowledge_what_those_before_had(count: 
         held = get(nodes, 8, settle)
         settle = calls.Settle("jobs", done=(receipt(held),))
         got += sorted(numbers(held))
-        row = shelf._rows.row(0)
+        row = shelf.entered.row(0)
         assert (row.bundles.pieces.count, row.gone.count) == (0, 0)
     assert got == list(range(32))
     row = shelf.rows.row(0)

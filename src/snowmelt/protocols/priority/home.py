@@ -41,7 +41,7 @@ Rules
    view a purge asks what it had done (door, rule 8).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -67,7 +67,6 @@ from snowmelt.protocols.priority.messages import (
     Store,
     Stored,
     Take,
-    Want,
     Word,
 )
 from snowmelt.protocols.priority.placing import Placing
@@ -82,11 +81,11 @@ from snowmelt.protocols.priority.settings import (
     QueueSettings,
     State,
 )
-from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.priority.shelf import Shelf, rows_at
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
-from snowmelt.protocols.priority.standing import NEW, Standing, marked
 from snowmelt.protocols.priority.thin import Thin
 from snowmelt.protocols.priority.urgency import NO_KEYS, Urgency
+from snowmelt.protocols.priority.whole_leases import WholeLeases, ended
 
 ANSWERED_PIECES: Final = 65_536
 """So much of what was refused is remembered, with one for each answer."""
@@ -117,6 +116,8 @@ class Pending(msgspec.Struct, gc=False):
     """A copy that somebody lacked."""
     reason: str = ""
     """Why it was refused."""
+    whole: list[Mark] = []
+    """What is so here already (`whole_leases.py`)."""
 
 
 class Home:
@@ -152,8 +153,10 @@ class Home:
         """What was here and can't be read: to be fetched from who has copies."""
         self.urgency: Urgency | None = None
         """What is free in the order of its keys, where priorities have no number."""
+        self._wholes: WholeLeases | None = None
         if settings.keyed:
             self.urgency = Urgency(desk, settings, shelf, placing)
+            self._wholes = WholeLeases(desk, shelf, self._rules, self._leases, self.urgency)
         urgent = None if self.urgency is None else self.urgency.in_order
         self._delivery = Delivery(desk, settings.queue, shelf, urgent)
         self.copied: list[tuple[NodeId, Shares, bool]] = []
@@ -202,7 +205,7 @@ class Home:
         if not self._takes(door, message.serial):
             return
         elements = message.elements
-        rows = self._shelf.rows_at(elements.shares)
+        rows = rows_at(self._shelf, elements.shares)
         new = minus(rows.lacking(elements.shares), self.there)
         lot = self._shelf.store(elements)
         if elements.due:
@@ -228,15 +231,8 @@ class Home:
         marks: list[Mark] = []
         refusals: list[Refusal] = []
         again: list[Mark] = []
-        whole: list[Mark] = []
-        said: list[Word] = []
-        """All but those by which something is gone as a whole."""
-        for at, word in enumerate(message.words):
-            gone = self._end_whole(word) if self._shelf.wholes.open else None
-            if gone is not None:
-                whole.append(gone)
-                continue
-            said.append(word)
+        whole, said = ended(self._wholes, message.words)
+        for at, word in said:
             those, same, refused = self._said(word)
             if self.urgency is not None:
                 self.urgency.said(word, refused)
@@ -244,18 +240,16 @@ class Home:
             again += same
             if refused:
                 refusals.append(Refusal(at, refused))
-        pending = Pending(door, message, refusals=tuple(refusals))
+        pending = Pending(door, message, refusals=tuple(refusals), whole=whole)
         if all(word.how == How.RENEW for word in message.words):  # it is on no disk
             self._answer(Outcome(0, 1, ""), pending)
             return
         pending.back = _of(marks, State.FREE)
-        absent = _absent(said, self._shelf, self.there)  # rule 5
+        absent = _absent([word for _, word in said], self._shelf, self.there)  # rule 5
         pending.gone = minus(_of([*marks, *whole], State.GONE), absent)
         pending.void = minus(_of(marks, State.VOID), absent)
-        for mark in marks:
-            if mark.state == State.HELD:
-                self._leases.hold(mark.shares, mark.due)
-        self._begin(pending, [*marks, *again], whole=whole)
+        self._leases.hold_all(marks)
+        self._begin(pending, [*marks, *again])
 
     def arrived(self) -> None:
         """Elements came, or are known to be gone: whoever waits for them may have them now."""
@@ -273,12 +267,10 @@ class Home:
 
     def tick(self) -> None:
         """Leases end, what is held becomes free, and who has not answered is told again."""
-        for token, shares in self._leases.over():
-            rule = self._rules.lapsing(token)
+        over = [(shares, self._rules.lapsing(token)) for token, shares in self._leases.over()]
+        due = [(shares, self._rules.freed) for shares in self._leases.due()]
+        for shares, rule in (*over, *due):
             marks, _ = self._rules.become(self._shelf.rows, shares, rule)
-            self._decide(marks)
-        for shares in self._leases.due():
-            marks, _ = self._rules.become(self._shelf.rows, shares, self._rules.freed)
             self._decide(marks)
         self.spreading.again()
 
@@ -335,19 +327,11 @@ class Home:
         self._busy.add((door, serial))
         return True
 
-    def _begin(
-        self,
-        pending: Pending,
-        marks: Iterable[Mark],
-        *,
-        elements: bool = False,
-        whole: Sequence[Mark] = (),
-    ) -> int:
-        """Does this; `whole` is done here already (`wholes.py`)."""
+    def _begin(self, pending: Pending, marks: Iterable[Mark], *, elements: bool = False) -> int:
         marks = tuple(marks)
         if marks:
             self._shelf.mark(*marks)
-        marks += tuple(whole)
+        marks = (*marks, *pending.whole)
         asked = pending.asked
         some = asked.elements if elements and type(asked) is Store else None
         number = self.spreading.spread(some, marks)
@@ -360,25 +344,23 @@ class Home:
     def _decide(self, marks: list[Mark]) -> None:
         """The home's own decision."""
         if marks:
-            for mark in marks:
-                if mark.state == State.HELD:
-                    self._leases.hold(mark.shares, mark.due)
+            self._leases.hold_all(marks)
             self._begin(Pending(back=_of(marks, State.FREE), void=_of(marks, State.VOID)), marks)
 
     def _take(self, door: NodeId, message: Take, places: Iterable[int]) -> None:
         """Leases those of the wants whose elements are all there; the others wait for theirs."""
         marks: list[Mark] = []
-        whole: list[Mark] = []
-        leasings: list[Leasing] = []
+        pending = Pending(door, message, leasings=[], whole=[])
+        wholes = None if self.thin.owed or self.hopeless else self._wholes
         for at in places:
             key, want = (door, message.serial, at), message.wants[at]
             if key in self._waiting or self._delivery.has(*key):
                 continue
-            leased = None if self.urgency is None else self._lease_whole(want, message.lease)
+            leased = wholes.begin(want, message.lease) if wholes is not None else None
             if leased is not None:
                 self._delivery.begin(*key)
-                whole.append(leased)
-                leasings.append(Leasing(at, want.shares, in_order=False))
+                pending.whole.append(leased)
+                pending.leasings.append(Leasing(at, want.shares, in_order=False))
                 continue
             rows = self._shelf.rows
             lacking, lost = rows.lacking(want.shares), common(want.shares, self.hopeless)
@@ -392,38 +374,10 @@ class Home:
                 continue
             self._delivery.begin(*key)
             leasing, those = self._lease(at, message, lost)
-            leasings.append(leasing)
+            pending.leasings.append(leasing)
             marks += those
-        if leasings:
-            self._begin(Pending(door, message, leasings=leasings), marks, whole=whole)
-
-    def _lease_whole(self, want: Want, lease: Duration) -> Mark | None:
-        """What a phase took for one get, as a whole, if it can be (`wholes.py`)."""
-        if self.urgency is None or not self.urgency.chose(want.shares):
-            return None
-        if self.thin.owed or self.hopeless:
-            return None
-        rule = self._rules.leasing(want, lease)
-        standing = rule(NEW)
-        assert standing is not None, "what is new may be leased"
-        standing = standing.after(NEW, self._desk.epoch)
-        if not self._shelf.wholes.lease(want.shares, standing):
-            return None
-        self.urgency.leased(want.shares)
-        self._leases.lease(want.token, want.shares, lease)
-        return marked(want.shares, standing)
-
-    def _end_whole(self, word: Word) -> Mark | None:
-        """All of a lease is acknowledged that is kept as a whole (`wholes.py`)."""
-        if word.how != How.DONE:
-            return None
-        was = self._shelf.wholes.end(word.token, word.shares)
-        if was is None:
-            return None
-        self._leases.end(word.token, word.shares)
-        self._shelf.ended.add(word.token, word.shares)
-        gone = Standing(was.epoch, was.turn, State.GONE, word.token)
-        return marked(word.shares, gone.after(was, self._desk.epoch))
+        if pending.leasings:
+            self._begin(pending, marks)
 
     def _lease(self, at: int, message: Take, lost: Shares) -> tuple[Leasing, list[Mark]]:
         want = message.wants[at]
@@ -491,8 +445,7 @@ class Home:
                 absent = minus(self._shelf.rows.lacking(pending.back), self.there)  # rule 5
                 pending.back = minus(pending.back, absent)
             if self.urgency is not None:  # seap, rule 2
-                if pending.back:
-                    self.urgency.add(pending.back)
+                self.urgency.add(pending.back)
                 pending.gone = self.urgency.reported(pending.gone)
                 pending.void = pending.void if self._settings.items_max else ()
                 if type(pending.asked) is Store and not pending.reason:
@@ -546,11 +499,7 @@ class Home:
 
     def _deliver(self, outcome: Outcome, door: NodeId, take: Take, pending: Pending) -> None:
         """The leases are flushed by all: their elements too, as soon as they are (rule 8)."""
-        wholes = self._shelf.wholes  # of which nothing is on its way, or gone
-        apart = pending.leasings
-        if wholes.open:
-            apart = [one for one in apart if wholes.of(one.shares) is None]
-        leased = tuple([share for one in apart for share in one.shares])
+        leased = self._shelf.wholes.without([one.shares for one in pending.leasings])
         if leased and self.thin.waits(outcome.number, leased, (outcome, pending)):
             return
         void = self._shelf.rows.gone_of(leased) if leased else ()  # there was no room for them

@@ -11,7 +11,7 @@ from snowmelt.core.interval import Interval, merged
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Edges, Pieces
 from snowmelt.protocols.priority.batches import Share, Shares, union
-from snowmelt.protocols.priority.bundles import Bundles
+from snowmelt.protocols.priority.bundles import BUNDLE, Bundles
 from snowmelt.protocols.priority.limits import LIMITS
 from snowmelt.protocols.priority.messages import Mark
 from snowmelt.protocols.priority.positions import without
@@ -23,6 +23,7 @@ GONE: Final = b"g/"
 GOT: Final = 0
 """What is gone was there, and was got; else this is the view as of which it is void."""
 _WHERE: Final = itemgetter(0)
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
 class Where(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -217,6 +218,12 @@ class Rows:
         self.changed: dict[bytes, None] = {}
         self._rows: dict[int, Row] = {}
 
+    def records(self) -> list[tuple[bytes, bytes | None]]:
+        """Those that have changed since this was last asked; None for what is to be erased."""
+        changed = [(key, self._record(key)) for key in self.changed]
+        self.changed.clear()
+        return changed
+
     def stored(self) -> Shares:
         """What is here."""
         return self._all((p, merged([one for one, _ in row.here])) for p, row in self._sorted())
@@ -349,6 +356,13 @@ class Rows:
         if row is None:
             row = self._rows[priority] = Row(priority, self.changed, self._few)
         return row
+
+    def _record(self, key: bytes) -> bytes | None:
+        row, start = self.row(int.from_bytes(key[2:4])), int.from_bytes(key[4:])
+        if key[:2] == BUNDLE:
+            return row.bundles.record(start)
+        piece = row.standing.at(start) if key[:2] == STANDING else row.gone.at(start)
+        return None if piece is None else _ENCODE((piece[0].stop, piece[1]))
 
     def _gone_of(self, shares: Shares, *, got: bool) -> Shares:
         found: list[tuple[int, list[Interval]]] = []

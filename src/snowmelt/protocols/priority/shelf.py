@@ -16,6 +16,8 @@ Rules
    (it was purged) only the small record is kept: who made it is known, as of all that is gone.
 5. A shelf is a value in memory, changed at once; what has to be written for it is gathered until
    `changes` is called, and that is all that its disk needs to make the same shelf again.
+6. What a get has in many stretches may be kept as a whole, which is entered in the rows when
+   somebody looks at them (`wholes.py`).
 """
 
 import struct
@@ -79,8 +81,9 @@ class Shelf:
         self._read = limits.read
         self.unwritten: dict[int, Bulk] = {}
         """Bodies that `changes` has not given yet, by lots."""
-        self._rows = Rows(limits.few)
-        self.wholes = Wholes(self._rows.row(0))
+        self.entered = Rows(limits.few)
+        """Where what stands, but for what is kept as a whole."""
+        self.wholes = Wholes(self.entered.row(0))
         self.origins = Origins()
         self._left: dict[int, int] = {}
         """How many of each lot are not gone."""
@@ -100,11 +103,7 @@ class Shelf:
         """Where what stands: all that is kept as a whole is entered (wholes, rule 3)."""
         if self.wholes.open:
             self._take_off(self.wholes.entered())
-        return self._rows
-
-    def rows_at(self, shares: Shares) -> Rows:
-        """The same for who looks at these alone."""
-        return self.rows if self.wholes.open and self.wholes.touch(shares) else self._rows
+        return self.entered
 
     # --- from the disk ----------------------------------------------------------------------------
 
@@ -378,27 +377,14 @@ class Shelf:
             _, number = heappop(self._forget)
             changes.append(erase(self._small(number)))
             self.origins.forget(number)
-        changes.extend([self._change(key) for key in self._rows.changed])
-        self._rows.changed.clear()
+        for key, record in self.entered.records():
+            kept = self._prefix + key
+            changes.append(erase(kept) if record is None else Write(kept, record))
         return changes
 
     def _at_hand(self, number: int) -> Bulk | None:
         """The bodies of a lot that came of late, or are on their way to the disk, and not there."""
         return self._recent.get(number) or self.unwritten.get(number)
-
-    def _change(self, key: bytes) -> Change:
-        row, start = self._rows.row(int.from_bytes(key[2:4])), int.from_bytes(key[4:])
-        kept = self._prefix + key
-        if key[:2] == BUNDLE:
-            record = row.bundles.record(start)
-            return erase(kept) if record is None else Write(kept, record)
-        if key[:2] == STANDING:
-            standing = row.standing.at(start)
-            return (
-                Write(kept, _ENCODE((standing[0].stop, standing[1]))) if standing else erase(kept)
-            )
-        gone = row.gone.at(start)
-        return Write(kept, _ENCODE((gone[0].stop, gone[1]))) if gone else erase(kept)
 
     # --- within -----------------------------------------------------------------------------------
 
@@ -411,7 +397,7 @@ class Shelf:
     def _put_on(self, number: int, lot: Lot) -> int:
         """How many of its elements were not known."""
         index, new = 0, 0
-        rows = self.rows_at(lot.shares)
+        rows = rows_at(self, lot.shares)
         for share in lot.shares:
             row = rows.row(share.priority)
             for interval in share.intervals:
@@ -458,6 +444,11 @@ class Shelf:
                 del left[where.lot]
                 self._emptied.append(where.lot)
                 self._recent.drop(where.lot)
+
+
+def rows_at(shelf: Shelf, shares: Shares) -> Rows:
+    """Its rows for who looks at these alone."""
+    return shelf.rows if shelf.wholes.open and shelf.wholes.touch(shares) else shelf.entered
 
 
 def number_of(key: bytes) -> int:

@@ -22,7 +22,7 @@ from snowmelt.protocols.priority.messages import Ended, Stored, Word
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus, without
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
-from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.priority.shelf import Shelf, rows_at
 from snowmelt.protocols.seap.free import Free
 from snowmelt.protocols.seap.keys import part as part_of
 from snowmelt.protocols.seap.keys import unpacked
@@ -98,7 +98,7 @@ class Urgency:
 
     def add(self, shares: Shares) -> None:
         """What is free of these is so from now on, if that was not known; some may be gone."""
-        for _, where, standing in self._shelf.rows_at(shares).standings(shares):
+        for _, where, standing in rows_at(self._shelf, shares).standings(shares):
             if standing.state != State.FREE:
                 continue
             known = self._known(where) if where.start < self._stop else ()
@@ -114,7 +114,7 @@ class Urgency:
 
     def stored(self, shares: Shares) -> None:
         """Elements came, and are flushed by all: what is free of them is in."""
-        self.add(self._shelf.rows_at(shares).present(shares))
+        self.add(rows_at(self._shelf, shares).present(shares))
 
     def tell(self, door: NodeId, answer: Stored | Ended) -> None:
         """That something came in: when all know that a phase has begun, if one begins (rule 5)."""
@@ -224,7 +224,7 @@ class Urgency:
     def _sorted(self, interval: Interval) -> Iterator[Run]:
         """The elements of an interval, each lot's and all others by themselves."""
         turned = self._settings.largest_first
-        here = self._shelf.rows_at((Share(0, (interval,)),)).row(0).here.common(interval)
+        here = rows_at(self._shelf, (Share(0, (interval,)),)).row(0).here.common(interval)
         for part, where in here:
             row = self._shelf.origins.lots[where.lot].keys
             keys = unpacked(part_of(row, part.start + where.base, part.stop + where.base))

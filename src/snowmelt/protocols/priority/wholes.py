@@ -17,6 +17,7 @@ Rules
    erased no sooner.
 """
 
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
@@ -90,6 +91,11 @@ class Wholes:
         intervals = shares[0].intervals
         whole = self._leased.get(intervals[0].start) if intervals else None
         return whole if whole is not None and whole.bundle.intervals == intervals else None
+
+    def without(self, several: Iterable[Shares]) -> Shares:
+        """What is in none of these: nothing of them is on its way to anybody, or gone."""
+        apart = [shares for shares in several if not self.open or self.of(shares) is None]
+        return tuple([share for shares in apart for share in shares])
 
     def lease(self, shares: Shares, standing: Standing) -> bool:
         """Of what is in no other whole; whether it can be (rule 1)."""

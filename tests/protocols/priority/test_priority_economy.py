@@ -266,6 +266,23 @@ def test_one_call_at_a_time_of_a_lone_node_is_few_calls_of_functions(
     assert costs[1] < most[1]
 
 
+def test_what_a_get_of_any_priorities_has_of_64_puts_is_not_entered_one_by_one() -> None:
+    nodes = Nodes(1)
+    nodes.open("n1", priorities=ANY)
+    for at in range(64):
+        batch, keys = Bodies.of([b"one"] * 8), packed(range(at, 512, 64))
+        part = calls.Part(0, bytes(batch.offsets), bytes(batch.blob), keys)
+        nodes.call("n1", calls.Put("jobs", nodes.via("n1"), (part,)))
+    settle, costs = None, list[int]()
+    for _ in range(8):
+        get = calls.Get("jobs", nodes.via("n1"), 64, seconds(0), settle, gathered=True)
+        told: list[calls.Leased] = []
+        costs.append(calls_during(lambda call=get, told=told: told.append(nodes.call("n1", call))))
+        assert len(receipt(told[0]).shares[0].intervals) == 64
+        settle = calls.Settle("jobs", done=(receipt(told[0]),))
+    assert max(costs) < 650
+
+
 def named(message: Any) -> str:
     """The kinds of what goes together."""
     several = message.messages if isinstance(message, Several) else (message,)

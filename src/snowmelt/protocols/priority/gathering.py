@@ -129,7 +129,10 @@ class Gathering:
                     break
             else:  # as mostly
                 return None
-        elif self._alone and self.anchor is not None and not self._keyed:  # rule 5
+        elif self._alone and self.anchor is not None:  # rule 5
+            if self._keyed:
+                self.arrived.append(Arrival(0, own))
+                return None
             served = self.anchor.granted(own)
             self._feed_hungry(self._entry, self.anchor)
             return served
@@ -169,6 +172,8 @@ class Gathering:
 
     def serve(self, number: int, grant: Grant) -> Grant | None:
         """What waited at the root has all it gets; what of it is for this node's own operations."""
+        if self._alone:
+            return grant
         return self._grants(self._tree.root.index, number, grant)
 
     def feed_all(self) -> None:

@@ -310,7 +310,7 @@ def test_who_loops_is_told_what_came_too_late_in_one_word_with_the_last_that_was
 
 
 def test_who_can_not_read_his_copy_is_given_another_before_the_last_one_is_erased():
-    rests("priority", 891)
+    rests("priority", 891, "everything")
 
 
 @pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended
@@ -321,7 +321,7 @@ def test_lives_of_batons_come_to_rest_when_each_ends_its_term_all_the_time(seed,
     rests("baton", seed)
 
 
-def rests(protocol, seed):
-    scenario = drawn(protocol, seed, kinds_of(protocol), coordinator=ETCD_DECIDES)
+def rests(protocol, seed, theme=None):
+    scenario = drawn(protocol, seed, kinds_of(protocol), theme=theme, coordinator=ETCD_DECIDES)
     report = live(scenario, family(protocol))
     assert report.ending is Ending.SETTLED, (seed, report.sentence)

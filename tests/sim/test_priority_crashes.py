@@ -26,6 +26,7 @@ from snowmelt.sim.families.priority_ending import judge
 from snowmelt.sim.families.priority_excuses import Excuses
 from snowmelt.sim.families.priority_ledger import Ledger
 from snowmelt.sim.families.priority_load import Load
+from snowmelt.sim.families.priority_planted import machine
 from snowmelt.sim.families.priority_steward import Looker, Steward
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.world import Observer
@@ -70,7 +71,8 @@ class Smithy(Observer):
 
     def _add_node(self, node):
         def build(chance):
-            return planted(self.bug, process(node, self.nodes[0], chance, self.limits, self.bug))
+            queues = machine(self.bug, node, chance, self.limits)
+            return planted(self.bug, process(node, self.nodes[0], chance, queues))
 
         self.world.add(node, build, address(node))
         begin = 0 if node == self.nodes[0] else seconds(0.1)

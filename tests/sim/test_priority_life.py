@@ -11,7 +11,6 @@ from snowmelt.sim.scenario import drawn
 SEEDS = (
     2,  # a flush that an earlier view's home had waited for was told to the new view's
     18,
-    11,  # largest first, a get that went on with its lease after a view came in the wrong order
     15,  # a node cut off and accepted again into the same view settled anew, alone, for ever
     28,
     35,
@@ -23,7 +22,6 @@ SEEDS = (
     166,  # what is gone was counted off once for each time that it was told
     303,
     206,  # a body that nobody can read held up all that was granted with it
-    249,
     340,  # an inquiry counted a copy that its home knew to be void
     262,  # a body that its own home could not read came with no lease, again and again
     455,
@@ -32,14 +30,17 @@ SEEDS = (
     1840,  # what was purged before it came was not known to be of its put, and an attempt came back
     74,  # a put in line over a view went on without what came back with that view
     1338,  # what came back while a disk was slow was counted nowhere: neither leased nor ready
-    1309,  # the judge took a view of a number that came again for the one that it knew
     220,  # an element moved while its put was asked after: nobody had it, and it was got twice
-    209,  # a loop said to be missed what it had told, since its next word came too late
-    330,
+    330,  # a loop said to be missed what it had told, since its next word came too late
     708,  # the same, of one that was not answered; and a machine that slept was behind by that
+    4160,  # the exam waited for copies of what nobody was told of, whose only one was damaged
 )
 
 THEMED = (
+    (11, "everything"),  # largest first, a get went on after a view in the wrong order
+    (249, "everything"),  # a body that nobody can read held up all that was granted with it
+    (1309, "disks"),  # the judge took a view of a number that came again for the one that it knew
+    (209, "everything"),  # a loop said to be missed what it had told: its next word came too late
     (370, "bounded"),  # an element was handed out, and then refused for want of room
     (661, "everything"),  # a door left a put to another, forgot that, and began it anew
     (695, "everything"),  # what found no room took along what was there before, and had been got

@@ -18,7 +18,7 @@ FOUND_BY = {
     Bug.LONE_COPY: (40, 87, 74),
     Bug.IDLE_REPAIR: (13, 17, 47),
     Bug.SCANT_REPAIR: (10, 13),
-    Bug.UNTOLD_SHORTAGE: (6, 7, 11),
+    Bug.UNTOLD_SHORTAGE: (6, 7),
     Bug.EAGER_ELEMENT: (2, 0),
     Bug.SHORT_LEASE: (3,),
     Bug.DEAF_SETTLING: (1, 2),

@@ -101,6 +101,21 @@ _GONE: Final = Theme(
     0, ("rolling-restart", "quick-restarts", "lost-disk", "long-pause", "crash"), 3, 6, 0, 0.8
 )
 _SLOW: Final = Theme(0, ("lost-disk", "cut-links", "slow-disk"), 3, 5, 0, 1)
+_ALONE: Final = Theme(
+    0,
+    ("crash", "quick-restarts", "power-cut", "lost-writes", "slow-disk", "filling-disk"),
+    most_nodes=1,
+    calm=0,
+    alone=0.7,
+)
+_AT_TIMES: Final = Theme(
+    0,
+    ("crash", "quick-restarts", "power-cut", "rolling-restart", "slow-disk", "loss"),
+    2,
+    3,
+    calm=0.1,
+    alone=0.7,
+)
 OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
     "fifo": {
         **dict.fromkeys((3, 8), ("backlog", _BACKLOG)),
@@ -113,6 +128,8 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
         **dict.fromkeys((4, 14), ("batches", _BATCHES)),
         **dict.fromkeys((7, 17), ("backlog", _AWAY)),
         8: ("much gone", _GONE),
+        9: ("alone", _ALONE),
+        11: ("alone at times", _AT_TIMES),
         10: ("power", _DARK),
         **dict.fromkeys((12, 16), ("late", _LATE)),
         **dict.fromkeys((13, 19), ("slow copies", _SLOW)),

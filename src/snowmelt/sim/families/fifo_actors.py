@@ -11,7 +11,7 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds, second
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Effect, Event, Node, Send
-from snowmelt.core.outcome import Outcome, Succeeded
+from snowmelt.core.outcome import Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Answer, Ask, Call, Caller, Declined
 from snowmelt.protocols.fifo import calls
 from snowmelt.sim.world import World
@@ -174,6 +174,12 @@ class Actor:
         self._heard = operation.number
         self.said = self.stage.said.when(self.name, operation.number, outcome, at)
         then(outcome, at)
+
+    def forsake(self, reason: str) -> None:
+        """Nobody waits for what it has asked any more."""
+        forsaken, self._open = self._open, {}
+        for _, then in forsaken.values():
+            then(Unknown(reason), self.now)
 
     def after(self, wait: Duration, act: Callable[[], None]) -> None:
         """Later."""

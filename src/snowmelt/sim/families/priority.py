@@ -22,7 +22,7 @@ from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.fifo.node import FifoNode
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Depart, Departed, View
-from snowmelt.protocols.priority.limits import LIMITS, Limits
+from snowmelt.protocols.priority import PriorityNode
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.families.fifo_actors import PATIENCE, Phase, Stage
 from snowmelt.sim.families.membership import SETTINGS, address, member
@@ -35,6 +35,7 @@ from snowmelt.sim.families.priority_groups import Keeper, Stager
 from snowmelt.sim.families.priority_ledger import Ledger, Lost
 from snowmelt.sim.families.priority_load import any_priorities, load_of, settings_of
 from snowmelt.sim.families.priority_planted import machine
+from snowmelt.sim.families.priority_programs import Program
 from snowmelt.sim.families.priority_readers import Reader
 from snowmelt.sim.families.priority_steward import Looker, Steward
 from snowmelt.sim.faults import (
@@ -53,14 +54,16 @@ from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
-AWAY: Final = seconds(15)
-"""For how long at most a node that left in order is away."""
+LAST_BACK: Final = seconds(15)
+"""So long after the last fault who left in order is back."""
 GROUPS_SHARE: Final = 0.6
 """In how many lives with batches groups read the queues as well."""
 NOTES: Final = seconds(90)
 """How much longer it may take with groups: their notes may be leased, and their fifos bereft."""
 OTHERS_SHARE: Final = 0.25
 """In how many lives some who use a queue want another lease than the others."""
+EMBEDDED_SHARE: Final = 0.5
+"""In how many lives of one node, without batches, all who use it are in its own process."""
 LOOPS_SHARE: Final = 0.4
 """How many consumers loop."""
 
@@ -69,16 +72,14 @@ def process(
     node: NodeId,
     founder: NodeId,
     chance: Random,
-    limits: Limits = LIMITS,
-    bug: Bug | None = None,
+    queues: PriorityNode,
     coordinator: str = DISK,
     *,
     groups: bool = False,
+    believed: bool = False,
 ) -> Node[Any]:
-    """One process of a simulated cluster with priority queues."""
-    believed = bug is Bug.HINT_BELIEVED
-    parts = machine(bug, node, chance, limits, on_disk=coordinator == DISK)
-    families = [Family("priority", parts, priority.MESSAGES, fenced=believed)]
+    """One process of a simulated cluster with priority queues; with groups their notes, too."""
+    families = [Family("priority", queues, priority.MESSAGES, fenced=believed)]
     if groups:
         notes = FifoNode(node, chance, on_disk=coordinator == DISK)
         families.append(Family("fifo", notes, fifo.MESSAGES, fenced=True))
@@ -117,6 +118,8 @@ class PriorityLife(FamilyLife):
             ledger.narrow = self._load.narrow
         self._departed: dict[NodeId, int] = {}
         self._groups = self._load.batches > 1 and self._dice("groups").random() < GROUPS_SHARE
+        one = self._load.theme == "alone" and not self._load.batches
+        self._embedded = one and self._dice("embedded").random() < EMBEDDED_SHARE
         self._readers: list[Reader] = []
         self._exam = Exam(scenario, self._excuses, self._ledgers, groups=self._groups)
 
@@ -148,7 +151,7 @@ class PriorityLife(FamilyLife):
         self._operators = Operators(world, nodes, nodes[0] if disk else None)
         for node in nodes:
             self._add_node(world, node)
-            late = chance.random() < 0.15
+            late = chance.random() < self._load.newcomers
             begin = chance.randrange(scenario.faults_end if late else seconds(2))
             world.at(Instant(0 if node == nodes[0] else begin), world.start, node)
         for _ in range(self._load.leaves if len(nodes) > 1 else 0):
@@ -181,7 +184,12 @@ class PriorityLife(FamilyLife):
         limits, decided_by = self._load.limits, self._scenario.coordinator
 
         def build(chance: Random) -> Node[Any]:
-            whole = process(node, founder, chance, limits, bug, decided_by, groups=self._groups)
+            disk, believed = decided_by == DISK, bug is Bug.HINT_BELIEVED
+            queues = machine(bug, node, chance, limits, alone=self._embedded, on_disk=disk)
+            groups = self._groups
+            whole = process(
+                node, founder, chance, queues, decided_by, groups=groups, believed=believed
+            )
             return planted(bug, whole)
 
         world.add(node, build, address(node))
@@ -275,9 +283,18 @@ class PriorityLife(FamilyLife):
                 actor.answered(effect.operation, effect.message, at)
         elif isinstance(effect.message, Departed):
             world = self._world
-            wait = Duration(self._chance.randrange(seconds(1), AWAY))
+            wait = Duration(self._chance.randrange(seconds(1), self._load.away))
+            back = min(later(at, wait), later(max(at, self._scenario.faults_end), LAST_BACK))
             world.at(at, world.stop, node)
-            world.at(later(at, wait), world.wake, node)
+            world.at(back, world.wake, node)
+
+    def ended(self, at: Instant, node: NodeId) -> None:
+        """With a process those end who are in it."""
+        del at
+        if self._embedded and node in self._scenario.nodes:
+            for actor in self._stage.actors.values():
+                if isinstance(actor, Program):
+                    actor.fall()
 
     def disk_lost(self, at: Instant, node: NodeId) -> None:
         """What it kept is gone; its operator frees its id."""

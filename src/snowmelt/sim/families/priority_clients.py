@@ -62,6 +62,11 @@ class Putter(Program):
         """That is over."""
         self.unfinished.pop(number, None)
 
+    def fall(self) -> None:
+        """What it was about to put it puts no more."""
+        super().fall()
+        self.unfinished.clear()
+
     def _begin(self) -> None:
         if self.stage.phase is Phase.LOAD:
             self._count += 1
@@ -174,6 +179,14 @@ class Consumer(consumers.Consumer, Program):
     def opened(self) -> PrioritySteps:
         """Some know nothing of a queue but its name."""
         return super().opened() if self._makes else PrioritySteps(self.queue, None)
+
+    def fall(self) -> None:
+        """It begins again soon."""
+        worked = self.busy
+        super().fall()
+        self._with_next = None
+        if worked:
+            self.after(self.some(seconds(1)), self.begin)
 
     def wants(self) -> tuple[int, int]:
         """How many items, and how many bytes, the next get may bring."""

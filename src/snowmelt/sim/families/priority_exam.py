@@ -9,12 +9,14 @@ keep an element in a view is known, so the world looks at its disks in the same 
 2. What is so has all its copies in that view, whatever its course was until then: from there on
    only disks that are lost later excuse that it does not come.
 3. They have to say so: some time after such a view has begun nothing is short of copies any more,
-   but for what no disk has to read any more, if the promise does not cover that.
+   but for what no disk has to read any more, if the promise does not cover that: nor does it
+   cover what nobody was told of, whose one copy may have been hurt.
 
 There is none where groups read, too: their notes are items of fifos, whose copies nobody counts
 here, and who lost a note gives back what it named.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final
@@ -22,11 +24,13 @@ from typing import Final
 import msgspec
 
 from snowmelt.check.history import Ended
+from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import BULK, Found, Record
 from snowmelt.protocols.priority.queue import prefix_of
+from snowmelt.protocols.priority.recent import Bulk
 from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.sim.disk import Disk
@@ -119,7 +123,25 @@ class Exam:
         kept = [_kept(world.slots[node].disk, ledger) for node in self._nodes]
         told = [one for _, one in _told(ledger)]
         lost = [one for one in told if not any(_has(rows, one.place) for rows in kept)]
-        return sum(ledger.keepers.may_lack(one, world.now) for one in lost)
+        may_lack = sum(ledger.keepers.may_lack(one, world.now) for one in lost)
+        return may_lack + self._untold(world, ledger)
+
+    def _untold(self, world: World, ledger: Ledger) -> int:
+        """How many of those may be there of which nobody was told, and no disk has.
+
+        None where what a disk has is not on as many as it should be: that is short, too.
+        """
+        disks = [world.slots[node].disk for node in self._nodes]
+        copies = Counter(value for disk in disks for value in dict.fromkeys(_read(disk, ledger)))
+        untold = dict(_untold(ledger))
+        ended = ledger.attempted if not ledger.purged else ledger.by_value
+        alive = [value for value, _ in _told(ledger) if value not in ended]
+        most = min(ledger.settings.replicas, len(self._nodes))
+        if any(0 < copies[value] < most for value in (*alive, *untold)):
+            return 0
+        hurts = [one.at for one in self._excuses.hurts if not one.whole]
+        lost = [called for value, called in untold.items() if not copies[value]]
+        return sum(any(called <= at for at in hurts) for called in lost)
 
     def _complete(self, world: World, ledger: Ledger) -> dict[Place, None]:
         """Which elements have all their copies: all that are there for certain (rule 1)."""
@@ -145,6 +167,22 @@ def _told(ledger: Ledger) -> Iterator[tuple[str, Told]]:
         if put.ended is Ended.SUCCEEDED and put.returned is not None:
             for value, place in zip(put.values, put.places, strict=True):
                 yield value, Told(place, put.called, put.returned)
+
+
+def _untold(ledger: Ledger) -> Iterator[tuple[str, Instant]]:
+    """What may be there, though nobody was told of it: the values, and when each was sent."""
+    for put in ledger.puts:
+        if put.sent and put.ended is Ended.UNKNOWN:
+            yield from dict.fromkeys(put.values, put.called).items()
+
+
+def _read(disk: Disk, ledger: Ledger) -> Iterator[str]:
+    """All values that a disk has, and can read."""
+    begin = BULK + _PREFIX + prefix_of(ledger.queue)
+    for one in disk.load(key for key in disk.copy().keys if key.startswith(begin)):
+        if isinstance(one, Record):
+            bulk = msgspec.msgpack.decode(one.value, type=Bulk)
+            yield from [bytes(body).decode() for body in Batch(bulk.offsets, bulk.blob)]
 
 
 def _is_short(said: Said | None, unread: int) -> bool:

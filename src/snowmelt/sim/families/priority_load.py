@@ -42,6 +42,10 @@ class Load(msgspec.Struct, kw_only=True):
     """Whether homes read so little at once that any get may give some back by itself."""
     idle: Duration = seconds(5)
     """By then all consumers have begun."""
+    newcomers: float = 0.15
+    """How often a node begins at any time, not at once."""
+    away: Duration = seconds(15)
+    """For how long at most a node that left in order is away."""
 
 
 def load_of(chance: Random, theme: str) -> Load:
@@ -78,6 +82,13 @@ def load_of(chance: Random, theme: str) -> Load:
             load.batches, load.work, load.idle = 1, milliseconds(100), seconds(1)
             load.producers, load.consumers, load.puts = 3, 4, 40
             load.limits = replace(load.limits, gone=8, gone_size=2, large=chance.choice((2, 6)))
+        case "alone":
+            load.producers, load.consumers = chance.randint(2, 4), chance.randint(2, 4)
+            load.puts, load.batches = 40, chance.choice((0, 0, 2))
+        case "alone at times":
+            load.producers, load.consumers = chance.randint(2, 4), chance.randint(2, 4)
+            load.puts, load.batches = 40, chance.choice((0, 0, 2))
+            load.leaves, load.newcomers, load.away = chance.choice((4, 8)), 0.5, seconds(40)
         case "slow copies" | "power":
             load.producers, load.puts = chance.randint(3, 4), 60
         case _:
@@ -123,6 +134,8 @@ def settings_of(chance: Random, load: Load, queue: str, nodes: int, losses: int)
     replicas = max(least, min(nodes, chance.choice((1, 2, 2, 3))))
     if load.theme == "slow copies":
         replicas = 2  # and no more, so that each of them counts
+    if load.theme == "alone at times" and chance.random() < 0.75:
+        replicas = nodes  # else what lies with who is away is excused
     return QueueSettings(
         queue=queue,
         priorities=priorities,

@@ -33,6 +33,7 @@ from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import Outcome, Spreading
 from snowmelt.protocols.priority.standing import Standing
 from snowmelt.protocols.priority.writing import Task
+from snowmelt.sim.families.lone_planted import early, spoil_lone
 from snowmelt.sim.families.seap_planted import spoil_phases
 from snowmelt.sim.planted import PRIORITY_BUGS, SEAP_BUGS, Bug
 
@@ -256,9 +257,10 @@ class Spoiled(PriorityNode):
     """A machine some of whose parts have been replaced."""
 
     def __init__(
-        self, bug: Bug, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool
+        self, bug: Bug, me: NodeId, chance: Random, limits: Limits, *, alone: bool, on_disk: bool
     ) -> None:
-        super().__init__(me, chance, limits=limits, on_disk=on_disk)
+        alone = alone or bug is Bug.TAKEN_FOR_ALONE
+        super().__init__(me, chance, alone=alone, limits=limits, on_disk=on_disk)
         self._bug = bug
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
@@ -274,6 +276,13 @@ class Spoiled(PriorityNode):
         if self._bug is Bug.OLD_FLUSH:
             tasks = [msgspec.structs.replace(task, era=self._desk.era) for task in tasks]
         super()._flushed(tasks)
+
+    def _settle(self) -> None:
+        super()._settle()
+        if self._bug is Bug.EARLY_LONE:
+            while tasks := early(self._desk.disk, self._queues.all):
+                self._flushed(tasks)
+                super()._settle()
 
     def _spoil(self, queue: Queue) -> None:
         match self._bug:
@@ -323,13 +332,20 @@ class Spoiled(PriorityNode):
             case Bug.SHORT_LEASE:
                 here.home._leases.__class__ = ShortLeases  # noqa: SLF001 - it is spoiled
             case _:
+                spoil_lone(self._bug, here)
                 spoil_phases(self._bug, here)
 
 
 def machine(
-    bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool = True
+    bug: Bug | None,
+    me: NodeId,
+    chance: Random,
+    limits: Limits,
+    *,
+    alone: bool = False,
+    on_disk: bool = True,
 ) -> PriorityNode:
     """The priority machine, with this bug in it if it is one of its own."""
     if bug is not None and bug in (*PRIORITY_BUGS, *SEAP_BUGS):
-        return Spoiled(bug, me, chance, limits, on_disk=on_disk)
-    return PriorityNode(me, chance, limits=limits, on_disk=on_disk)
+        return Spoiled(bug, me, chance, limits, alone=alone, on_disk=on_disk)
+    return PriorityNode(me, chance, alone=alone, limits=limits, on_disk=on_disk)

@@ -63,6 +63,15 @@ class Program(programs.Program):
             return PrioritySteps(self.queue, Wanted(wants, ("replicas",)), fifo=fifo)
         return PrioritySteps(self.queue, Wanted(settings, said), fifo=fifo)
 
+    def fall(self) -> None:
+        """What it held is over as soon as the node begins again (home, rule 7)."""
+        super().fall()
+        now = self.now
+        for got in [one for one in self.held.values() if one.held > now]:
+            rest = [index for index in range(len(got.values)) if index not in got.kept]
+            self.ledger.given_back(got, rest, now, now, Ended.UNKNOWN)
+            got.held = now
+
     # --- what goes over the wire ------------------------------------------------------------------
 
     def asks(self, body: Any) -> None:

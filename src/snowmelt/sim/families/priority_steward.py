@@ -156,6 +156,13 @@ class Steward(Looker):
         self.stage.phase = Phase.DRAIN if self.exam is None else Phase.REST
         self.run(self._watch())
 
+    def fall(self) -> None:
+        """It goes on watching."""
+        watched = self.busy
+        super().fall()
+        if watched:
+            self.run(self._watch())
+
     def _watch(self) -> Steps[None]:
         while self.ledger.drained is None:
             if self.stage.phase is Phase.REST:

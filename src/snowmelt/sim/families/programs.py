@@ -128,6 +128,13 @@ class Program(Actor):
         self._runs.clear()
         self.steps = self.opened()
 
+    def fall(self) -> None:
+        """Its process is the node's, and is gone: no call of it is answered any more."""
+        self.die()
+        self.stage.world.stop(self.name)
+        self.stage.world.start(self.name)
+        self.forsake("its process is gone")
+
     def after(self, wait: Duration, act: Callable[[], None]) -> None:
         """Later; when it stands still, once it goes on."""
 

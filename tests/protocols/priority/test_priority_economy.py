@@ -45,6 +45,23 @@ def test_what_comes_while_the_disk_writes_is_flushed_together() -> None:
     assert nodes.written[-2:] == [1, 63]
 
 
+def test_what_any_node_is_asked_while_its_disk_writes_climbs_together() -> None:
+    nodes = Nodes(2, Limits(block=2, deal=2))
+    nodes.open("n1", replicas=1)
+    door = next(name for name in ("n1", "n2") if name != nodes.anchor("n1"))
+    nodes.hanging.add(door)
+    puts: list[int] = []
+    while not nodes._hung:  # until its own disk has something to write
+        puts.append(nodes.ask(door, nodes.put_call(door, (0, b"%d" % len(puts)))))
+    nodes.sent.clear()
+    puts += [nodes.ask(door, nodes.put_call(door, (0, b"%d" % at))) for at in range(8)]
+    assert nodes.sent_of("Climb") == []
+    nodes.flush()
+    (climb,) = [one for _, _, one in nodes.sent_of("Climb")]
+    assert [some.count for run in climb.batch.runs for some in run.puts] == [8]
+    assert all(nodes.told(number) is not None for number in puts)
+
+
 def test_who_waits_in_vain_while_the_disk_writes_hears_so_when_it_has() -> None:
     nodes = Nodes(1)
     nodes.open("n1")
@@ -81,7 +98,7 @@ def test_what_is_to_be_settled_first_does_not_wait_for_long() -> None:
     asked = [calls.Get("jobs", nodes.via(door), 1, seconds(9), settle) for door in doors]
     for door, call in zip(doors, asked, strict=True):
         nodes.ask(door, call)
-    nodes.pass_time(0.1)
+    nodes.pass_time(0.25)
     assert nodes.settle("n1", done=(receipt(held),)) == calls.Settled()
     assert nodes.sent_of("End")
 

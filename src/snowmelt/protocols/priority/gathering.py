@@ -5,9 +5,9 @@
 2. The node's own operations begin at its place nearest to the root; one batch at a time.
 3. What is told to the anchor, and is not asked for by a client, goes with the next batch.
 4. When there are elements again, and somebody waits for some, the anchor says so down the tree.
-5. The anchor's own node has its grants at once. So there what comes while the disk writes waits for
-   the end of that, to be one batch: it could be flushed no sooner, and one flush then serves all.
-   Where nobody is below, nothing climbs: the anchor is asked, and that is all.
+5. What a node is asked while its disk writes waits for the end of that, to be one batch: what of it
+   lies here could be flushed no sooner, and one flush, one climb, and one message to each home then
+   serve all. Where nobody is below, nothing climbs: the anchor is asked, and that is all.
 """
 
 from collections.abc import Sequence
@@ -100,7 +100,7 @@ class Gathering:
         place = self._places[self._entry]
         if self._entry not in self._open or not place.idle:
             return False
-        if place.parent is None and self._desk.disk.busy:  # rule 5
+        if self._desk.disk.busy:  # rule 5
             self._desk.disk.hold_up(self._queue)
             return False
         return True

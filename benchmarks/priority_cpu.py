@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import msgspec
 from benchmarks.fifo.peer import Peer
 from benchmarks.priority_peers_parts.peers import KINDS, make
+from benchmarks.shares import nanoseconds
 
 PEERS: Final = "snowmelt-1,snowmelt-any,redis,redis-zpopmin"
 BATCH: Final = 1_000
@@ -143,12 +144,6 @@ async def at_once(peer: Peer, each: int, tasks: int, servers: list[int]) -> list
 def worked(servers: list[int]) -> Worked:
     """Microseconds of this process, and of these."""
     return time.process_time() * 1e6, sum(map(nanoseconds, servers)) / 1e3
-
-
-def nanoseconds(process: int) -> int:
-    """How long its threads were on a core; of those that ended meanwhile nothing is counted."""
-    threads = Path(f"/proc/{process}/task").glob("*/schedstat")
-    return sum(int(one.read_text().split()[0]) for one in threads)
 
 
 def processes(process: int) -> Iterator[int]:

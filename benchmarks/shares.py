@@ -66,3 +66,9 @@ class Shares:
         self.sweep()
         with contextlib.suppress(OSError):
             self.folder.rmdir()
+
+
+def nanoseconds(process: int) -> int:
+    """How long its threads were on a core; of those that ended meanwhile nothing is counted."""
+    threads = Path(f"/proc/{process}/task").glob("*/schedstat")
+    return sum(int(one.read_text().split()[0]) for one in threads)

@@ -68,23 +68,24 @@ def test_an_answer_is_a_success_and_a_second_answer_is_nothing():
     assert caller.unanswered == 0
 
 
-def askings(caller, effects, count):
-    """When a call is asked again, in milliseconds."""
+def askings(caller, effects, begin, count):
+    """After how many milliseconds a call is asked again."""
     times = []
     while len(times) < count:
         effects, now = fire(caller, effects)
-        times += [now // 10**6 for one in effects if isinstance(one, Send)]
+        times += [(now - begin) // 10**6 for one in effects if isinstance(one, Send)]
     return times
 
 
 def slow_before(*took):
-    """A call whose client had answers that took so many milliseconds, and what came of it."""
-    caller = Caller(TARGETS, Random(0))
+    """A call whose client had answers that took so many milliseconds, what came of it, and when."""
+    caller, now = Caller(TARGETS, Random(0)), START
     for number, one in enumerate(took, 2):
-        asked(caller, number)
-        answer(caller, "yes", number, later(START, milliseconds(one)))
-        caller.handle(Expired(CallTimer.NEXT), START)
-    return caller, asked(caller)
+        asked(caller, number, PATIENCE * 2, now=now)
+        now = later(now, milliseconds(one))
+        answer(caller, "yes", number, now)
+        caller.handle(Expired(CallTimer.NEXT), now)
+    return caller, asked(caller, now=now), now
 
 
 def test_where_answers_take_long_silence_means_nothing_for_longer():
@@ -106,6 +107,60 @@ def test_what_waited_long_is_asked_again_round_the_time_when_silence_is_missed()
     first, second, third = askings(*slow_before(*[1_000] * 6), 3)
     assert first == 3_500
     assert 4_200 < second < third < 5_000
+
+
+def answered_meanwhile(caller, *moments, body="yes", source="n1"):
+    """Other calls of the same client, asked at the start, are answered at these milliseconds."""
+    for number, _ in enumerate(moments, 2):
+        asked(caller, number)
+    for number, moment in enumerate(moments, 2):
+        answer(caller, body, number, later(START, milliseconds(moment)), source)
+
+
+def when_asked_again(caller):
+    """After how many milliseconds a call is asked again, and whom."""
+    effects = caller.handle(Expired(CallTimer.NEXT), later(START, FIRST_WAIT))
+    now = FIRST_WAIT
+    while not (sent := [one for one in effects if isinstance(one, Send)]):
+        effects, now = fire(caller, effects)
+    return now // 10**6, sent[0].target
+
+
+def test_who_answers_other_calls_meanwhile_is_not_silent():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller)
+    answered_meanwhile(caller, 300, 450)
+    assert when_asked_again(caller) == (950, "n2")
+
+
+def test_what_was_lost_on_its_way_to_who_answers_others_is_asked_again_all_the_same():
+    caller, found = Caller(TARGETS, Random(0)), []
+    asked(caller)
+    for turn in range(1, 40):
+        number, now = turn + 1, later(START, milliseconds(300 * turn))
+        asked(caller, number, now=START)
+        answer(caller, "yes", number, now)
+        effects = caller.handle(Expired(CallTimer.NEXT), now)
+        found += [now for one in effects if isinstance(one, Send) and one.message.number == 1]
+    assert LONGEST_WAIT <= found[0] < LONGEST_WAIT + milliseconds(300)
+
+
+def test_a_refusal_is_no_sign_of_one_who_works_nor_is_what_another_answered():
+    for body, source in ((Declined("Unavailable", "no view"), "n1"), ("yes", "n9")):
+        caller = Caller(TARGETS, Random(0))
+        asked(caller)
+        asked(caller, 2, target=NodeId(source))
+        answer(caller, body, 2, later(START, milliseconds(450)), source)
+        assert when_asked_again(caller)[0] == 500
+
+
+def test_who_answered_and_is_lost_since_is_not_waited_for():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller)
+    answered_meanwhile(caller, 450)
+    (timer,) = caller.handle(Announced(Lost(NodeId("n1"))), later(START, milliseconds(460)))
+    assert timer.at == later(START, milliseconds(470))
+    assert fire(caller, [timer])[0][0].target != "n1"
 
 
 def test_an_answer_nobody_waits_for_is_nothing():

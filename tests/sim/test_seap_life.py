@@ -10,7 +10,7 @@ from snowmelt.sim.scenario import drawn, kinds_of
 # Whoever changes what nodes say to each other changes lives too, so there are several of each.
 FOUND_BY = {
     Bug.REUSED_RANK: (0, 1),
-    Bug.ONE_SHORT: (3, 4),
+    Bug.ONE_SHORT: (23, 10),
     Bug.FORGOTTEN_KEYS: (17,),
     Bug.OPEN_PHASE: (28, 10),
     Bug.EARLIER_PHASE: (4, 7),

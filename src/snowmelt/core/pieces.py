@@ -2,8 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import islice, repeat
+from itertools import count, islice, repeat
 from operator import eq, le, lt, sub
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -32,12 +31,36 @@ class Edges(NamedTuple):
         >>> Edges.of([Interval(5, 8), Interval(0, 3)]), Edges.of([Interval(2, 2)])
         (None, None)
         """
-        return _edges(intervals if isinstance(intervals, tuple) else tuple(intervals))
+        if not isinstance(intervals, tuple):
+            return _edges(intervals)
+        for known, edges in _KNOWN:
+            if known is intervals:
+                return edges
+        edges = _edges(intervals)
+        _KNOWN[next(_NEXT) % len(_KNOWN)] = intervals, edges
+        return edges
+
+    @staticmethod
+    def joined(starts: list[int], stops: list[int]) -> "Edges":
+        """Of intervals in any order, none of which is in another: those that touch are one.
+
+        >>> Edges.joined([5, 0, 8], [8, 3, 9])
+        Edges(starts=[0, 5], stops=[3, 9])
+        """
+        starts, stops = sorted(starts), sorted(stops)
+        inner = set(starts).intersection(stops)
+        if inner:
+            starts = [one for one in starts if one not in inner]
+            stops = [one for one in stops if one not in inner]
+        return Edges(starts, stops)
 
 
-# What a lease has in hundreds of stretches is looked at a dozen times on its way.
-@lru_cache(maxsize=4)
-def _edges(intervals: tuple[Interval, ...]) -> Edges | None:
+# What a lease has in hundreds of stretches is looked at a dozen times on its way: the last ones.
+_KNOWN: Final[list[tuple[tuple[Interval, ...] | None, Edges | None]]] = [(None, None)] * 8
+_NEXT: Final = count()
+
+
+def _edges(intervals: Sequence[Interval]) -> Edges | None:
     starts, stops = [one.start for one in intervals], [one.stop for one in intervals]
     apart = all(map(lt, stops, islice(starts, 1, None)))
     return Edges(starts, stops) if apart and all(map(lt, starts, stops)) else None

@@ -15,10 +15,10 @@
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from struct import Struct
+from struct import Struct, pack
 from typing import Annotated, Final
 
 import msgspec
@@ -31,6 +31,15 @@ RUN: Final = Struct("<qq")
 
 whole: Final = RUN.pack
 """So many items that were put together."""
+
+
+def pairs(row: Sequence[int]) -> bytes:
+    """Of several that were put together: how many, and when; and so on.
+
+    >>> pairs([2, 70, 1, 80]) == whole(2, 70) + whole(1, 80)
+    True
+    """
+    return pack(f"<{len(row)}q", *row)
 
 
 def runs(times: bytes) -> Iterator[tuple[int, int]]:

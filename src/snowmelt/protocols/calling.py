@@ -15,6 +15,8 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
    Nor is it silence yet when all answers took long of late: nodes that have too much to do would
    have more of it, and whoever else is asked can do nothing before the first is missed. One that
    came quickly says that the others had to wait for something, as gets do, and not for the node.
+   Nor while the target answers other calls: then silence begins with its last answer. What was lost
+   on the way there is asked again all the same, `LONGEST_WAIT` after it was sent.
    When whoever runs the machine knows that the way to the target has ended, that is no silence: the
    next is asked almost at once, and a little later each time.
 3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
@@ -160,6 +162,8 @@ class _Pending(msgspec.Struct):
     """For so long silence means nothing."""
     following: int
     """Which of `WAITS` is next."""
+    sent: Instant
+    """When it was asked there."""
     steps: int = 0
     silences: int = 0
     losses: int = 0
@@ -206,6 +210,8 @@ class Caller:
         self._client: NodeId | None = None
         self._took = Duration(0)
         """How long an answer takes at least, as is known: at most twice as much with each."""
+        self._heard: dict[NodeId, Instant] = {}
+        """When which target last answered a call, by the name under which it was asked."""
         self._timer: Instant | None = None
 
     def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:
@@ -250,7 +256,7 @@ class Caller:
         wait, following = _wait(0, max(longer, Duration(min(2 * self._took, SLOW_MOST))))
         resend = later(now, wait)
         self._pending[operation] = _Pending(
-            ask.body, now, deadline, resend, wait, target, longer, following
+            ask.body, now, deadline, resend, wait, target, longer, following, now
         )
         send = Send(target, Call(operation.number, ask.body))
         if self._timer is not None and self._timer <= min(resend, deadline):
@@ -277,6 +283,8 @@ class Caller:
             outcome = Failed(f"{body.error}: {body.text}")
         else:
             outcome = Succeeded(body)
+            if not pending.again:  # else it is not known who that is
+                self._heard[pending.target] = now
         with suppress(ValueError):  # others may change whom the list names meanwhile
             self._preferred = self._targets.index(source)
         return [Reply(operation, outcome)]
@@ -287,12 +295,13 @@ class Caller:
         pending.steps += 1
         if pending.steps > STEPS_MAX:  # rule 3: wait for the retry instead
             return []
-        pending.target, pending.lost = contact(to.address), False
+        pending.target, pending.lost, pending.sent = contact(to.address), False, now
         pending.resend = later(now, pending.wait)
         return [Send(pending.target, Call(operation.number, pending.body)), *self._wake()]
 
     def _lost(self, target: NodeId, now: Instant) -> list[Effect[object]]:
         """Rule 2: no use in waiting for one who can't answer."""
+        self._heard.pop(target, None)
         for pending in self._pending.values():
             if pending.target == target and not pending.lost:
                 pending.lost = True
@@ -307,9 +316,17 @@ class Caller:
                 del self._pending[operation]
                 reason = f"no answer to call {operation.number} in the time given"
                 effects.append(Reply(operation, Unknown(reason)))
-            elif pending.resend <= now:
+            elif pending.resend <= now and not self._speaks(pending, now):
                 effects.append(self._again(operation, pending, now))
         return [*effects, *self._wake()]
+
+    def _speaks(self, pending: _Pending, now: Instant) -> bool:
+        """Whether the target has answered others since: then it is waited for longer (rule 2)."""
+        heard = self._heard.get(pending.target, pending.sent)
+        if pending.lost or heard <= pending.sent:
+            return False
+        pending.resend = min(later(heard, pending.wait), later(pending.sent, LONGEST_WAIT))
+        return pending.resend > now
 
     def _again(self, operation: OperationId, pending: _Pending, now: Instant) -> Effect[object]:
         self._preferred += 1
@@ -320,7 +337,7 @@ class Caller:
         else:
             pending.silences += 1
             pending.wait, pending.following = _wait(pending.following, pending.longer)
-        pending.lost = False
+        pending.lost, pending.sent = False, now
         # An eighth of jitter, always early: so no two askings are further apart than is said.
         early = Duration(self._chance.randrange(pending.wait // 8))
         pending.resend = later(now, Duration(pending.wait - early))

@@ -45,6 +45,23 @@ def test_what_comes_while_the_disk_writes_is_flushed_together() -> None:
     assert nodes.written[-2:] == [1, 63]
 
 
+def test_what_any_node_is_asked_while_its_disk_writes_climbs_together() -> None:
+    nodes = Nodes(2, Limits(block=2, deal=2))
+    nodes.open("n1", replicas=1)
+    door = next(name for name in ("n1", "n2") if name != nodes.anchor("n1"))
+    nodes.hanging.add(door)
+    puts: list[int] = []
+    while not nodes._hung:  # until its own disk has something to write
+        puts.append(nodes.ask(door, nodes.put_call(door, (0, b"%d" % len(puts)))))
+    nodes.sent.clear()
+    puts += [nodes.ask(door, nodes.put_call(door, (0, b"%d" % at))) for at in range(8)]
+    assert nodes.sent_of("Climb") == []
+    nodes.flush()
+    (climb,) = [one for _, _, one in nodes.sent_of("Climb")]
+    assert [some.count for run in climb.batch.runs for some in run.puts] == [8]
+    assert all(nodes.told(number) is not None for number in puts)
+
+
 def test_who_waits_in_vain_while_the_disk_writes_hears_so_when_it_has() -> None:
     nodes = Nodes(1)
     nodes.open("n1")
@@ -81,7 +98,7 @@ def test_what_is_to_be_settled_first_does_not_wait_for_long() -> None:
     asked = [calls.Get("jobs", nodes.via(door), 1, seconds(9), settle) for door in doors]
     for door, call in zip(doors, asked, strict=True):
         nodes.ask(door, call)
-    nodes.pass_time(0.1)
+    nodes.pass_time(0.25)
     assert nodes.settle("n1", done=(receipt(held),)) == calls.Settled()
     assert nodes.sent_of("End")
 
@@ -264,6 +281,23 @@ def test_one_call_at_a_time_of_a_lone_node_is_few_calls_of_functions(
     costs = [calls_during(lambda call=call: nodes.call("n1", call)) for call in (put, get)]
     assert costs[0] < most[0]
     assert costs[1] < most[1]
+
+
+def test_what_a_get_of_any_priorities_has_of_64_puts_is_not_entered_one_by_one() -> None:
+    nodes = Nodes(1)
+    nodes.open("n1", priorities=ANY)
+    for at in range(64):
+        batch, keys = Bodies.of([b"one"] * 8), packed(range(at, 512, 64))
+        part = calls.Part(0, bytes(batch.offsets), bytes(batch.blob), keys)
+        nodes.call("n1", calls.Put("jobs", nodes.via("n1"), (part,)))
+    settle, costs = None, list[int]()
+    for _ in range(8):
+        get = calls.Get("jobs", nodes.via("n1"), 64, seconds(0), settle, gathered=True)
+        told: list[calls.Leased] = []
+        costs.append(calls_during(lambda call=get, told=told: told.append(nodes.call("n1", call))))
+        assert len(receipt(told[0]).shares[0].intervals) == 64
+        settle = calls.Settle("jobs", done=(receipt(told[0]),))
+    assert max(costs) < 650
 
 
 def named(message: Any) -> str:

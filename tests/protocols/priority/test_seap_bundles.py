@@ -11,8 +11,9 @@ from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.core.record import BULK, Write
-from snowmelt.protocols.priority import bundles, calls, rows
+from snowmelt.protocols.priority import bundles, calls
 from snowmelt.protocols.priority.batches import Share
+from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.messages import Elements, Mark, Origin
 from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.shelf import Shelf
@@ -25,8 +26,9 @@ ALL = (Share(0, (Interval(0, LOT * LOTS),)),)
 class Kept:
     """A shelf, and its small records as they are on its disk."""
 
-    def __init__(self) -> None:
-        self.shelf = Shelf(b"q/")
+    def __init__(self, few: int = LIMITS.few) -> None:
+        self.few = few
+        self.shelf = Shelf(b"q/", Limits(few=few))
         self.disk: dict[bytes, bytes] = {}
 
     def write(self) -> int:
@@ -42,7 +44,7 @@ class Kept:
 
     def again(self, dice: Random) -> "Kept":
         """As it begins on its disk, the records in any order."""
-        kept = Kept()
+        kept = Kept(self.few)
         kept.disk = dict(self.disk)
         records = [one for one in kept.disk.items() if not one[0].startswith(BULK)]
         dice.shuffle(records)
@@ -65,8 +67,8 @@ class Kept:
         return each, marks, void, self.shelf.rows.gone(), self.shelf.rows.stored()
 
 
-def stocked() -> Kept:
-    kept, batch = Kept(), Bodies.of([b"x"] * LOT)
+def stocked(few: int = LIMITS.few) -> Kept:
+    kept, batch = Kept(few), Bodies.of([b"x"] * LOT)
     for at in range(LOTS):
         where = (Share(0, (Interval(at * LOT, (at + 1) * LOT),)),)
         made = (Origin(OperationId("c", at), 0, LOT),)
@@ -85,7 +87,7 @@ def test_a_shelf_is_the_same_with_bundles_and_without_also_when_it_begins_again(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundles, "FOLDED", 30)
-    dice, kept, plain = Random(seed), stocked(), stocked()
+    dice, kept, plain = Random(seed), stocked(), stocked(few=1 << 20)
     drawn = [some(dice) for _ in range(4)]
     written = 0
     for turn in range(60):
@@ -98,10 +100,7 @@ def test_a_shelf_is_the_same_with_bundles_and_without_also_when_it_begins_again(
         version = dice.randrange(turn + 1) if dice.random() < 0.2 else turn
         mark = Mark(shares, epoch, version, state, token=turn, failures=turn % 3)
         kept.shelf.mark(mark)
-        monkeypatch.setattr(rows, "FEW", 1 << 20)
         plain.shelf.mark(mark)
-        monkeypatch.undo()
-        monkeypatch.setattr(bundles, "FOLDED", 30)
         assert kept.seen() == plain.seen()
         if dice.random() < 0.5:
             written += kept.write()
@@ -135,6 +134,19 @@ def test_what_is_leased_and_done_is_a_record_each_and_the_account_follows() -> N
     kept.shelf.mark(Mark((Share(0, stretches),), 1, 2, State.GONE))
     assert kept.write() == 7 + LOTS  # all bundles go, and the account has a piece for each lot
     assert [key for key in kept.disk if key.startswith(b"q/t/")] == []
+    assert kept.again(Random(1)).seen() == kept.seen()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_done_in_one_piece_with_a_bundle_that_joins_it_is_written(turned: bool) -> None:
+    kept = stocked()
+    kept.write()
+    one = Mark((Share(0, (Interval(5, 8),)),), 1, 2, State.GONE, token=1)
+    stretches = tuple(Interval(at * LOT, at * LOT + 5) for at in range(LOTS))
+    many = Mark((Share(0, stretches),), 1, 2, State.GONE, token=2)
+    for mark in (many, one) if turned else (one, many):
+        kept.shelf.mark(mark)
+    kept.write()
     assert kept.again(Random(1)).seen() == kept.seen()
 
 

@@ -3,9 +3,9 @@
 1. Any node is a door to the queue. `Opened` names the one that answered, in its present life; every
    operation names it too, and is asked there first. That is where it begins, and no node need be
    asked whether it has begun elsewhere.
-2. A door is taken for the right one until something speaks against it (an error, or an answer that
-   took so long that others must have been asked), and for `DOOR` at most: a node that began again
-   answers as well, but takes our name of it for another's.
+2. A door is taken for the right one until something speaks against it (an error, or silence for so
+   long that others must have been asked), and for `DOOR` at most: a node that began again answers
+   as well, but takes our name of it for another's. Who answers other calls meanwhile is not silent.
 3. Where all of a queue lies with one node, that is the door, if it can be reached: it answers at
    once, where any other has to ask it first. Whoever could not reach it tries again after `FAR`.
 4. A put is one call, however often the client machine asks it: it keeps its number, by which the
@@ -151,6 +151,8 @@ class PrioritySteps(LeaseSteps):
         self._usual = QueueSettings(queue=self.name, priorities=1 if fifo else ANY)
         """As it is made when nothing is said."""
         self._door: Door | None = None
+        self._heard = Instant(0)
+        """When the last answer came (rule 2)."""
         self._far = Instant(0)
         """Until when the queue's home is left alone (rule 3)."""
 
@@ -418,7 +420,8 @@ class PrioritySteps(LeaseSteps):
                     raise
                 yield going.after(error)
             else:
-                if steady_now() - began > FIRST_WAIT:  # somebody was silent, perhaps
+                heard, self._heard = self._heard, steady_now()
+                if self._heard - max(began, heard) > FIRST_WAIT:  # somebody was silent, perhaps
                     self._door = None
                 return answer, began
 

@@ -10,8 +10,11 @@ Rules
 3. Where a bundle says that its elements are gone, the account of what is gone joins them at once in
    memory, and on the disk a little later, when the next records of `FOLDED` stretches have come:
    then the account's own records are written, and these bundles erased, in one piece. Stretches of
-   one put, one got after the other, are one piece of the account by then.
+   one put, one got after the other, are one piece of the account by then. What joins a piece that
+   is to be written just now is written with it: alone that piece has no record any more.
 4. After a start the account is written with the first write there is.
+5. A lease of what nothing was said of is a bundle whose stretches are entered when somebody looks;
+   mostly all of it is gone by then (`wholes.py`).
 """
 
 from collections.abc import Iterable
@@ -41,6 +44,8 @@ class Bundle(msgspec.Struct, eq=False):
     """How many elements."""
     left: int
     """Of how many of them nothing later is known; 0 where it says that they are gone."""
+    steps: msgspec.Raw | None = None
+    """How the stretches are written, once they are."""
 
 
 class Bundles:
@@ -65,23 +70,43 @@ class Bundles:
         self.all: dict[int, Bundle] = {}
         self.pieces: Pieces[Bundle] = Pieces()
         """What still counts of those that say what stands somewhere."""
-        self._late: dict[int, None] = {}
-        """Where the account's records begin that are not as they should be (rule 3)."""
+        self._late: dict[bytes, None] = {}
+        """Which of the account's records are not as they should be (rule 3)."""
         self._ended: list[int] = []
         self._folds = FOLDED
 
     def record(self, number: int) -> bytes | None:
         """What is written under a number; None when it is to be erased."""
         bundle = self.all.get(number)
-        return None if bundle is None else packed(bundle.intervals, bundle.standing)
+        if bundle is None:
+            return None
+        if bundle.steps is None:
+            bundle.steps = msgspec.Raw(_ENCODE(_steps(bundle.intervals)))
+        return _ENCODE((bundle.steps, bundle.standing))
 
     # --- what stands ------------------------------------------------------------------------------
 
     def add(self, intervals: tuple[Interval, ...], edges: Edges, standing: Standing) -> None:
         """This is said of them, of which there is nothing here."""
-        bundle = self._new(intervals, standing, edges)
+        self.enter(self.begin(intervals, edges, standing), edges)
+
+    def begin(self, intervals: tuple[Interval, ...], edges: Edges, standing: Standing) -> Bundle:
+        """The same, to be entered later (`wholes.py`)."""
+        size = sum(edges.stops) - sum(edges.starts)
+        bundle = self.all[self._next] = Bundle(self._next, intervals, standing, size, 0)
+        self._changed[self._key(bundle.number)] = None
+        self._next += 1
+        return bundle
+
+    def enter(self, bundle: Bundle, edges: Edges) -> None:
+        """It counts, where its stretches are."""
         bundle.left = bundle.size
         self.pieces.fill(edges, bundle)
+
+    def say(self, bundle: Bundle, standing: Standing) -> None:
+        """Something else is said of all of one that is not entered."""
+        bundle.standing = standing
+        self._changed[self._key(bundle.number)] = None
 
     def restore(self, number: int, intervals: tuple[Interval, ...], standing: Standing) -> Bundle:
         """One as it was written: what still counts of it is the caller's to `keep`."""
@@ -140,21 +165,21 @@ class Bundles:
         late: Iterable[int],
     ) -> None:
         """These are gone; and where the account's records say less than that by now (rule 3)."""
-        self._ended.append(self._new(intervals, standing, edges).number)
-        self._late.update(dict.fromkeys(late))
-        self._folds -= len(intervals)
+        self.account([self.begin(intervals, edges, standing).number], len(intervals), late)
+
+    def account(self, numbers: Iterable[int], stretches: int, late: Iterable[int]) -> None:
+        """The account knows what these say, which are of so many stretches (rule 3)."""
+        keys = {self._account + one.to_bytes(8): None for one in late}
+        if not keys.keys().isdisjoint(self._changed):  # they have joined what no record has yet
+            self._changed.update(keys)
+        self._ended += numbers
+        self._late.update(keys)
+        self._folds -= stretches
         if self._folds <= 0:
-            self._changed.update({self._account + one.to_bytes(8): None for one in self._late})
+            self._changed.update(self._late)
             for number in self._ended:
                 self.drop(self.all[number])
             self._late, self._ended, self._folds = {}, [], FOLDED
-
-    def _new(self, intervals: tuple[Interval, ...], standing: Standing, edges: Edges) -> Bundle:
-        size = sum(edges.stops) - sum(edges.starts)
-        bundle = self.all[self._next] = Bundle(self._next, intervals, standing, size, 0)
-        self._changed[self._key(bundle.number)] = None
-        self._next += 1
-        return bundle
 
     def _key(self, number: int) -> bytes:
         return self._kind + number.to_bytes(8)
@@ -166,12 +191,16 @@ def packed(intervals: tuple[Interval, ...], standing: Standing) -> bytes:
     >>> unpacked(packed((Interval(7, 9), Interval(12, 13)), Standing(1, 2, 0)))[0]
     (Interval(start=7, stop=9), Interval(start=12, stop=13))
     """
+    return _ENCODE((_steps(intervals), standing))
+
+
+def _steps(intervals: tuple[Interval, ...]) -> list[int]:
     steps: list[int] = []
     at = 0
     for one in intervals:
         steps += (one.start - at, one.stop - one.start)
         at = one.stop
-    return _ENCODE((steps, standing))
+    return steps
 
 
 def unpacked(record: bytes) -> tuple[tuple[Interval, ...], Standing]:

@@ -64,7 +64,7 @@ from snowmelt.protocols.priority.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.desk import AGAIN_FIRST, Desk
 from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fields import Token
 from snowmelt.protocols.priority.gets import Gets
@@ -88,8 +88,9 @@ from snowmelt.protocols.priority.shelf import Shelf
 
 REPORT_SOON: Final = milliseconds(50)
 """So long what is gone waits for a batch that takes it along."""
-SETTLE_SOON: Final = milliseconds(20)
-"""So long what is to be settled first waits for the grant (rule 6)."""
+SETTLE_SOON: Final = AGAIN_FIRST
+"""So long what is to be settled first waits for the grant (rule 6): as long as a batch may be on
+its way before it is sent again."""
 PURGE_AT_ONCE: Final = 1 << 20
 
 InHand = PutInHand | GetInHand

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import accumulate
 from operator import sub
 from struct import Struct
+from typing import Final
 
 import msgspec
 
@@ -23,7 +24,9 @@ from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.origins import Lot
 from snowmelt.protocols.priority.recent import Bulk
-from snowmelt.protocols.priority.rows import Rows
+from snowmelt.protocols.priority.rows import Rows, Where
+from snowmelt.protocols.priority.standing import Standing
+from snowmelt.protocols.seap.keys import KEY_BYTES
 from snowmelt.protocols.seap.keys import part as keys_of
 
 
@@ -41,28 +44,48 @@ def gathered(
     parts = None if edges is None else row.here.parts(edges)
     if edges is None or parts is None or standing is None:
         return None
+    return joined(shares[0].priority, edges, parts, lots, bulks_of, standing)
+
+
+def joined(
+    priority: int,
+    edges: Edges,
+    parts: Sequence[tuple[int, int, Where]],
+    lots: Mapping[int, Lot],
+    bulks_of: Callable[[Sequence[int]], list[Bulk | None]],
+    standing: Standing,
+) -> Piece | None:
+    """Elements that lie in these parts of lots, as one piece; None where not all are at hand."""
     bulks = bulks_of([where.lot for _, _, where in parts])
     sizes: list[int] = []
     blobs: list[bytes] = []
     keys: list[bytes] = []
-    put: list[bytes] = []
+    put: list[int] = []
     for (start, stop, where), bulk in zip(parts, bulks, strict=True):
         if bulk is None or bulk.headers:
             return None
-        first, last = start + where.base, stop + where.base
-        cut = _edges(last - first + 1)(bulk.offsets, first * OFFSET_BYTES)
-        sizes += map(sub, cut[1:], cut)
-        blobs.append(bulk.blob[cut[0] : cut[-1]])
-        keys.append(keys_of(lots[where.lot].keys, first, last))
-        put.append(times.whole(stop - start, bulk.put_at))
+        first, count = start + where.base, stop - start
+        if count == 1:  # as mostly, where there are many
+            low, high = _PAIR(bulk.offsets, first * OFFSET_BYTES)
+            sizes.append(high - low)
+        else:
+            cut = _edges(count + 1)(bulk.offsets, first * OFFSET_BYTES)
+            low, high = cut[0], cut[-1]
+            sizes += map(sub, cut[1:], cut)
+        blobs.append(bulk.blob[low:high])
+        keys.append(lots[where.lot].keys[first * KEY_BYTES : (first + count) * KEY_BYTES])
+        put += (count, bulk.put_at)
     if sum(sizes) > BLOB_BYTES_MAX:
         return None
     offsets = array("i", accumulate(sizes, initial=0)).tobytes()
     return Piece(
-        shares[0].priority, edges.starts[0], offsets, b"".join(blobs), b"",
+        priority, edges.starts[0], offsets, b"".join(blobs), b"",
         standing.failures, standing.reason, b"".join(keys),
-        spans=spans(edges.starts, edges.stops), put_times=b"".join(put),
+        spans=spans(edges.starts, edges.stops), put_times=times.pairs(put),
     )  # fmt: skip
+
+
+_PAIR: Final = Struct("<2i").unpack_from
 
 
 @cache

@@ -5,9 +5,9 @@
 2. The node's own operations begin at its place nearest to the root; one batch at a time.
 3. What is told to the anchor, and is not asked for by a client, goes with the next batch.
 4. When there are elements again, and somebody waits for some, the anchor says so down the tree.
-5. The anchor's own node has its grants at once. So there what comes while the disk writes waits for
-   the end of that, to be one batch: it could be flushed no sooner, and one flush then serves all.
-   Where nobody is below, nothing climbs: the anchor is asked, and that is all.
+5. What a node is asked while its disk writes waits for the end of that, to be one batch: what of it
+   lies here could be flushed no sooner, and one flush, one climb, and one message to each home then
+   serve all. Where nobody is below, nothing climbs: the anchor is asked, and that is all.
 """
 
 from collections.abc import Sequence
@@ -100,7 +100,7 @@ class Gathering:
         place = self._places[self._entry]
         if self._entry not in self._open or not place.idle:
             return False
-        if place.parent is None and self._desk.disk.busy:  # rule 5
+        if self._desk.disk.busy:  # rule 5
             self._desk.disk.hold_up(self._queue)
             return False
         return True
@@ -129,7 +129,10 @@ class Gathering:
                     break
             else:  # as mostly
                 return None
-        elif self._alone and self.anchor is not None and not self._keyed:  # rule 5
+        elif self._alone and self.anchor is not None:  # rule 5
+            if self._keyed:
+                self.arrived.append(Arrival(0, own))
+                return None
             served = self.anchor.granted(own)
             self._feed_hungry(self._entry, self.anchor)
             return served
@@ -169,6 +172,8 @@ class Gathering:
 
     def serve(self, number: int, grant: Grant) -> Grant | None:
         """What waited at the root has all it gets; what of it is for this node's own operations."""
+        if self._alone:
+            return grant
         return self._grants(self._tree.root.index, number, grant)
 
     def feed_all(self) -> None:

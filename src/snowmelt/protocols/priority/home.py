@@ -73,7 +73,6 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.recent import Recent
 from snowmelt.protocols.priority.reports import Reports
-from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.priority.rules import Rules, held_by
 from snowmelt.protocols.priority.settings import (
     ERASED,
@@ -82,10 +81,11 @@ from snowmelt.protocols.priority.settings import (
     QueueSettings,
     State,
 )
-from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.priority.shelf import Shelf, rows_at
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
 from snowmelt.protocols.priority.thin import Thin
 from snowmelt.protocols.priority.urgency import NO_KEYS, Urgency
+from snowmelt.protocols.priority.whole_leases import WholeLeases, ended
 
 ANSWERED_PIECES: Final = 65_536
 """So much of what was refused is remembered, with one for each answer."""
@@ -116,6 +116,8 @@ class Pending(msgspec.Struct, gc=False):
     """A copy that somebody lacked."""
     reason: str = ""
     """Why it was refused."""
+    whole: list[Mark] = []
+    """What is so here already (`whole_leases.py`)."""
 
 
 class Home:
@@ -151,8 +153,10 @@ class Home:
         """What was here and can't be read: to be fetched from who has copies."""
         self.urgency: Urgency | None = None
         """What is free in the order of its keys, where priorities have no number."""
+        self._wholes: WholeLeases | None = None
         if settings.keyed:
             self.urgency = Urgency(desk, settings, shelf, placing)
+            self._wholes = WholeLeases(desk, shelf, self._rules, self._leases, self.urgency)
         urgent = None if self.urgency is None else self.urgency.in_order
         self._delivery = Delivery(desk, settings.queue, shelf, urgent)
         self.copied: list[tuple[NodeId, Shares, bool]] = []
@@ -201,7 +205,7 @@ class Home:
         if not self._takes(door, message.serial):
             return
         elements = message.elements
-        rows = self._shelf.rows
+        rows = rows_at(self._shelf, elements.shares)
         new = minus(rows.lacking(elements.shares), self.there)
         lot = self._shelf.store(elements)
         if elements.due:
@@ -227,7 +231,8 @@ class Home:
         marks: list[Mark] = []
         refusals: list[Refusal] = []
         again: list[Mark] = []
-        for at, word in enumerate(message.words):
+        whole, said = ended(self._wholes, message.words)
+        for at, word in said:
             those, same, refused = self._said(word)
             if self.urgency is not None:
                 self.urgency.said(word, refused)
@@ -235,17 +240,15 @@ class Home:
             again += same
             if refused:
                 refusals.append(Refusal(at, refused))
-        pending = Pending(door, message, refusals=tuple(refusals))
+        pending = Pending(door, message, refusals=tuple(refusals), whole=whole)
         if all(word.how == How.RENEW for word in message.words):  # it is on no disk
             self._answer(Outcome(0, 1, ""), pending)
             return
         pending.back = _of(marks, State.FREE)
-        absent = _absent(message, self._shelf.rows, self.there)  # rule 5
-        pending.gone = minus(_of(marks, State.GONE), absent)
+        absent = _absent([word for _, word in said], self._shelf, self.there)  # rule 5
+        pending.gone = minus(_of([*marks, *whole], State.GONE), absent)
         pending.void = minus(_of(marks, State.VOID), absent)
-        for mark in marks:
-            if mark.state == State.HELD:
-                self._leases.hold(mark.shares, mark.due)
+        self._leases.hold_all(marks)
         self._begin(pending, [*marks, *again])
 
     def arrived(self) -> None:
@@ -264,12 +267,10 @@ class Home:
 
     def tick(self) -> None:
         """Leases end, what is held becomes free, and who has not answered is told again."""
-        for token, shares in self._leases.over():
-            rule = self._rules.lapsing(token)
+        over = [(shares, self._rules.lapsing(token)) for token, shares in self._leases.over()]
+        due = [(shares, self._rules.freed) for shares in self._leases.due()]
+        for shares, rule in (*over, *due):
             marks, _ = self._rules.become(self._shelf.rows, shares, rule)
-            self._decide(marks)
-        for shares in self._leases.due():
-            marks, _ = self._rules.become(self._shelf.rows, shares, self._rules.freed)
             self._decide(marks)
         self.spreading.again()
 
@@ -330,6 +331,7 @@ class Home:
         marks = tuple(marks)
         if marks:
             self._shelf.mark(*marks)
+        marks = (*marks, *pending.whole)
         asked = pending.asked
         some = asked.elements if elements and type(asked) is Store else None
         number = self.spreading.spread(some, marks)
@@ -342,20 +344,25 @@ class Home:
     def _decide(self, marks: list[Mark]) -> None:
         """The home's own decision."""
         if marks:
-            for mark in marks:
-                if mark.state == State.HELD:
-                    self._leases.hold(mark.shares, mark.due)
+            self._leases.hold_all(marks)
             self._begin(Pending(back=_of(marks, State.FREE), void=_of(marks, State.VOID)), marks)
 
     def _take(self, door: NodeId, message: Take, places: Iterable[int]) -> None:
         """Leases those of the wants whose elements are all there; the others wait for theirs."""
         marks: list[Mark] = []
-        leasings: list[Leasing] = []
-        rows = self._shelf.rows
+        pending = Pending(door, message, leasings=[], whole=[])
+        wholes = None if self.thin.owed or self.hopeless else self._wholes
         for at in places:
             key, want = (door, message.serial, at), message.wants[at]
             if key in self._waiting or self._delivery.has(*key):
                 continue
+            leased = wholes.begin(want, message.lease) if wholes is not None else None
+            if leased is not None:
+                self._delivery.begin(*key)
+                pending.whole.append(leased)
+                pending.leasings.append(Leasing(at, want.shares, in_order=False))
+                continue
+            rows = self._shelf.rows
             lacking, lost = rows.lacking(want.shares), common(want.shares, self.hopeless)
             if lacking:
                 lost = union([*lost, *_away(lacking, self.there, self._desk.epoch)])
@@ -367,10 +374,10 @@ class Home:
                 continue
             self._delivery.begin(*key)
             leasing, those = self._lease(at, message, lost)
-            leasings.append(leasing)
+            pending.leasings.append(leasing)
             marks += those
-        if leasings:
-            self._begin(Pending(door, message, leasings=leasings), marks)
+        if pending.leasings:
+            self._begin(pending, marks)
 
     def _lease(self, at: int, message: Take, lost: Shares) -> tuple[Leasing, list[Mark]]:
         want = message.wants[at]
@@ -476,9 +483,9 @@ class Home:
             self._answers.keep((door, asked.serial), told, 1)
             self.urgency.tell(door, told)
         else:
-            rows = self._shelf.rows
             refusals = [
-                Refusal(one.at, one.shares, rows.lacking(one.shares)) for one in pending.refusals
+                Refusal(one.at, one.shares, self._shelf.rows.lacking(one.shares))
+                for one in pending.refusals
             ]
             back, gone = pending.back, pending.gone if self._settings.items_max else ()
             told_of = back if self.urgency is None else ()
@@ -492,10 +499,10 @@ class Home:
 
     def _deliver(self, outcome: Outcome, door: NodeId, take: Take, pending: Pending) -> None:
         """The leases are flushed by all: their elements too, as soon as they are (rule 8)."""
-        leased = tuple([share for one in pending.leasings for share in one.shares])
-        if self.thin.waits(outcome.number, leased, (outcome, pending)):
+        leased = self._shelf.wholes.without([one.shares for one in pending.leasings])
+        if leased and self.thin.waits(outcome.number, leased, (outcome, pending)):
             return
-        void = self._shelf.rows.gone_of(leased)  # there was no room for them
+        void = self._shelf.rows.gone_of(leased) if leased else ()  # there was no room for them
         if void:
             void = union(void)
             for one in pending.leasings:
@@ -513,10 +520,10 @@ class Home:
         self._delivery.go(door, take, told)
 
 
-def _absent(message: End, rows: Rows, there: Shares) -> Shares:
+def _absent(words: Iterable[Word], shelf: Shelf, there: Shares) -> Shares:
     """What is done, or published, and lies with nobody here."""
-    named = [word.shares for word in message.words if word.how in (How.DONE, How.PUBLISH)]
-    lacking = [share for shares in named for share in rows.lacking(shares)]
+    named = [word.shares for word in words if word.how in (How.DONE, How.PUBLISH)]
+    lacking = [share for shares in named for share in shelf.rows.lacking(shares)]
     return minus(union(lacking), there) if lacking else ()
 
 

@@ -11,7 +11,7 @@ from snowmelt.protocols.priority.batches import Cut, Share, Shares
 from snowmelt.protocols.priority.gathered import apart
 from snowmelt.protocols.priority.messages import Kept, Piece
 from snowmelt.protocols.priority.positions import common
-from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.priority.shelf import Shelf, rows_at
 from snowmelt.protocols.seap.keys import part as part_of
 from snowmelt.protocols.seap.keys import unpacked
 
@@ -22,8 +22,9 @@ def keys_of(shelf: Shelf, shares: Iterable[Share]) -> dict[int, int]:
     """The keys of those of these that are here, by their positions."""
     found: dict[int, int] = {}
     for share in shares:
+        here = rows_at(shelf, (share,)).row(share.priority).here
         for interval in share.intervals:
-            for part, where in shelf.rows.row(share.priority).here.common(interval):
+            for part, where in here.common(interval):
                 keys = shelf.origins.lots[where.lot].keys
                 row = unpacked(part_of(keys, part.start + where.base, part.stop + where.base))
                 found.update(zip(part, row, strict=True))

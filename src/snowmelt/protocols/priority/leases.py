@@ -1,11 +1,14 @@
 """When the leases of one home end, and when what is held becomes free (home, rules 4 and 7)."""
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.messages import Mark
 from snowmelt.protocols.priority.positions import minus
+from snowmelt.protocols.priority.settings import State
 
 
 class Leases:
@@ -52,6 +55,12 @@ class Leases:
         self._count += 1
         heappush(self._held, (at, self._count, shares))
         self._desk.wake(at, self._queue)
+
+    def hold_all(self, marks: Iterable[Mark]) -> None:
+        """The same of what is held by these."""
+        for mark in marks:
+            if mark.state == State.HELD:
+                self.hold(mark.shares, mark.due)
 
     def over(self) -> list[tuple[int, Shares]]:
         """Whose time is over: the tokens, and what was leased under them at first."""

@@ -49,6 +49,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """So many bytes of bodies are read from a disk at once, for whatever is asked."""
     recent: int = 64 << 20
     """So many bytes of bodies are at hand of what came of late."""
+    few: int = 8
+    """Fewer intervals are looked at, and written, one by one."""
     stash: int = 1_000
     """Messages of a view that this node has not heard of yet."""
     stash_bytes: int = 64 << 20

@@ -50,6 +50,8 @@ class Meeting:
         self._sending: Unanswered[tuple[int, int]] = Unanswered(desk, queue)
         self._searches: dict[int, Search] = {}
         self._number = 0
+        self._alone = placing.everybody[:1] == (desk.me,)
+        """Whether this node is home of all, and told of all ranks (rule 3)."""
         self._at: Pieces[Ranked] = Pieces()
         """By ranks, what a home told of them."""
         self._waiting: dict[tuple[NodeId, int], Interval] = {}
@@ -59,6 +61,9 @@ class Meeting:
 
     def bring(self, start: int, positions: Shares) -> None:
         """This home's elements have these ranks, in the order of their positions."""
+        if self._alone:
+            self._keep(Ranked(self._desk.era, self._queue, 0, start, positions))
+            return
         total, left = sum([share.total for share in positions]), Cut(positions)
         for node, ranks in self._nodes(Interval(start, start + total)):
             shares = positions if ranks.size == total else left.in_order(ranks.size)
@@ -73,14 +78,14 @@ class Meeting:
 
     def search(self, operation: OperationId | None, ranks: Interval) -> Shares | None:
         """This door was given these ranks: where they are, if it is known by now (rule 3)."""
-        nodes = list(self._nodes(ranks))
+        nodes = [] if self._alone else list(self._nodes(ranks))
         if all(node == self._desk.me for node, _ in nodes) and self._known(ranks):
             found = self._shares(ranks)
             self._at.clear(ranks)
             return found
         self._number += 1
         search = self._searches[self._number] = Search(operation)
-        for node, part in nodes:
+        for node, part in nodes or self._nodes(ranks):
             search.waits += 1
 
             def make(serial: int, part: Interval = part) -> Seek:
@@ -130,10 +135,10 @@ class Meeting:
 
     def _keep(self, message: Ranked) -> None:
         """It is known from now on; who asked before is told."""
-        rank = message.start + sum([share.total for share in message.shares])
-        self._at.put(Interval(message.start, rank), message)
+        told = _ranks(message)
+        self._at.put(told, message)
         for (door, serial), ranks in list(self._waiting.items()):
-            if ranks.start < rank and message.start < ranks.stop and self._known(ranks):
+            if ranks.start < told.stop and told.start < ranks.stop and self._known(ranks):
                 del self._waiting[door, serial]
                 self._tell(door, serial, ranks)
 
@@ -147,6 +152,9 @@ class Meeting:
 
     def _shares(self, ranks: Interval) -> Shares:
         """Where they are, in their order."""
+        whole = self._at.at(ranks.start)
+        if whole is not None and whole[0] == ranks == _ranks(whole[1]):  # as mostly
+            return whole[1].shares
         found = [one for part, told in self._at.common(ranks) for one in _where(told, part)]
         return (Share(0, tuple(found)),)
 
@@ -158,6 +166,11 @@ class Meeting:
                 stop = min(block.stop, start + RANKS_AT_ONCE)
                 yield self._placing.home(RANKS, start), Interval(start, stop)
                 start = stop
+
+
+def _ranks(told: Ranked) -> Interval:
+    """Those of which a home has told."""
+    return Interval(told.start, told.start + sum([share.total for share in told.shares]))
 
 
 def _where(told: Ranked, ranks: Interval) -> Iterator[Interval]:

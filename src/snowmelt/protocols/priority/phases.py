@@ -142,12 +142,9 @@ class Phases:
         *,
         patient: bool = False,
     ) -> Phase:
-        least, sample = self._limits.least, self._limits.sample
-        if wanted and self._own is not None:  # one home takes so many, whichever they are
-            least = 0
         return Phase(
-            number, wanted=wanted, rank=rank, share=share, least=least, sample=sample,
-            patient=patient,
+            number, wanted=wanted, rank=rank, share=share, least=self._limits.least,
+            sample=self._limits.sample, patient=patient,
         )  # fmt: skip
 
     def _begin(self, phase: Phase) -> None:
@@ -158,7 +155,11 @@ class Phases:
             self._phase = phase
             self._waves.ask(step)
             return
-        while step is not None:  # nobody else is to be asked (waves, rule 1)
+        if phase.wanted:  # nobody else is to be asked (waves, rule 1)
+            phase.answered(self._own(phase.alone()))
+            self._over(phase)
+            return
+        while step is not None:
             step = self._next(phase, self._own(step))
 
     def _step(self, phase: Phase) -> bool:

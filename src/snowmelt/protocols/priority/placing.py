@@ -9,6 +9,7 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
+from snowmelt.core.pieces import Edges
 from snowmelt.protocols.overlay.labels import key
 from snowmelt.protocols.overlay.ring import Spread
 from snowmelt.protocols.overlay.tree import FlatTree
@@ -147,6 +148,8 @@ class Placing:
 
 
 def _whole(share: Share) -> Share:
+    if Edges.of(share.intervals) is not None:  # as mostly
+        return share
     return Share(share.priority, _joined(share.intervals))
 
 

@@ -11,7 +11,8 @@ from snowmelt.core.interval import Interval, merged
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Edges, Pieces
 from snowmelt.protocols.priority.batches import Share, Shares, union
-from snowmelt.protocols.priority.bundles import Bundles
+from snowmelt.protocols.priority.bundles import BUNDLE, Bundles
+from snowmelt.protocols.priority.limits import LIMITS
 from snowmelt.protocols.priority.messages import Mark
 from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.settings import State
@@ -21,9 +22,8 @@ STANDING: Final = b"s/"
 GONE: Final = b"g/"
 GOT: Final = 0
 """What is gone was there, and was got; else this is the view as of which it is void."""
-FEW: Final = 8
-"""Fewer intervals are looked at, and written, one by one."""
 _WHERE: Final = itemgetter(0)
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
 class Where(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -36,14 +36,19 @@ class Where(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Row:
     """One priority."""
 
-    def __init__(self, priority: int, changed: dict[bytes, None]) -> None:
+    def __init__(self, priority: int, changed: dict[bytes, None], few: int = LIMITS.few) -> None:
         name = priority.to_bytes(2)
+        self._few = few
         self.here: Pieces[Where] = Pieces()
         self.standing: Pieces[Standing] = Pieces(changed, STANDING + name)
         self.gone: Pieces[int] = Pieces(changed, GONE + name)
         """`GOT`, or as of which view the position is void."""
         self.bundles = Bundles(name, changed, GONE + name)
         """Standings that many stretches have together; what is here is not in `standing`."""
+
+    def many(self, intervals: tuple[Interval, ...]) -> Edges | None:
+        """Their edges, where there are many, in order, none touching another."""
+        return Edges.of(intervals) if len(intervals) >= self._few else None
 
     def living(self, interval: Interval) -> list[Interval]:
         """What of an interval is not gone."""
@@ -144,12 +149,14 @@ class Row:
 
     def alike(self, intervals: tuple[Interval, ...]) -> Standing | None:
         """What became of many stretches, if nothing did, or they are one bundle; else None."""
-        edges = many(intervals)
-        if edges is None or not self.gone.vacant(edges):
+        edges = self.many(intervals)
+        if edges is None:
             return None
         bundle = self.bundles.whole(intervals)
-        if bundle is not None:
+        if bundle is not None:  # nothing of it is gone: that would count less of it
             return bundle.standing
+        if not self.gone.vacant(edges):
+            return None
         vacant = self.standing.vacant(edges) and self.bundles.pieces.vacant(edges)
         return NEW if vacant else None
 
@@ -203,17 +210,19 @@ class Row:
         return sorted([*told, *gaps], key=lambda piece: piece[0]) if gaps else told
 
 
-def many(intervals: tuple[Interval, ...]) -> Edges | None:
-    """Their edges, where there are many, in order, none touching another."""
-    return Edges.of(intervals) if len(intervals) >= FEW else None
-
-
 class Rows:
     """All priorities. What changed is noted in `changed`, by the keys of its records."""
 
-    def __init__(self) -> None:
+    def __init__(self, few: int = LIMITS.few) -> None:
+        self._few = few
         self.changed: dict[bytes, None] = {}
         self._rows: dict[int, Row] = {}
+
+    def records(self) -> list[tuple[bytes, bytes | None]]:
+        """Those that have changed since this was last asked; None for what is to be erased."""
+        changed = [(key, self._record(key)) for key in self.changed]
+        self.changed.clear()
+        return changed
 
     def stored(self) -> Shares:
         """What is here."""
@@ -262,7 +271,7 @@ class Rows:
         left: list[Share] = []
         for share in shares:
             row = self.row(share.priority)
-            edges = many(share.intervals)
+            edges = row.many(share.intervals)
             if edges is not None and row.here.owners(edges) is not None:  # as mostly
                 continue
             gaps: list[Interval] = []
@@ -345,14 +354,21 @@ class Rows:
         """One priority."""
         row = self._rows.get(priority)
         if row is None:
-            row = self._rows[priority] = Row(priority, self.changed)
+            row = self._rows[priority] = Row(priority, self.changed, self._few)
         return row
+
+    def _record(self, key: bytes) -> bytes | None:
+        row, start = self.row(int.from_bytes(key[2:4])), int.from_bytes(key[4:])
+        if key[:2] == BUNDLE:
+            return row.bundles.record(start)
+        piece = row.standing.at(start) if key[:2] == STANDING else row.gone.at(start)
+        return None if piece is None else _ENCODE((piece[0].stop, piece[1]))
 
     def _gone_of(self, shares: Shares, *, got: bool) -> Shares:
         found: list[tuple[int, list[Interval]]] = []
         for share in shares:
-            gone = self.row(share.priority).gone
-            edges = many(share.intervals)
+            row = self.row(share.priority)
+            gone, edges = row.gone, row.many(share.intervals)
             if edges is None or not gone.vacant(edges):
                 parts = chain.from_iterable(map(gone.common, share.intervals))
                 found.append((share.priority, [part for part, void in parts if got or void != GOT]))

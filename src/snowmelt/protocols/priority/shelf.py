@@ -16,6 +16,8 @@ Rules
    (it was purged) only the small record is kept: who made it is known, as of all that is gone.
 5. A shelf is a value in memory, changed at once; what has to be written for it is gathered until
    `changes` is called, and that is all that its disk needs to make the same shelf again.
+6. What a get has in many stretches may be kept as a whole, which is entered in the rows when
+   somebody looks at them (`wholes.py`).
 """
 
 import struct
@@ -33,16 +35,17 @@ from snowmelt.core.record import BULK, Change, Found, Record, Write, erase
 from snowmelt.protocols.priority.attempts import attempts_of
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.bundles import BUNDLE, unpacked
-from snowmelt.protocols.priority.gathered import gathered
+from snowmelt.protocols.priority.gathered import gathered, joined
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.lots import cut, whole
 from snowmelt.protocols.priority.messages import Attempt, Elements, Mark, Origin, Piece
 from snowmelt.protocols.priority.origins import Lot, Origins
 from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.recent import Bulk, Endings, Recent
-from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where, many
+from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where
 from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, QueueSettings, State
 from snowmelt.protocols.priority.standing import ENDED, Standing, standing_of
+from snowmelt.protocols.priority.wholes import Wholes
 from snowmelt.protocols.seap.keys import part as part_of
 
 _LOT: Final = b"l/"
@@ -78,7 +81,9 @@ class Shelf:
         self._read = limits.read
         self.unwritten: dict[int, Bulk] = {}
         """Bodies that `changes` has not given yet, by lots."""
-        self.rows = Rows()
+        self.entered = Rows(limits.few)
+        """Where what stands, but for what is kept as a whole."""
+        self.wholes = Wholes(self.entered.row(0))
         self.origins = Origins()
         self._left: dict[int, int] = {}
         """How many of each lot are not gone."""
@@ -92,6 +97,13 @@ class Shelf:
         """Bodies that came of late need not be read again; by lots."""
         self.ended = Endings()
         """Which leases ended in an acknowledgement, of late; it is not on the disk."""
+
+    @property
+    def rows(self) -> Rows:
+        """Where what stands: all that is kept as a whole is entered (wholes, rule 3)."""
+        if self.wholes.open:
+            self._take_off(self.wholes.entered())
+        return self.entered
 
     # --- from the disk ----------------------------------------------------------------------------
 
@@ -190,7 +202,7 @@ class Shelf:
             standing = standing_of(mark)
             for share in mark.shares:
                 row, void = self.rows.row(share.priority), mark.state == State.VOID
-                edges = None if void else many(share.intervals)
+                edges = None if void else row.many(share.intervals)
                 if edges is not None and row.stand_all(share.intervals, edges, standing):
                     continue
                 for interval in share.intervals:
@@ -285,7 +297,19 @@ class Shelf:
             unwritten, key = self.unwritten, self._bulk
             return [one or unwritten.get(lot) or bulks.get(key(lot)) for lot, one in rows]
 
-        return [gathered(self.rows, self.origins.lots, bulks_of, shares) for shares in several]
+        lots, pieces = self.origins.lots, list[Piece | None]()
+        for shares in several:
+            whole = self.wholes.of(shares)
+            if whole is None:
+                pieces.append(gathered(self.rows, lots, bulks_of, shares))
+                continue
+            edges, standing = whole.edges, whole.bundle.standing
+            parts = list(zip(edges.starts, edges.stops, whole.lots, strict=True))
+            piece = joined(shares[0].priority, edges, parts, lots, bulks_of, standing)
+            if piece is not None:
+                whole.weight = len(piece.blob)
+            pieces.append(piece)
+        return pieces
 
     def first_lots(self, shares: Shares, most: int) -> Shares:
         """What of these is here, of so many lots at most, and of `SENT_BYTES`, or of one."""
@@ -333,6 +357,8 @@ class Shelf:
     def changes(self, wall: int) -> list[Change]:
         """What is to be written since this was last asked (rule 5)."""
         changes: list[Change] = []
+        if self.wholes.full:
+            self._take_off(self.wholes.entered())
         for number, bulk in self.unwritten.items():
             if number in self.origins.lots:
                 changes.append(Write(self._bulk(number), _ENCODE(bulk)))
@@ -351,27 +377,14 @@ class Shelf:
             _, number = heappop(self._forget)
             changes.append(erase(self._small(number)))
             self.origins.forget(number)
-        changes.extend([self._change(key) for key in self.rows.changed])
-        self.rows.changed.clear()
+        for key, record in self.entered.records():
+            kept = self._prefix + key
+            changes.append(erase(kept) if record is None else Write(kept, record))
         return changes
 
     def _at_hand(self, number: int) -> Bulk | None:
         """The bodies of a lot that came of late, or are on their way to the disk, and not there."""
         return self._recent.get(number) or self.unwritten.get(number)
-
-    def _change(self, key: bytes) -> Change:
-        row, start = self.rows.row(int.from_bytes(key[2:4])), int.from_bytes(key[4:])
-        kept = self._prefix + key
-        if key[:2] == BUNDLE:
-            record = row.bundles.record(start)
-            return erase(kept) if record is None else Write(kept, record)
-        if key[:2] == STANDING:
-            standing = row.standing.at(start)
-            return (
-                Write(kept, _ENCODE((standing[0].stop, standing[1]))) if standing else erase(kept)
-            )
-        gone = row.gone.at(start)
-        return Write(kept, _ENCODE((gone[0].stop, gone[1]))) if gone else erase(kept)
 
     # --- within -----------------------------------------------------------------------------------
 
@@ -384,8 +397,9 @@ class Shelf:
     def _put_on(self, number: int, lot: Lot) -> int:
         """How many of its elements were not known."""
         index, new = 0, 0
+        rows = rows_at(self, lot.shares)
         for share in lot.shares:
-            row = self.rows.row(share.priority)
+            row = rows.row(share.priority)
             for interval in share.intervals:
                 where = Where(number, index - interval.start)
                 known = (*row.here.common(interval), *row.gone.common(interval))
@@ -404,7 +418,8 @@ class Shelf:
             return
         shares = [share for mark in marks for share in mark.shares]
         for share in shares if len(marks) == 1 else union(shares):
-            row, edges = self.rows.row(share.priority), many(share.intervals)
+            row = self.rows.row(share.priority)
+            edges = row.many(share.intervals)
             if edges is not None and row.got_all(share.intervals, edges, ENDED):
                 self._take_off(row.here.take(edges))
                 continue
@@ -431,6 +446,11 @@ class Shelf:
                 self._recent.drop(where.lot)
 
 
+def rows_at(shelf: Shelf, shares: Shares) -> Rows:
+    """Its rows for who looks at these alone."""
+    return shelf.rows if shelf.wholes.open and shelf.wholes.touch(shares) else shelf.entered
+
+
 def number_of(key: bytes) -> int:
     """Which lot a bulk record is of."""
     return int.from_bytes(key[-8:])
@@ -438,7 +458,8 @@ def number_of(key: bytes) -> int:
 
 def owners(rows: Rows, share: Share) -> Iterable[Where]:
     """Of each stretch of these, as they lie."""
-    here, edges = rows.row(share.priority).here, many(share.intervals)
+    row = rows.row(share.priority)
+    here, edges = row.here, row.many(share.intervals)
     found = None if edges is None else here.owners(edges)
     if found is not None:  # as mostly, where there are many
         return found

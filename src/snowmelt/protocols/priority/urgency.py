@@ -12,6 +12,7 @@ from typing import Final
 
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
+from snowmelt.core.pieces import Edges
 from snowmelt.protocols.priority.anchor import Census, first_of
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.desk import Desk
@@ -21,14 +22,15 @@ from snowmelt.protocols.priority.messages import Ended, Stored, Word
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus, without
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
-from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.priority.shelf import Shelf, rows_at
 from snowmelt.protocols.seap.free import Free
 from snowmelt.protocols.seap.keys import part as part_of
 from snowmelt.protocols.seap.keys import unpacked
 from snowmelt.protocols.seap.runs import RUN_MIN, RUNS_MAX, Run
-from snowmelt.protocols.seap.steps import Answer, Assign, Begin, Release, Step
+from snowmelt.protocols.seap.steps import Answer, Assign, Begin, Chosen, Release, Step
 from snowmelt.protocols.select.elements import Element
 
+LEFT_MAX: Final = 4_096
 NO_KEYS: Final[Mapping[int, int]] = {}
 
 
@@ -42,8 +44,14 @@ class Urgency:
         self._shelf = shelf
         self.free = Free(settings.queue)
         self._inside = IntervalSet()
-        """What is in the order, or comes into it after the phase."""
+        """What is in the order, or comes into it after the phase; and what `_left` has."""
+        self._left: list[Interval] = []
+        """What phases have taken since that was looked at."""
         self._chosen = IntervalSet()
+        self._taken: tuple[Interval, ...] = ()
+        """What the last phase took, while nobody has had any of it: chosen as well."""
+        self._stop = 0
+        """All that is known stands before this position."""
         self._keys: dict[int, int] = {}
         """Of what is not here (rule 3)."""
         self.phase = first_of(desk.epoch)
@@ -79,6 +87,7 @@ class Urgency:
         for share in shares:
             for interval in share.intervals:
                 self._inside.add(interval)
+                self._stop = max(self._stop, interval.stop)
                 for one in self._sorted(interval):
                     few = len(one) < RUN_MIN or len(runs) == RUNS_MAX
                     single += map(one.element, range(len(one)) if few else ())
@@ -89,10 +98,11 @@ class Urgency:
 
     def add(self, shares: Shares) -> None:
         """What is free of these is so from now on, if that was not known; some may be gone."""
-        for _, where, standing in self._shelf.rows.standings(shares):
+        for _, where, standing in rows_at(self._shelf, shares).standings(shares):
             if standing.state != State.FREE:
                 continue
-            known = (*self._inside.common(where), *self._chosen.common(where))
+            known = self._known(where) if where.start < self._stop else ()
+            self._stop = max(self._stop, where.stop)
             for new in without(where, known) if known else (where,):
                 self._inside.add(new)
                 if new.stop - new.start == 1:  # as what is put one by one
@@ -104,7 +114,7 @@ class Urgency:
 
     def stored(self, shares: Shares) -> None:
         """Elements came, and are flushed by all: what is free of them is in."""
-        self.add(self._shelf.rows.present(shares))
+        self.add(rows_at(self._shelf, shares).present(shares))
 
     def tell(self, door: NodeId, answer: Stored | Ended) -> None:
         """That something came in: when all know that a phase has begun, if one begins (rule 5)."""
@@ -120,8 +130,16 @@ class Urgency:
         elif word.how == How.PURGE:
             self.leased(minus(word.shares, refused))
 
+    def chose(self, shares: Shares) -> bool:
+        """Whether this is just what a phase took, and nobody has had any of it."""
+        return len(shares) == 1 and bool(self._taken) and shares[0].intervals == self._taken
+
     def leased(self, shares: Shares) -> None:
         """A get has had what was chosen for it, or can't have it."""
+        if self.chose(shares):
+            self._taken = ()
+            return
+        self._choose()
         for share in shares:
             self._chosen.remove_all(share.intervals)
 
@@ -152,6 +170,7 @@ class Urgency:
 
     def unchosen(self, shares: Shares) -> None:
         """Nobody wants what was chosen."""
+        self._choose()
         for share in shares:
             for interval in share.intervals:
                 for part in self._chosen.common(interval):
@@ -168,18 +187,44 @@ class Urgency:
             for door, told in held_up:
                 self._desk.send(door, told)
         answer, taken = self.free.answer(step)
-        self._chosen.add_all(taken)
-        self._inside.remove_all(taken)
         if type(step) is Begin:
             self.phase, self.hungry = step.phase + 1, False
+        elif type(answer) is Chosen and type(step) is Assign and step.count is not None:
+            self.phase = step.start + 1  # seap, rule 6
+            self.hungry = step.hungry or (step.patient and answer.count < step.count)
         elif type(step) is Assign or type(step) is Release:
             self.hungry = step.hungry
-        return answer, (Share(0, tuple(taken)),) if taken else ()
+        if not taken:
+            return answer, ()
+        self._choose()
+        self._left += taken
+        if len(self._left) > LEFT_MAX:
+            self._forget()
+        self._taken = tuple(taken)
+        return answer, (Share(0, self._taken),)
+
+    def _choose(self) -> None:
+        """What the last phase took is chosen, as what those before took and nobody has had."""
+        if self._taken:
+            self._chosen.add_all(self._taken)
+            self._taken = ()
+
+    def _known(self, where: Interval) -> list[Interval]:
+        """What of an interval is in the order, or chosen."""
+        self._choose()
+        self._forget()
+        return [*self._inside.common(where), *self._chosen.common(where)]
+
+    def _forget(self) -> None:
+        """What phases have taken is not in the order."""
+        left, self._left = self._left, []
+        edges = Edges.joined([one.start for one in left], [one.stop for one in left])
+        self._inside.remove_all(list(map(Interval, *edges)))
 
     def _sorted(self, interval: Interval) -> Iterator[Run]:
         """The elements of an interval, each lot's and all others by themselves."""
         turned = self._settings.largest_first
-        here = self._shelf.rows.row(0).here.common(interval)
+        here = rows_at(self._shelf, (Share(0, (interval,)),)).row(0).here.common(interval)
         for part, where in here:
             row = self._shelf.origins.lots[where.lot].keys
             keys = unpacked(part_of(row, part.start + where.base, part.stop + where.base))

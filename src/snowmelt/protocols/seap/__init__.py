@@ -43,7 +43,8 @@ How a phase goes. The anchor asks all homes down a flat tree, and their answers 
 
 6. *Begin*: how many there are, m, and the least few of them. k is at most m, the rest of the gets
    find nothing, or wait. As m is counted anew in each phase, nobody need keep it up. Where there is
-   one home it is told k and takes the k least itself: there is nothing to be found out.
+   one home there is nothing to be found out, and nobody who could let in more meanwhile: it is told
+   how many are wanted, takes that many of the least or all that it has, and says how many.
 7. *Few.* Where k of them fit in one message, what has come up says who has the k least, at each
    place of the tree: they are known at once.
 8. *Many.* Else a selection (`Selection`) finds the k-th least. Its samples are of one size whatever
@@ -53,9 +54,10 @@ How a phase goes. The anchor asks all homes down a flat tree, and their answers 
    the gets have the same ranks, by decomposition of their batch. A rank is never given twice, in
    any view: it is the token of the lease as well. Within a home ranks follow positions, not keys:
    so what one get has is a set, of as few intervals as can be. It travels like that, as one piece
-   with the keys of all its elements (`gathered.py`), is leased and ended by one record each
-   (`bundles.py`), and whoever asked puts it in order. Only when it is too much
-   for one answer its home, or its door, does so before: what is told is always the least of it.
+   with the keys of all its elements (`gathered.py`), is leased and ended by one record
+   (`bundles.py`), its stretches are entered when somebody looks (`wholes.py`), and whoever asked
+   puts it in order. Only when it is too much for one answer its home, or its door, does so before:
+   what is told is always the least of it.
 10. *Meeting.* The home of an element with a rank tells where it is to whoever keeps the hash of the
     rank; the door asks there, and where the three are one node it is known and nobody asks. So what
     travels the tree is counts, bounds and one interval: O(log n) bits, however much is put and got.

@@ -62,8 +62,11 @@ class Free:
         taken: list[Interval] = []
         answer: Answer
         if type(step) is Assign:
-            most = len(self.row) if step.count is None else step.count
-            taken = self.row.take(most if step.upto is None else self._upto(step.upto))
+            there = len(self.row)
+            if step.count is not None:  # rule 6
+                taken = self.row.take(step.count)
+                return Chosen(there - len(self.row)), taken
+            taken = self.row.take(there if step.upto is None else self._upto(step.upto))
             self._thaw()
             return Heard(), taken
         match step:

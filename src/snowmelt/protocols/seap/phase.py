@@ -58,7 +58,7 @@ class Phase:
     >>> phase.step
     Begin(phase=7, least=3)
     >>> phase.answered(Least(2, 2, 3, (Element(1, 1), Element(4, 2)))), phase.taken
-    (Assign(start=7, upto=Element(priority=4, id=2), hungry=False, count=None), 2)
+    (Assign(start=7, upto=Element(priority=4, id=2), hungry=False, count=None, patient=False), 2)
     >>> phase.answered(Heard()) is None
     True
     """
@@ -95,6 +95,11 @@ class Phase:
         self.step: Step | None = self._begin()
         """What is asked; None when it is over."""
 
+    def alone(self) -> Step:
+        """The only step where one home has everything: it takes as many as there are (rule 6)."""
+        self.step = Assign(self.number, None, self.waited_for, self.wanted, self._patient)
+        return self.step
+
     def answered(self, answer: Answer) -> Step | None:
         """All homes' answer to the last step: the next one."""
         if type(answer) is Heard:  # it and `Least` are all that is heard of a few
@@ -109,6 +114,9 @@ class Phase:
                 self.step = self._select(answer)
             case Sample(elements):
                 self.step = self._sorted(elements)
+            case Chosen(count) if type(self.step) is Assign:
+                self.taken = self._k = count
+                self.step = None
             case Chosen(count):
                 self.step = self._assign(self.value) if count == self._k else self._begin()
             case Heard():
@@ -139,8 +147,6 @@ class Phase:
             self._k = self._rank
         if self._k == 0:
             return self._release()
-        if told.nodes == 1 and self.wanted:  # rule 6
-            return self._assign(None, self._k)
         if self._k <= len(told.least):
             self.value = told.least[self._k - 1]
             return self._assign(self.value) if self.wanted else self._release()
@@ -162,9 +168,9 @@ class Phase:
         self.value = step.value
         return Choose(self.value) if self.wanted else self._release()
 
-    def _assign(self, upto: Element | None, count: int | None = None) -> Step:
+    def _assign(self, upto: Element | None) -> Step:
         self.taken = self._k
-        return Assign(self.number, upto, self.hungry, count)
+        return Assign(self.number, upto, self.hungry)
 
     def _release(self) -> Step:
         return Release(self.hungry)

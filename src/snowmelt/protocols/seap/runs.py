@@ -2,39 +2,52 @@
 
 1. A *run* is a row of keys, and where each stands. What was put in one call and lies together is
    one; to put it in is no work for each of its elements, and its first ones leave as one interval.
-2. The heads of all runs are in a heap. The k least leave by stretches: from the run with the least
-   head, all that is less than the next head. Of many, most leave by a leap before that: some firsts
-   of some runs are a sample, in which a bound is sought that no more than k of all are below, and
-   not many less; whatever is below it is among the k least. A bad sample makes a short leap.
-3. What comes alone, or in a few, and what would be one run too many, is in a row of elements
+2. The k least leave by stretches. A leap finds where they end: some firsts of some runs are a
+   sample, in which two bounds are sought, near each other, that fewer than k of all are below, and
+   no fewer than k. What is below the first bound is among the k least; what lies between the two is
+   put in order. Where the sample has no such bounds a heap of heads is walked: from the run with
+   the least head leaves all that is less than the next head.
+3. Where k is less than there are runs, so that most give one or none, `AHEAD` times as many are
+   sought at once and put in order. They are the *front*: the next gets are given what it begins
+   with. What comes and is less than its last is put in, all of it with the next get.
+4. What comes alone, or in a few, and what would be one run too many, is in a row of elements
    beside them: so to find a place by its rank looks at `RUNS_MAX` runs at most.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heapreplace
 from itertools import chain, islice, repeat
 from operator import itemgetter
 from typing import Final, NamedTuple, overload
 
-from snowmelt.core.interval import Interval, merged
+from snowmelt.core.interval import Interval
+from snowmelt.core.pieces import Edges
 from snowmelt.protocols.select.elements import Element
 from snowmelt.protocols.select.ordered import Ordered, Ranked
 
 RUN_MIN: Final = 8
 RUNS_MAX: Final = 1_024
-LEAP: Final = 32
-"""Fewer leave one by one."""
+LEAP: Final = 16
+"""Fewer are found by a walk."""
 SAMPLED: Final = 64
-"""So many runs are looked at for a bound, or up to twice as many."""
-SAMPLE: Final = 1_024
-"""So many keys of them."""
+"""So many runs are looked at for bounds, or up to twice as many."""
+SAMPLE: Final = 256
+"""So many keys of them, or up to twice as many."""
 LOOKS: Final = 6
 """So often a bound is tried."""
+NEAR: Final = 48
+"""As far from k a bound should be, or nearer."""
+AHEAD: Final = 8
+FRONT_MIN: Final = 128
+"""So many are put in order at least."""
+LATE_MAX: Final = 4_096
+"""With more that belongs into the front it is put in order anew."""
 
-Head = tuple[int, int, int]
-"""The key and the position of the first element of a run, and the run's number."""
+Placed = tuple[int, int, int]
+"""The key and the position of an element, and the number of the run that it is in."""
 _SINGLE: Final = -1
 _WHERE: Final = itemgetter(0, 1)
 
@@ -46,8 +59,16 @@ class _Cut(NamedTuple):
     """In the runs that have some of them, by numbers."""
     single: int
     """How many are beside the runs."""
-    heads: list[Head]
-    """What the runs begin with behind them, as a heap."""
+
+
+class _Below(NamedTuple):
+    """What is below a bound."""
+
+    ends: list[int]
+    """Where it ends in each run."""
+    single: int
+    """How many are beside the runs."""
+    total: int
 
 
 class Run:
@@ -84,13 +105,6 @@ class Run:
         """One of it."""
         return Element(self.keys[at], self.places[at])
 
-    def where(self, start: int, stop: int) -> list[Interval]:
-        """Where some of it stand."""
-        some = self.places[start:stop]
-        if isinstance(some, range):
-            return [Interval(some.start, some.stop)]
-        return [Interval(at, at + 1) for at in some]
-
 
 class Runs(Ranked):
     """A sorted row of elements, in runs.
@@ -106,7 +120,12 @@ class Runs(Ranked):
     def __init__(self, elements: Iterable[Element] = ()) -> None:
         self._single = Ordered(elements)
         self._runs: dict[int, Run] = {}
-        self._heads: list[Head] = []
+        self._front: list[Placed] = []
+        """The first ones of all, in order (rule 3)."""
+        self._at = 0
+        """So many of the front have left."""
+        self._late: list[Placed] = []
+        """What belongs into the front and has come since it was put in order."""
         self._size = len(self._single)
         self._number = 0
 
@@ -136,33 +155,99 @@ class Runs(Ranked):
     def add(self, one: Element | Run) -> None:
         """What is not here."""
         if isinstance(one, Element):
-            self._size += 1
-            self._single.add(one)
+            self._add(one)
+            return
+        if len(one) < RUN_MIN or len(self._runs) == RUNS_MAX:  # rule 4
+            for at in range(len(one)):
+                self._add(one.element(at))
             return
         self._size += len(one)
-        if len(one) < RUN_MIN or len(self._runs) == RUNS_MAX:  # rule 3
-            for at in range(len(one)):
-                self._single.add(one.element(at))
-            return
         self._number += 1
         self._runs[self._number] = one
-        heappush(self._heads, (one.keys[0], one.places[0], self._number))
+        if not self._front or one.keys[0] > self._front[-1][0]:
+            return
+        stop = bisect_right(one.keys, self._front[-1][0])
+        if stop + len(self._late) > LATE_MAX:
+            self._front, self._late, self._at = [], [], 0
+        else:
+            self._late += zip(one.keys[:stop], one.places[:stop], repeat(self._number))
+
+    def _add(self, one: Element) -> None:
+        self._size += 1
+        self._single.add(one)
+        if self._front and one.priority <= self._front[-1][0]:
+            self._late.append((one.priority, one.id, _SINGLE))
 
     def take(self, count: int) -> list[Interval]:
         """Takes out the first ones: where they stand, in the order of that."""
+        count = min(count, self._size)
+        if not count:
+            return []
+        if count < len(self._runs):
+            return self._take_front(count)
+        self._front, self._late, self._at = [], [], 0
         cut = self._cut(count)
-        self._heads = cut.heads
-        found: list[Interval] = []
+        starts: list[int] = []
+        stops: list[int] = []
         for number, stop in cut.stops.items():
             run = self._runs[number]
-            found += run.where(run.at, stop)
-            self._size -= stop - run.at
-            run.at = stop
-            if stop == len(run.keys):
-                del self._runs[number]
-        self._size -= cut.single
-        found += [Interval(one.id, one.id + 1) for one in self._single.take(cut.single)]
-        return merged(found)
+            places = run.places
+            if type(places) is range:  # as mostly
+                starts.append(places[run.at])
+                stops.append(places[stop - 1] + 1)
+            else:
+                some = places[run.at : stop]
+                starts += some
+                stops += [at + 1 for at in some]
+            self._leave(number, stop)
+        alone = [one.id for one in self._single.take(cut.single)]
+        starts += alone
+        stops += [at + 1 for at in alone]
+        self._size -= count
+        return _intervals(starts, stops)
+
+    def _take_front(self, count: int) -> list[Interval]:
+        """Rule 3."""
+        if self._late:
+            last = self._front[-1]
+            more = [one for one in self._late if one < last]
+            self._front = sorted(self._front[self._at :] + more)
+            self._late, self._at = [], 0
+        if len(self._front) < self._at + count:
+            self._front, self._at = self._ahead(max(FRONT_MIN, AHEAD * count)), 0
+        _, places, numbers = zip(*self._front[self._at : self._at + count], strict=True)
+        self._at += count
+        self._size -= count
+        counts = Counter(numbers)
+        self._single.take(counts.pop(_SINGLE, 0))
+        for number, left in counts.items():
+            self._leave(number, self._runs[number].at + left)
+        return _intervals(list(places), [place + 1 for place in places])
+
+    def _leave(self, number: int, stop: int) -> None:
+        """The first ones of a run have left."""
+        run = self._runs[number]
+        run.at = stop
+        if stop == len(run.keys):
+            del self._runs[number]
+
+    def _ahead(self, count: int) -> list[Placed]:
+        """The first ones of all, so many or some more, in order."""
+        count = min(count, self._size)
+        above = self._bounds(count, count)[1] if count >= LEAP else None
+        if above is None or above.total > 2 * count:
+            return self._ordered(self._walk(count))
+        stops = dict(zip(self._runs, above.ends, strict=True))
+        return self._ordered(_Cut(stops, above.single))
+
+    def _ordered(self, cut: _Cut) -> list[Placed]:
+        first = [(one.priority, one.id, _SINGLE) for one in islice(self._single, cut.single)]
+        for number, stop in cut.stops.items():
+            run = self._runs[number]
+            if run.at < stop:
+                first += zip(run.keys[run.at : stop], run.places[run.at : stop], repeat(number))
+        first.sort()
+        return first
 
     def rank(self, element: Element) -> int:
         """How many are less."""
@@ -182,27 +267,21 @@ class Runs(Ranked):
     def _first(self, count: int) -> list[Element]:
         if not count:  # a phase that takes more than it shows
             return []
-        cut = self._cut(count)
-        found = list(islice(self._single, cut.single))
-        for number, stop in cut.stops.items():
-            run = self._runs[number]
-            found += map(run.element, range(run.at, stop))
-        return sorted(found)
+        first = self._ordered(self._cut(min(count, self._size)))
+        return [Element(key, place) for key, place, _ in first]
 
     def _cut(self, count: int) -> _Cut:
         """Where the first ones end (rule 2)."""
-        left = count = min(count, self._size)
-        runs, heads = self._runs, self._heads[:]
-        stops, single = self._leap(count)
-        if stops or single:
-            left -= single + sum([stop - runs[number].at for number, stop in stops.items()])
-            rows = [
-                (run.keys, run.places, stops.get(one, run.at), one) for one, run in runs.items()
-            ]
-            heads = [
-                (keys[at], places[at], one) for keys, places, at, one in rows if at < len(keys)
-            ]
-        singles = islice(self._single, single, None)
+        below, above = self._bounds(count, NEAR) if count >= LEAP else (None, None)
+        if below is None or above is None or above.total - below.total > count + 2 * NEAR:
+            return self._walk(count)
+        return self._between(below, above, count)
+
+    def _walk(self, left: int) -> _Cut:
+        """From one head to the next."""
+        runs, stops, single = self._runs, dict[int, int](), 0
+        heads = [(run.keys[run.at], run.places[run.at], one) for one, run in runs.items()]
+        singles = iter(self._single)
         head = next(singles, None)
         if head is not None:
             heads.append((head.priority, head.id, _SINGLE))
@@ -220,50 +299,64 @@ class Runs(Ranked):
             keys, start = run.keys, stops.get(number, run.at)
             stop = last = min(len(keys), start + left)
             if len(heads) > 1:
-                bound = heads[1][0] if len(heads) == 2 else min(heads[1][0], heads[2][0])
+                bound, place, _ = heads[1] if len(heads) == 2 else min(heads[1], heads[2])
                 stop = start + 1
-                if stop < last and keys[stop] < bound:
+                if stop < last and keys[stop] <= bound:
                     stop = bisect_left(keys, bound, stop, last)
+                    if stop < last and keys[stop] == bound:
+                        alike = bisect_right(keys, bound, stop, last)
+                        stop = bisect_left(run.places, place, stop, alike)
             stops[number], left = stop, left - (stop - start)
             if stop < len(keys):
                 heapreplace(heads, (keys[stop], run.places[stop], number))
             else:
                 heappop(heads)
-        rest = [one for one in heads if one[2] != _SINGLE]
-        if len(rest) < len(heads):
-            heapify(rest)
-        return _Cut(stops, single, rest)
+        return _Cut(stops, single)
 
-    def _leap(self, count: int) -> tuple[dict[int, int], int]:
-        """Where most of the first ones end, run by run, and of those beside them (rule 2)."""
+    def _bounds(self, count: int, near: int) -> tuple["_Below | None", "_Below | None"]:
+        """Two bounds about as near to so many as that, if they are found (rule 2)."""
+        if len(self._runs) < 2:
+            return None, None
         runs = list(self._runs.values())
-        if len(runs) < 2 or count < LEAP + len(runs) // 4:
-            return {}, 0
-        some = runs[:: 1 + len(runs) // SAMPLED]
-        each = 2 * count // len(runs) + RUN_MIN
-        step = 1 + each * len(some) // SAMPLE
-        sample = sorted(
-            chain.from_iterable([one.keys[one.at : one.at + each : step] for one in some])
-        )
         keys, firsts = [run.keys for run in runs], [run.at for run in runs]
+        sample, reach = _sample(runs, count)
         begun, low, high = sum(firsts), 0, len(sample) - 1
-        at = min(high, 15 * count * len(some) // (16 * len(runs) * step))
-        stops, single = firsts, 0
+        below, above = _Below(firsts, 0, 0), None
         for _ in range(LOOKS):
-            less = self._single.rank(Element(sample[at], 0))
+            most = reach if above is None else above.total
+            lower = above is not None and above.total - count <= near
+            aim = count + (-near if lower else near) // 2 - below.total
+            at = low + aim * (high + 1 - low) // max(1, most - below.total)
+            at = max(low, min(high, at))
+            single = self._single.rank(Element(sample[at], 0))
             ends = list(map(bisect_left, keys, repeat(sample[at]), firsts))
-            total = sum(ends) - begun + less
-            if total > count:
-                high = at - 1
+            found = _Below(ends, single, sum(ends) - begun + single)
+            if found.total < count:
+                low, below = at + 1, found
             else:
-                low, stops, single = at + 1, ends, less
-                if total * 8 >= count * 7:
-                    break
-            if low > high:
+                high, above = at - 1, found
+            if low > high or (above is not None and above.total - below.total <= 2 * near):
                 break
-            at = max(low, min(high, 15 * at * count // (16 * total + 1)))
-        rows = zip(self._runs, firsts, stops, strict=True)
-        return {number: stop for number, first, stop in rows if first < stop}, single
+        return below, above
+
+    def _between(self, below: "_Below", above: "_Below", count: int) -> _Cut:
+        """What is below one bound, and the first ones of what is below the other."""
+        between = islice(self._single, below.single, above.single)
+        rest = [(one.priority, one.id, _SINGLE) for one in between]
+        stops: dict[int, int] = {}
+        for (number, run), start, stop in zip(
+            self._runs.items(), below.ends, above.ends, strict=True
+        ):
+            if run.at < start:
+                stops[number] = start
+            if start < stop:
+                rest += zip(run.keys[start:stop], run.places[start:stop], repeat(number))
+        rest.sort()
+        more = Counter([number for _, _, number in rest[: count - below.total]])
+        single = below.single + more.pop(_SINGLE, 0)
+        for number, some in more.items():
+            stops[number] = stops.get(number, self._runs[number].at) + some
+        return _Cut(stops, single)
 
     def _find(self, at: int) -> Element:
         """By its rank: what lies on the wrong side of a middle one is left out, at each turn."""
@@ -284,6 +377,21 @@ class Runs(Ranked):
             else:
                 at -= less
                 low = ranks
+
+
+def _intervals(starts: list[int], stops: list[int]) -> list[Interval]:
+    """As the fewest, in order; none of them is in another."""
+    edges = Edges.joined(starts, stops)
+    return list(map(Interval, edges.starts, edges.stops))
+
+
+def _sample(runs: Sequence[Run], count: int) -> tuple[list[int], int]:
+    """Some keys about where the first so many end, and how many are below the last, roughly."""
+    some = runs[:: 1 + len(runs) // SAMPLED]
+    each = 2 * count // len(runs) + 2
+    step = 1 + each * len(some) // (2 * SAMPLE)
+    sample = [one.keys[one.at : one.at + each : step] for one in some]
+    return sorted(chain.from_iterable(sample)), each * len(runs)
 
 
 def _middle(rows: Sequence[Run | Ordered], low: Sequence[int], high: Sequence[int]) -> Element:

@@ -44,7 +44,9 @@ class Assign(msgspec.Struct, frozen=True, tag="seap.assign", array_like=True):
     hungry: bool = False
     """Whether somebody waits for more than there were."""
     count: Count | None = None
-    """Where there is one home: so many, the least of them (rule 6)."""
+    """Where one home has everything: so many, the least of them, or all there are (rule 6)."""
+    patient: bool = False
+    """Then: whether somebody waits if there are fewer."""
 
 
 class Release(msgspec.Struct, frozen=True, tag="seap.release", array_like=True):

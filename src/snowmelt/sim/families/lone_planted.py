@@ -7,9 +7,10 @@ It tells no copies, climbs no tree and asks nobody for a phase (`Spreading`, gat
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.anchor import Anchor
-from snowmelt.protocols.priority.home import Home, Pending
-from snowmelt.protocols.priority.messages import Mark
+from snowmelt.protocols.priority.home import Home
+from snowmelt.protocols.priority.messages import Take
 from snowmelt.protocols.priority.phases import RankAnchor
 from snowmelt.protocols.priority.queue import Here, Queue
 from snowmelt.protocols.priority.writing import Part, Task, Writing
@@ -19,14 +20,12 @@ from snowmelt.sim.planted import Bug
 class UnwritingHome(Home):
     """Keeps in memory alone what it leases."""
 
-    def _begin(self, pending: Pending, marks: Iterable[Mark], *, elements: bool = False) -> int:
+    def _take(self, door: NodeId, message: Take, places: Iterable[int]) -> None:
         changed = self._shelf.rows.changed
         before = dict(changed)
-        number = super()._begin(pending, marks, elements=elements)
-        if pending.leasings:
-            for key in [one for one in changed if one not in before]:
-                del changed[key]
-        return number
+        super()._take(door, message, places)
+        for key in [one for one in changed if one not in before]:
+            del changed[key]
 
 
 class RestartedAnchor(Anchor):

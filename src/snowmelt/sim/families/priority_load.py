@@ -150,7 +150,8 @@ def settings_of(chance: Random, load: Load, queue: str, nodes: int, losses: int)
 def any_priorities(chance: Random, load: Load, settings: QueueSettings) -> QueueSettings:
     """The same with any priorities, and phases that come to their limits."""
     least, sample = chance.choice((0, 0, 1, 3, LIMITS.least)), chance.choice((8, 8, LIMITS.sample))
-    load.limits = replace(load.limits, least=least, sample=sample)
+    few = 1 if sample < LIMITS.sample else LIMITS.few  # few leases of a life have many stretches
+    load.limits = replace(load.limits, least=least, sample=sample, few=few)
     dice = Random(settings.lease)  # its own, so that lives drawn before stay as they are
     if dice.random() < 0.3:
         read, recent = dice.choice(((60, 200), (120, 0), (30, 60)))

@@ -85,6 +85,15 @@ def test_in_the_second_half_of_an_epoch_nothing_is_passed_over() -> None:
     assert put(anchor, (0, 20_000)) == (Share(0, (Interval(half, half + 20_000),)),)
 
 
+@pytest.mark.timeout(60)
+def test_a_batch_that_nobody_can_have_put_holds_up_nobody() -> None:
+    anchor = Anchor(1, 4, placing=PLACING)
+    put(anchor, *FOUR)
+    (share,) = put(anchor, (0, 1 << 39))
+    assert (len(share.intervals), share.total) == (1, 1 << 39)
+    assert len(homes(put(anchor, (1, 1_000)))) <= 2, "whoever comes then is dealt to one home"
+
+
 def test_calls_of_all_nodes_are_one_message_each_and_come_in_order() -> None:
     nodes = Nodes(4)
     nodes.open("n1", replicas=1)

@@ -294,14 +294,14 @@ def test_puts_that_wait_for_room_take_no_more_memory_than_they_may() -> None:
         made = QueueSettings(queue=queue, priorities=4, items_max=1)
         nodes.call("n1", calls.Open(queue, made))
         nodes.told(waiting(nodes, queue, 5))
-    one, _ = waiting(nodes, "jobs", 500), waiting(nodes, "others", 500)
+    one, _ = waiting(nodes, "jobs", 492), waiting(nodes, "others", 492)  # and eight of offsets
     refusal = nodes.told(waiting(nodes, "jobs", 1))
     text = "1000 bytes of puts wait at this node already; ask again"
     assert (refusal.error, refusal.text) == ("Unavailable", text)
     nodes.settle("n1", done=(receipt(nodes.get("n1")),))
     nodes.pass_time(2)
     assert isinstance(nodes.told(one), calls.PutDone)
-    again = waiting(nodes, "jobs", 500)
+    again = waiting(nodes, "jobs", 492)
     assert nodes.told(again) is None, "what was put takes no room any more"
 
 

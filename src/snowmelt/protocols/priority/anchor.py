@@ -234,9 +234,10 @@ class Anchor:
             if count:
                 counts[some.priority] = count
         grown: dict[int, list[Interval]] = {priority: [] for priority in counts}
-        for part in self._dealing.parts(counts):
+        dealing = self._dealing.of(counts)
+        for part in dealing.parts(counts):
             for priority, count in part.items():
-                grown[priority] += self._rows[priority].grown(count, self._dealing)
+                grown[priority] += self._rows[priority].grown(count, dealing)
         return tuple([Share(priority, tuple(merged(those))) for priority, those in grown.items()])
 
     def _taken(self, count: int) -> Shares:

@@ -94,8 +94,9 @@ class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True, gc=F
 
     @property
     def size(self) -> int:
-        """What counts of it: bodies, priorities and headers. O(parts)."""
-        return sum([len(one.blob) + len(one.keys) for one in self.parts]) + len(self.headers)
+        """How many bytes it has. O(parts)."""
+        sizes = [len(one.offsets) + len(one.blob) + len(one.keys) for one in self.parts]
+        return sum(sizes) + len(self.headers)
 
 
 class PutDone(msgspec.Struct, frozen=True, tag="priority.put_done", array_like=True, gc=False):

@@ -13,6 +13,8 @@ of all versions (`placing.py`); but which position comes next is the anchor's to
 3. What is passed over is so much for each element as there are nodes, and an epoch has an end. In
    its second half no block is passed over any more, nor are more than `LOOKS` at once.
 4. Where all have everything, or there is one node, there is nothing to deal.
+5. To deal takes time by the block. More than `DEALT_MAX` of a batch, which only one that lies would
+   ask for, are not dealt: they follow each other, over all homes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,6 +26,7 @@ from snowmelt.protocols.priority.placing import Placing
 
 LOOKS: Final = 256
 """So many blocks are looked at for one of a home."""
+DEALT_MAX: Final = 1 << 24
 
 Counts = Mapping[int, int]
 """How many, by priority."""
@@ -59,6 +62,10 @@ class Dealing:
         """How many are dealt to this home yet."""
         self._dealt: dict[tuple[int, NodeId], int] = {}
         """How many of a priority, to whom."""
+
+    def of(self, counts: Counts) -> "Dealing":
+        """Itself, or for so many one that deals nothing (rule 5)."""
+        return self if sum(counts.values()) <= DEALT_MAX else Dealing()
 
     def parts(self, counts: Counts) -> Iterator[Counts]:
         """What goes to one home, and then what goes to the next (rule 1)."""

@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     in_hand: int = 100_000
     """Operations of one queue that one door has in hand."""
     in_hand_bytes: int = 512 << 20
-    """Of puts of all queues, that one node has in hand as their door: bodies, keys and headers."""
+    """Of puts of all queues, that one node has in hand as their door."""
     gone: int = 65_536
     """When so many are gone, all are told the large intervals (anchor, rule 6)."""
     gone_size: int = 1_024

@@ -6,27 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fifo.cell import Cell
-from benchmarks.fifo.peers import KINDS
-from benchmarks.fifo.row import Row
+from benchmarks.fifo.row import DISK, Row
 
 OURS, OURS_LATER = "#0b6fb8", "#7fb9e0"
 THEIRS, THEIRS_LATER = "#5f6368", "#bdc1c6"
 
 
-def draw(rows: list[Row], path: Path) -> None:
-    """Items a second, put and taken; one row of panels for single calls, one for batches."""
+def draw(rows: list[Row], path: Path, high: int = 2) -> None:
+    """Items a second, put and taken; the panels in so many rows, peers in the order they come."""
     # Imported here, since the client's processes import this module and draw nothing.
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     cells = [(cell, list(found)) for cell, found in groupby(rows, key=lambda row: row.cell)]
-    columns = max(1, (len(cells) + 1) // 2)
-    here = {row.peer for row in rows}
-    names = [name for name in KINDS if name in here]
+    columns = max(1, -(-len(cells) // high))
+    names = list(dict.fromkeys(row.peer for row in rows if row.peer != DISK))
     late = next((at for at, name in enumerate(names) if name in _later(rows)), None)
-    figure = Figure(figsize=(3.9 * columns + 1.6, 2 * (0.27 * len(names) + 0.9) + 0.9), dpi=130)
+    size = (3.9 * columns + 1.6, high * (0.27 * len(names) + 0.9) + 0.9)
+    figure = Figure(figsize=size, dpi=130)
     FigureCanvasAgg(figure)
-    panels = figure.subplots(2, columns, squeeze=False, sharey="row")
+    panels = figure.subplots(high, columns, squeeze=False, sharey="row")
     for panel in panels.flat[len(cells) :]:
         panel.set_axis_off()
     for panel, (cell, found) in zip(panels.flat, cells, strict=False):

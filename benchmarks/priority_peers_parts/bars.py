@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.fifo.cell import Cell
 from benchmarks.fifo.row import DISK, Row
 from benchmarks.pool_peers_parts.bars import Bar
-from benchmarks.priority_peers_parts.peers import ANY, COPIES, LOSING, OURS, PLAIN
+from benchmarks.priority_peers_parts.peers import ANY, COPIES, LIMITS, LOSING, OURS
 
 BATCHES: Final = 5.0
 ANY_BATCHES: Final = 3.0
@@ -22,7 +22,7 @@ def bars(rows: list[Row]) -> Iterator[Bar]:
     """All comparisons that these rows allow: items a second, put, then got and acknowledged."""
     for cell in dict.fromkeys(row.cell for row in rows):
         here = [row for row in rows if row.cell == cell and row.peer != DISK]
-        others = [row for row in here if row.peer not in (*OURS, PLAIN, *LOSING)]
+        others = [row for row in here if row.peer not in (*OURS, *LIMITS, *LOSING)]
         losing = [row for row in here if row.peer in LOSING and row.both_rate is not None]
         rivals = [row for row in others if row.both_rate is not None]
         alike = [row for row in rivals if row.peer in COPIES]

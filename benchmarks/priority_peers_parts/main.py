@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from benchmarks.fifo import cores
 from benchmarks.fifo.cell import TASKS, Bounds, Cell
+from benchmarks.fifo.chart import draw
 from benchmarks.fifo.load import TurnFailed
 from benchmarks.fifo.main import told
 from benchmarks.fifo.peer import Peer
@@ -69,6 +70,7 @@ def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="3, or 1 with --quick")
     parser.add_argument("--seconds", type=float, help="how long a turn puts; it then takes all")
     parser.add_argument("--data", type=Path, default=Path("bench-results/tmp"), help="whose disk")
+    parser.add_argument("--chart", type=Path, default=Path("bench-results/priority_peers.png"))
     parser.add_argument("--json", action="store_true", help="print one JSON object and no tables")
     options = parser.parse_args(argv)
     options.peers = chosen(parser, "--peers", options.peers, list(KINDS), named)
@@ -92,11 +94,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = measured(options, Path(folder))
     for name, why in found.missing.items():
         print(f"{name} takes no part: {why}", file=sys.stderr)
+    if found.rows:
+        options.chart.parent.mkdir(parents=True, exist_ok=True)
+        draw(found.rows, options.chart, high=1)
     if options.json:
         print(json.dumps(as_json(found)))
     else:
         tell(found)
-        print(f"Data: {options.data.resolve()}. Rounds: {options.rounds}.")
+        print(f"Data: {options.data.resolve()}. Rounds: {options.rounds}. Chart: {options.chart}.")
         print(f"Client: core {cores.CLIENT}. Servers: core {cores.SERVER}.")
     return 1 if found.failed else 0
 

@@ -17,8 +17,8 @@ COPIES: Final = ("snowmelt-3", "snowmelt-any-3", "redis-3", "rabbitmq-quorum-3")
 
 LOSING: Final = ("redis-zpopmin", "redis-pipeline")
 """They lose what they hand out: nothing but any priorities in batches is held against them."""
-PLAIN: Final = "plain-python"
-"""No queue: what Python and the disk allow at most."""
+LIMITS: Final = ("plain-python", "least-python")
+"""What Python and the disk allow at most: a server that is no queue, and the least queue."""
 
 KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "snowmelt-1": ("snowmelt_priority", "PriorityPeer", (1,)),
@@ -34,6 +34,7 @@ KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "redis-3": ("redis_sorted_set", "SortedSetPeer", ("always", 2)),
     "rabbitmq-quorum-3": ("rabbitmq_priorities", "QuorumPeer", (3,)),
     "plain-python": ("plain_python", "PlainPeer", ()),
+    "least-python": ("least_python", "LeastPeer", ()),
 }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, cast
 
 import uvloop
-from benchmarks.fifo.peer import EVERY, WAIT_SECONDS, Connect, ConnectTasks
+from benchmarks.fifo.peer import EVERY, WAIT_SECONDS, Connect, ConnectTasks, Way
 from benchmarks.fifo.server import Server
 
 from snowmelt.cli.local import free_port
@@ -31,13 +31,14 @@ class PlainPeer:
         self.name = name
         self.promise = "flushes before it answers; no queue, the limit of Python"
         self.flushes_first = True
-        self.ways = EVERY
+        self.ways: frozenset[Way] = EVERY
         self.version = f"Python {sys.version.split()[0]}"
         self.port = free_port()
         self.server: Server | None = None
 
     def start(self, folder: Path) -> None:
-        code = f"from {__name__} import serve; serve({self.port}, {str(folder / 'log')!r})"
+        log = str(folder / "log")
+        code = f"from {type(self).__module__} import serve; serve({self.port}, {log!r})"
         self.server = Server([sys.executable, "-c", code], folder, self.port)
         self.server.start({"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])})
 

@@ -10,6 +10,7 @@ import pytest
 import snowmelt.aio
 from snowmelt.aio import Fifo
 from snowmelt.cli.local import LocalNode
+from snowmelt.client.baton.keeper_async import Bell
 from snowmelt.client.queue.open_once import OpenOnce
 from snowmelt.core.errors import Empty, LeaseLost, OutcomeUnknown, QueueExists
 from snowmelt.core.interval import Interval
@@ -218,3 +219,47 @@ def test_who_opens_a_queue_of_silent_nodes_is_not_told_that_there_are_none() -> 
         return await asyncio.gather(*calls, return_exceptions=True)
 
     assert [type(one) for one in asyncio.run(opened())] == 3 * [OutcomeUnknown]
+
+
+class Opening:
+    """A port whose answer comes when it is said."""
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def call(self, *_: object) -> str:
+        return await self.answer
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_who_is_cancelled_in_the_moment_in_which_his_queue_is_opened_is_cancelled(
+    turns: int,
+) -> None:
+    async def main() -> None:
+        port = Opening()
+        asking = asyncio.create_task(OpenOnce(port).call(Open("jobs", None), 60.0))
+        await asyncio.sleep(0.01)
+        port.answer.set_result("opened")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        cancelled = asking.cancel()
+        await asyncio.wait([asking])
+        assert asking.cancelled() is cancelled
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_so_is_who_waits_for_a_bell_in_the_moment_in_which_it_rings(turns: int) -> None:
+    async def main() -> None:
+        bell = Bell()
+        waiting = asyncio.create_task(bell.wait(60.0))
+        await asyncio.sleep(0.01)
+        bell.ring()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        cancelled = waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled() is cancelled
+
+    asyncio.run(main())

@@ -458,6 +458,21 @@ async def test_two_nodes_that_have_much_for_each_other_at_once_both_get_it() -> 
             await end.close()
 
 
+async def test_who_claims_to_be_a_node_and_reads_no_answers_is_cut_off_at_the_limit(
+    tmp_path: Path,
+) -> None:
+    limits = Limits(unsent_bytes=MEGABYTE, unsent_bytes_max=8 * MEGABYTE, slow_reader_seconds=60.0)
+    async with (
+        serving(tmp_path, limits=limits) as node,
+        await Stranger.dial(node.address) as stranger,
+    ):
+        await stranger.greet("n9", Role.NODE)
+        stranger._writer.transport.pause_reading()
+        stranger.say(*(Call(at, Echo(bytes(MEGABYTE))) for at in range(64)))
+        await until(lambda: node.closed)
+        assert node.closed == {"slow reader": 1}
+
+
 async def test_a_client_that_asks_and_is_answered_much_at_once_is_served_at_once(
     tmp_path: Path,
 ) -> None:

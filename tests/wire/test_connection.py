@@ -415,12 +415,20 @@ def test_a_client_goes_on_hearing_answers_though_the_node_does_not_read_what_it_
 def test_nodes_that_have_not_read_what_each_has_for_the_other_go_on_hearing_each_other() -> None:
     one, other = opened(caller)
     one.blocked = other.blocked = True
-    other.send(Answer(9, Echoed(b"")))
-    assert not other.out
     for side, far in ((one, other), (other, one)):
         side.send(Left(1))  # what nodes tell each other unasked goes on
         assert list(far.receive(side.taken())) == [Left(1)]
         assert not far.crowded
+
+
+def test_answers_to_a_node_do_not_wait_since_it_is_heard_all_the_same() -> None:
+    one, other = opened(caller)
+    other.blocked = True
+    one.send(Call(1, Echo(b"")))
+    assert list(other.receive(one.taken())) == [Call(1, Echo(b""))]
+    other.send(Answer(1, Echoed(b"")))
+    assert other.out
+    assert not other.later
 
 
 def test_an_answer_too_large_is_declined_and_anything_else_is_the_owner_s_matter() -> None:

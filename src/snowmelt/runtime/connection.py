@@ -2,8 +2,8 @@
 
 What a connection says and hears is `wire.connection`'s matter; here are the socket's. Reading stops
 while the machine is crowded, and whoever reads slowly is served slowly; who hardly reads at all is
-cut off after some time. Only what nodes tell each other unasked does not wait: if too much of that
-is unsent, it is cut off at once.
+cut off after some time. Only what nodes tell each other does not wait: if too much of that is
+unsent, it is cut off at once.
 """
 
 import asyncio

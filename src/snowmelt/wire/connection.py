@@ -27,8 +27,8 @@ and the engine of a pool drive the very same one. In the smallest form:
    does not read only the socket knows: whoever has that sets `blocked`. Then answers and calls
    wait in `later`, and no event comes of a client. Of two ends that both have much for the other at
    once one must go on hearing, or each waits for the other to read: so a client goes on hearing its
-   node, and two nodes each other. What nodes tell each other unasked goes on as well, and its owner
-   has a limit for it.
+   node, and two nodes each other. All that nodes tell each other goes on as well, and its owner has
+   a limit for it: answers that waited for one who is still heard would have none.
 5. A message above the limit is not sent. An answer is declined in its place; any other raises
    `TooLarge`, and the connection lives on.
 6. `close` says why in a `Goodbye`, as the last word. After it, or the other's, nothing is heard and
@@ -138,6 +138,7 @@ class Connection:
         "_news",
         "_reader",
         "_side",
+        "_waits",
         "_words",
         "blocked",
         "decode",
@@ -176,6 +177,7 @@ class Connection:
         self._reader = FrameReader(GREETING_BYTES_MAX)
         self._side: Side | None = side
         self._hears_on = False  # though blocked: the other side is no client
+        self._waits = True  # while blocked: one of the two is a client
         self._words = _WORDS[side.role]
         self._news: Opened | Ended | None = None  # what the greeting came to, untold yet
         self._failure: SnowmeltError | None = None  # raised when all before it is told
@@ -279,6 +281,7 @@ class Connection:
             self.stage, self._news = Stage.OPEN, opened
             self.decode = _reads(self._side.role, opened.role).decode
             self._hears_on = opened.role is not Role.CLIENT
+            self._waits = Role.CLIENT in (self._side.role, opened.role)
             self._reader.admit(self.frame_max)
             self._side = None
 
@@ -293,7 +296,7 @@ class Connection:
         """Adds a message to what is to be sent; raises `TooLarge` (rule 5), and adds nothing."""
         if self.stage is not Stage.OPEN:
             return
-        if self.blocked and type(message) in _WAIT:
+        if self.blocked and self._waits and type(message) in _WAIT:
             self.later.append(message)
             return
         if type(message) is Answer:

@@ -16,8 +16,9 @@ from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import Leased, Receipt
 from snowmelt.protocols.priority.limits import Limits
-from snowmelt.protocols.priority.messages import Food, Several
+from snowmelt.protocols.priority.messages import Food, Several, Spare
 from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.priority.stash import Stash
 
 SOON = 15.0
 """Seconds, also on a busy machine; whoever looks at all for each takes minutes."""
@@ -285,6 +286,46 @@ def test_more_calls_than_may_wait_are_told_so_and_those_that_wait_go_on() -> Non
     assert nodes.call("n1", nodes.put_call("n1", (0, b"a"))).error == "Unavailable"
     nodes.ask("n1", nodes.get_call("n1", patience=100), numbers[0])
     assert nodes.told(numbers[0]) is None, "who waits may ask again"
+
+
+def test_puts_that_wait_for_room_take_no_more_memory_than_they_may() -> None:
+    nodes = Nodes(1, Limits(in_hand_bytes=1_000))
+    for queue in ("jobs", "others"):
+        made = QueueSettings(queue=queue, priorities=4, items_max=1)
+        nodes.call("n1", calls.Open(queue, made))
+        nodes.told(waiting(nodes, queue, 5))
+    one, _ = waiting(nodes, "jobs", 500), waiting(nodes, "others", 500)
+    refusal = nodes.told(waiting(nodes, "jobs", 1))
+    text = "1000 bytes of puts wait at this node already; ask again"
+    assert (refusal.error, refusal.text) == ("Unavailable", text)
+    nodes.settle("n1", done=(receipt(nodes.get("n1")),))
+    nodes.pass_time(2)
+    assert isinstance(nodes.told(one), calls.PutDone)
+    again = waiting(nodes, "jobs", 500)
+    assert nodes.told(again) is None, "what was put takes no room any more"
+
+
+def test_one_put_is_taken_however_large_it_is() -> None:
+    nodes = Nodes(1, Limits(in_hand_bytes=1_000))
+    nodes.open("n1")
+    assert isinstance(nodes.put("n1", (0, bytes(2_000))), calls.PutDone)
+
+
+def waiting(nodes: Nodes, queue: str, size: int) -> int:
+    """A put for which there is no room, of one who waits for it as long as can be said."""
+    parts, patience = (part(0, [bytes(size)]),), Duration((1 << 63) - 1)
+    return nodes.ask("n1", calls.Put(queue, nodes.via("n1"), parts, patience=patience))
+
+
+def test_what_is_said_of_a_view_to_come_takes_no_more_memory_than_it_may() -> None:
+    stash = Stash(Limits(stash_bytes=10_000))
+    large, small = Spare(2, "x" * 4_000, ()), Spare(2, "jobs", ())
+    for message in (small, large, large, large, small):
+        stash.add(NodeId("n9"), message)
+    assert [message for _, message in stash.taken()] == [large, large, small]
+    stash.add(NodeId("n9"), Spare(2, "x" * 10_000, ()))
+    stash.add(NodeId("n9"), small)
+    assert [message for _, message in stash.taken()] == [small]
 
 
 def test_calls_that_claim_to_have_begun_elsewhere_are_asked_after_together() -> None:

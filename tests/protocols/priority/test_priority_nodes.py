@@ -3,11 +3,12 @@
 from random import Random
 
 import pytest
-from priority_bench import Nodes, bodies, receipt
+from priority_bench import CLIENT, Nodes, bodies, receipt
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.core.node import Announced
+from snowmelt.protocols.calling import Declined, Elsewhere, Gone
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Inquired
@@ -96,6 +97,27 @@ def test_a_full_queue_takes_nothing_until_there_is_room() -> None:
     nodes.pass_time(3)
     assert isinstance(nodes.told(number), calls.PutDone)
     assert bodies(nodes.get("n1", 5)) == [b"b", b"d"]
+
+
+@pytest.mark.parametrize("riding", [False, True], ids=["waiting", "in a batch"])
+def test_a_put_without_room_is_forgotten_with_its_client(riding: bool) -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", items_max=1)
+    nodes.put("n1", (0, b"a"))
+    door = next(name for name in ("n2", "n3") if name != nodes.anchor("n1"))
+    nodes.lost = lambda _from, _to, one: riding and type(one).__name__ in ("Climb", "Granted")
+    put = nodes.put_call(door, (0, b"b"), patience=seconds(1_000))
+    number = nodes.ask(door, put)
+    nodes.give(door, Announced(Gone(CLIENT)))
+    nodes.lost = lambda *_: False
+    nodes.pass_time(5)
+    nodes.settle("n1", done=(receipt(nodes.get("n1")),))
+    nodes.pass_time(5)
+    assert nodes.get("n1").pieces == ()
+    nodes.ask(door, put, number)  # it lives on after all
+    nodes.pass_time(1)
+    assert isinstance(nodes.told(number), calls.PutDone)
+    assert bodies(nodes.get("n1")) == [b"b"]
 
 
 def test_what_fails_too_often_is_dead_until_it_is_redriven() -> None:

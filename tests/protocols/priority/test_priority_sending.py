@@ -2,11 +2,18 @@
 
 from random import Random
 
+import msgspec
+
 from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.priority.asked import PIECES_MAX
+from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.messages import Inquire
+from snowmelt.protocols.priority.messages import End, Inquire, Several, Word
 from snowmelt.protocols.priority.sending import Unanswered
+from snowmelt.protocols.priority.settings import How
+from snowmelt.wire.framing import FRAME_BYTES_MAX
 
 THERE = NodeId("n2")
 
@@ -50,3 +57,20 @@ def test_a_part_of_an_answer_tells_how_long_it_took_too():
     assert sending.partly(THERE, serial, [0]) is not None
     assert sending.partly(THERE, serial, [1]) is not None
     assert silence(desk, sending) == 800
+
+
+def test_however_much_is_said_in_one_turn_each_message_and_its_answer_fits_a_frame():
+    desk = Desk(NodeId("n1"), Random(0))
+    far = [Interval((1 << 62) + 2 * at, (1 << 62) + 2 * at + 1) for at in range(PIECES_MAX)]
+    large, small = [Word(1, (Share(0, some),), How.DONE) for some in (tuple(far), (far[0],))]
+    sizes = {id(one): len(msgspec.msgpack.encode(one)) for one in (large, small)}
+    words = [*[large] * 40, *[small] * 5_000, large]
+    said = [*enumerate(words)]
+    Unanswered[int](desk, "jobs").send_all(
+        THERE, said, lambda some, serial: End(1, "jobs", serial, some)
+    )
+    sent = [one.message for one in desk.taken()]
+    ends = [end for one in sent for end in (one.messages if type(one) is Several else (one,))]
+    assert [word for end in ends for word in end.words] == words
+    assert all(2 * sum([sizes[id(one)] for one in end.words]) < FRAME_BYTES_MAX for end in ends)
+    assert 5_000 // 4_096 < len(ends) < 100

@@ -35,7 +35,8 @@ class Bell:
     async def wait(self, timeout: float) -> None:
         """Until it is rung, or so many seconds."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._rung.wait(), timeout)
+            async with asyncio.timeout(timeout):  # as in `open_once.py`
+                await self._rung.wait()
 
 
 class Keeper:
@@ -131,7 +132,8 @@ class Keeper:
             self._next = later(steady_now(), LOOK) if due is None else due
             self._sooner.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._sooner.wait(), seconds_until(self._next))
+                async with asyncio.timeout(seconds_until(self._next)):
+                    await self._sooner.wait()
 
 
 async def _tried(port: KeepingPort, work: Steps[None]) -> None:

@@ -36,7 +36,9 @@ class OpenOnce:
             self._opening[body.make] = opening
             opening.add_done_callback(partial(self._opened, body.make))
         try:
-            return await asyncio.wait_for(asyncio.shield(opening), timeout + _GRACE)
+            # Not `wait_for`: that of 3.11 forgets a cancellation in the moment of the answer.
+            async with asyncio.timeout(timeout + _GRACE):
+                return await asyncio.shield(opening)
         except TimeoutError as error:  # or ours, of the same name
             if isinstance(error, SnowmeltError):
                 raise

@@ -184,7 +184,8 @@ class Shift:
 
     async def _pause(self, wait: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), wait)
+            async with asyncio.timeout(wait):  # as in `queue/open_once.py`
+                await self._over.wait()
 
     def _settled(self, held: Item | Object) -> bool:
         """Whether its handler has said what becomes of it (rule 1)."""

@@ -45,7 +45,7 @@ class Beginnings:
             one = self._hand.all.get(operation)
             if one is not None and one.another:
                 self.inquiry.drop(operation)
-                del self._hand.all[operation]
+                self._hand.leave(operation)
                 self._dropped.append(operation)
 
     def settled(self) -> None:
@@ -95,7 +95,7 @@ class Beginnings:
 
     def _give_up(self, operation: OperationId, door: NodeId) -> None:
         """Another has it, and this door remembers that: its client may come here again (rule 6)."""
-        del self._hand.all[operation]
+        self._hand.leave(operation)
         self._leave(operation, door)
         self._desk.redirect(operation, door)
 

@@ -92,6 +92,11 @@ class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True, gc=F
     Then `delay` counts from when they are published.
     """
 
+    @property
+    def size(self) -> int:
+        """What counts of it: bodies, priorities and headers. O(parts)."""
+        return sum([len(one.blob) + len(one.keys) for one in self.parts]) + len(self.headers)
+
 
 class PutDone(msgspec.Struct, frozen=True, tag="priority.put_done", array_like=True, gc=False):
     """They are in the queue, in the order of the parts, flushed by so many nodes."""

@@ -48,6 +48,8 @@ class Desk:
         self.spread: Spread | None = None
         """Where things lie in this view: one for all queues, whose names are in the keys."""
         self.via = Via(me, 0)
+        self.in_hand_bytes = 0
+        """Of puts that this node has in hand as their door, of all queues (`hand.py`)."""
         self.inside: deque[Any] = deque()
         self.alarms = Alarms()
         """When which queue wants to be woken; under no name, all that is not one queue's."""

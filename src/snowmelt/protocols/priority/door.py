@@ -17,7 +17,8 @@
    for a whole lease. It is in hand until the homes have that: when the view ends before, it is of
    those that begin anew (rule 3), and so it is when it is asked for again. It is not said to have
    found nothing: others may have passed what it had. What was leased for it before may be in use,
-   though its connection broke: that is left alone.
+   though its connection broke: that is left alone. A put without room, of which nothing is
+   anywhere, is forgotten with its client: asked for again, it begins.
 5. What a grant has for operations that are not in hand any more, or need it no more, is given up
    and given back: nobody else could fill such a position, and who got it would wait for ever.
 6. What a get has to settle first waits for its grant, though not for long: so the homes hear both
@@ -107,7 +108,6 @@ class Door:
         limits: Limits,
     ) -> None:
         self._desk = desk
-        self._in_hand = limits.in_hand
         self._given = limits.given if settings.keyed else PURGE_AT_ONCE
         self._settings = settings
         self._shelf = shelf
@@ -117,7 +117,7 @@ class Door:
         self._puts = Puts(desk, settings.queue, sending)
         self._gets = Gets(desk, settings, sending, self._ends)
         self._settles = Settles(settings, self._ends)
-        self._hand = Hand()
+        self._hand = Hand(desk, settings.queue, limits)
         self.searches = Searches(self._hand, self._gets, self._ends)
         self._unsettled: dict[OperationId, Instant] = {}
         """Gets that have yet to settle what comes first, and until when they wait (rule 6)."""
@@ -133,7 +133,7 @@ class Door:
 
     def put(self, operation: OperationId, call: Put) -> None:
         """A client puts."""
-        if not self._known(operation):
+        if not self._known(operation, call.size):
             begun = call.via != self._desk.via
             self._take_up(in_hand(operation, call, self._desk, again=begun), begun=begun)
 
@@ -166,13 +166,8 @@ class Door:
             self._desk.reply(operation, Settled())
 
     def gone(self, client: NodeId) -> None:
-        """No connection of this client is open: nobody waits for its gets (rule 4)."""
-        for operation, one in list(self._hand.all.items()):
-            if operation.client == client and isinstance(one, GetInHand):
-                one.nobody = True
-                if operation in self._hand.waiting:
-                    self._hand.waiting.remove(operation)
-                    del self._hand.all[operation]
+        """No connection of this client is open (rule 4)."""
+        self._hand.gone(client)
 
     # --- batches ----------------------------------------------------------------------------------
 
@@ -275,13 +270,13 @@ class Door:
         for one in self._puts.stored(message, ours, sent.message):
             if not one.left and not one.refused:
                 answer, now = self._puts.done(one), self._desk.now
-                del self._hand.all[one.operation]
+                self._hand.leave(one.operation)
                 self._hand.answered.keep(one.operation, answer, now, len(answer.orders))
                 self._desk.reply(one.operation, answer)
             elif one.placed or not one.refused:  # the rest is tried again (rule 2)
                 one.refused = ""
                 self._wait(one)
-            elif not self._hand.dropped(one, self._desk):
+            elif not self._hand.dropped(one):
                 self._desk.decline(one.operation, "DiskFull", one.refused)
 
     def taken(self, source: NodeId, message: Taken) -> None:
@@ -369,8 +364,8 @@ class Door:
 
     # --- within: taking up ------------------------------------------------------------------------
 
-    def _known(self, operation: OperationId) -> bool:
-        """Whether it is in hand, was answered, or is another's, or there is room for no more.
+    def _known(self, operation: OperationId, size: int = 0) -> bool:
+        """Whether it is in hand, was answered, or is another's, or there is no room for it.
 
         The client hears what there is.
         """
@@ -387,14 +382,13 @@ class Door:
         if taken and elsewhere.door != self._desk.me:  # inquiry, rule 6
             self._desk.redirect(operation, elsewhere.door)
             return True
-        if len(self._hand.all) < self._in_hand:
-            return False
-        text = f"{self._in_hand} calls of queue {self._settings.queue} wait here; ask again"
-        self._desk.decline(operation, "Unavailable", text)
-        return True
+        full = self._hand.full(size)
+        if full:
+            self._desk.decline(operation, "Unavailable", full)
+        return bool(full)
 
     def _take_up(self, one: InHand, *, begun: bool) -> None:
-        self._hand.all[one.operation] = one
+        self._hand.add(one)
         answered = self._hand.answered.get(one.operation)
         begun = begun or self._hand.elsewhere.get(one.operation) is not None
         if isinstance(answered, Again) and isinstance(one, GetInHand):
@@ -445,10 +439,13 @@ class Door:
 
     def _no_room(self, one: PutInHand, given_up: Shares) -> None:
         self._give_up(given_up)
+        if one.unwanted:  # rule 4
+            self._hand.leave(one.operation)
+            return
         if one.deadline > self._desk.now or one.placed:  # a part of it is there
             self._wait(one)
             return
-        if self._hand.dropped(one, self._desk):
+        if self._hand.dropped(one):
             return
         queue, bound = self._settings.queue, self._settings.items_max
         text = f"queue {queue} holds its {bound} items; wait, or get some"
@@ -471,7 +468,7 @@ class Door:
         if one.pieces and one.unheard(self._desk.now):  # rule 4
             self._gets.give_back(one, self._hand.at())
             return
-        del self._hand.all[one.operation]
+        self._hand.leave(one.operation)
         if isinstance(one.call, Purge):
             counted = Counted(one.purged)
             self._hand.answered.keep(one.operation, counted, self._desk.now)

@@ -13,6 +13,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, Some, summed
 from snowmelt.protocols.priority.calls import Get, Leased, Purge, Put, Receipt
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import without
@@ -68,6 +69,13 @@ class PutInHand(msgspec.Struct, gc=False):
     """The priorities of its elements, where these have no number (`seap`)."""
     sent: int = 0
     """How often it went home: the rest for which there was no room goes with what was there."""
+    nobody: bool = False
+    """Whether the client has gone."""
+
+    @property
+    def unwanted(self) -> bool:
+        """Whether nobody waits for it, and nothing of it is anywhere."""
+        return self.nobody and not (self.placed or self.again)
 
     def counts(self) -> tuple[Some, ...]:
         """How many positions it needs, by priority."""
@@ -193,7 +201,10 @@ class Again(msgspec.Struct, frozen=True, gc=False):
 class Hand:
     """All that a door of one queue has in hand, and what it remembers."""
 
-    def __init__(self) -> None:
+    def __init__(self, desk: Desk, queue: str, limits: Limits) -> None:
+        self._desk = desk
+        self._queue = queue
+        self._limits = limits
         self.all: dict[OperationId, PutInHand | GetInHand] = {}
         self.line: deque[OperationId] = deque()
         """For the next batch."""
@@ -206,10 +217,41 @@ class Hand:
         self.placing: Placing | None = None
         """Where positions lie, within a view."""
 
+    def add(self, one: PutInHand | GetInHand) -> None:
+        """It is in hand from now on."""
+        self.all[one.operation] = one
+        if isinstance(one, PutInHand):
+            self._desk.in_hand_bytes += one.call.size
+
+    def leave(self, operation: OperationId) -> None:
+        """It is in hand no more."""
+        one = self.all.pop(operation)
+        if isinstance(one, PutInHand):
+            self._desk.in_hand_bytes -= one.call.size
+
+    def full(self, size: int) -> str:
+        """Why there is no room for one more, of so many bytes; empty when there is."""
+        calls, there = self._limits.in_hand, self._desk.in_hand_bytes
+        if len(self.all) >= calls:
+            return f"{calls} calls of queue {self._queue} wait here; ask again"
+        if size and there and there + size > self._limits.in_hand_bytes:
+            return f"{there} bytes of puts wait at this node already; ask again"
+        return ""
+
+    def gone(self, client: NodeId) -> None:
+        """No connection of this client is open: nobody waits for what it asked (door, rule 4)."""
+        for operation, one in list(self.all.items()):
+            if operation.client != client:
+                continue
+            one.nobody = True
+            if operation in self.waiting and (isinstance(one, GetInHand) or one.unwanted):
+                self.waiting.remove(operation)
+                self.leave(operation)
+
     def has(self, operation: OperationId) -> bool:
         """Whether it is in hand; who asks for it is there to have it (door, rule 4)."""
         one = self.all.get(operation)
-        if isinstance(one, GetInHand):
+        if one is not None:
             one.nobody = False
         return one is not None
 
@@ -236,10 +278,11 @@ class Hand:
             if memory.until is not None:
                 yield memory.until
 
-    def dropped(self, one: PutInHand, desk: Desk) -> bool:
+    def dropped(self, one: PutInHand) -> bool:
         """A put for which there is no room leaves: whether without a word (door, rule 7)."""
-        del self.all[one.operation]
+        self.leave(one.operation)
         if one.again:
+            desk = self._desk
             self.elsewhere.keep(one.operation, TakenOver(desk.me, desk.era), desk.now)
         return one.again
 

@@ -30,6 +30,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """In one put, bodies and headers."""
     in_hand: int = 100_000
     """Operations of one queue that one door has in hand."""
+    in_hand_bytes: int = 512 << 20
+    """Of puts of all queues, that one node has in hand as their door: bodies, keys and headers."""
     gone: int = 65_536
     """When so many are gone, all are told the large intervals (anchor, rule 6)."""
     gone_size: int = 1_024
@@ -49,6 +51,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """So many bytes of bodies are at hand of what came of late."""
     stash: int = 1_000
     """Messages of a view that this node has not heard of yet."""
+    stash_bytes: int = 64 << 20
+    """The same, in bytes."""
 
 
 LIMITS: Final = Limits()

@@ -4,7 +4,6 @@ Every event goes the same way: it is given to the part it is for; what the parts
 within this node is worked off; then batches leave, and the disk, if it is free, begins to write.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from random import Random
@@ -51,6 +50,7 @@ from snowmelt.protocols.priority.roll import SETTINGS
 from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.settling import Settling
 from snowmelt.protocols.priority.sound import credible
+from snowmelt.protocols.priority.stash import Stash
 from snowmelt.protocols.priority.writing import Part, Task
 
 Hears = Callable[[Queue, Here, NodeId, Any], None]
@@ -82,8 +82,7 @@ class PriorityNode:
         self._limits = limits
         self._queues = Queues(desk, limits, on_disk=on_disk)
         self._settling: Settling | None = None
-        self._stash: deque[tuple[NodeId, Any]] = deque(maxlen=limits.stash)
-        """Of a view that this node has not heard of yet."""
+        self._stash = Stash(limits)
         self._cut_off = True
         """Whether this node is not current: it says and hears nothing, and keeps what it has."""
         self._late: list[Task] = []
@@ -207,8 +206,7 @@ class PriorityNode:
         self._queues.viewed()
         self._settling = Settling(desk)
         self._go_on()
-        stash, self._stash = self._stash, deque(maxlen=self._limits.stash)
-        for source, message in stash:
+        for source, message in self._stash.taken():
             self._received(source, message)
 
     def _begin(self, settling: Settling) -> None:
@@ -295,7 +293,7 @@ class PriorityNode:
         era = self._desk.era
         if message.era != era or self._cut_off:
             if message.era > era:
-                self._stash.append((source, message))
+                self._stash.add(source, message)
             return
         if source != self._desk.me and not self._credible(source, message):
             return

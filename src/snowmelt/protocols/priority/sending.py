@@ -5,20 +5,34 @@ mostly. Nodes that have too much to do answer late, and would have more of it if
 again. So what is sent waits twice as long as answers took of late.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.desk import AT_ONCE, Desk, Patience
 
 WORDS_AT_ONCE: Final = 4_096
+PIECES_AT_ONCE: Final = 1 << 17
+"""So many intervals, or one word: each may stand in the answer twice, which must fit a frame, and
+whoever hears it has to look at all of them in one turn."""
+
+
+class Named(Protocol):
+    """What is said of some positions."""
+
+    @property
+    def shares(self) -> Shares:
+        """Which."""
+
+
 T = TypeVar("T")
-W = TypeVar("W")
+W = TypeVar("W", bound=Named)
 
 
 class Message(msgspec.Struct, Generic[T]):
@@ -63,8 +77,8 @@ class Unanswered(Generic[T]):
         make: Callable[[tuple[W, ...], int], Any],
     ) -> None:
         """Sends what is said for each operation, in messages of so many words at most."""
-        for first in range(0, len(said), WORDS_AT_ONCE):
-            operations, words = zip(*said[first : first + WORDS_AT_ONCE], strict=True)
+        for some in _portions(said):
+            operations, words = zip(*some, strict=True)
             self.send(target, operations, partial(make, words))
 
     def answered(self, source: NodeId, serial: int) -> Message[T] | None:
@@ -131,6 +145,21 @@ class Unanswered(Generic[T]):
         heappush(self._due, (at, serial))
         if self._due[0][1] == serial:  # else it is woken before
             self._desk.wake(at, self._queue)
+
+
+def _portions(said: Sequence[tuple[T, W]]) -> Iterator[Sequence[tuple[T, W]]]:
+    """As much as goes in one message, and then the rest."""
+    if len(said) == 1:  # as mostly
+        yield said
+        return
+    first, room = 0, PIECES_AT_ONCE
+    for at, (_, word) in enumerate(said):
+        pieces = sum([len(share.intervals) for share in word.shares])
+        if at > first and (pieces > room or at - first == WORDS_AT_ONCE):
+            yield said[first:at]
+            first, room = at, PIECES_AT_ONCE
+        room -= pieces
+    yield said[first:]
 
 
 Sent = Message[OperationId]

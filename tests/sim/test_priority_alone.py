@@ -57,6 +57,14 @@ def test_a_life_finds_what_a_lone_node_does_wrong(protocol, bug, seeds):
     assert any(lived(protocol, seed, bug).ending is not Ending.SETTLED for seed in seeds)
 
 
+# 4169: a group waited for ever for an item that was damaged on the one disk.
+# 5229: the disk was put back, a view came again, and a receipt of before named what another staged.
+@pytest.mark.parametrize("seed", [4169, 5229])
+def test_a_lone_nodes_disk_that_is_hurt_ends_no_life(seed):
+    report = lived("seap", seed)
+    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
 @pytest.mark.parametrize(
     ("protocol", "seed"), [("priority", 51), ("priority", 309), ("seap", 11), ("seap", 289)]
 )

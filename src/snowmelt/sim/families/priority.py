@@ -119,6 +119,7 @@ class PriorityLife(FamilyLife):
         self._departed: dict[NodeId, int] = {}
         self._groups = self._load.batches > 1 and self._dice("groups").random() < GROUPS_SHARE
         one = self._load.theme == "alone" and not self._load.batches
+        one = one and scenario.coordinator == DISK
         self._embedded = one and self._dice("embedded").random() < EMBEDDED_SHARE
         self._readers: list[Reader] = []
         self._exam = Exam(scenario, self._excuses, self._ledgers, groups=self._groups)

@@ -280,7 +280,8 @@ class Ledger:
             if piece.headers != put.headers:
                 self.wrong(f"{value} came with other headers", value)
             unkept = put.ended is Ended.FAILED or (put.staged and put.naming is None)
-            undone = unkept and self._refusal_lost(put, at)
+            place = Place(piece.priority, piece.start + index)
+            undone = unkept and self._refusal_lost(put, at, place)
             if put.ended is Ended.FAILED and not undone:
                 self.wrong(f"{value} was refused ({put.why}), and is in the queue", value)
             if put.staged and put.naming is None and not undone:
@@ -290,7 +291,7 @@ class Ledger:
             slack = 2 * (at * FASTEST_PPM // 1_000_000 + self.early)
             if put.delay and at + slack < put.called + put.delay:
                 self.wrong(f"{value} is shown before it is due", value)
-            found.append((value, Place(piece.priority, piece.start + index)))
+            found.append((value, place))
         return found
 
     def lose(
@@ -403,9 +404,16 @@ class Ledger:
         words = [Told(old, put.called, put.returned) for old in moved]
         return bool(moved) and all(self.excuse(put.process, put.called, one, at) for one in words)
 
-    def _refusal_lost(self, put: Asked, at: Instant) -> bool:
-        """Whether some disk lost what came since a put was refused, or staged, wherever it lay."""
-        reason = self.excuses.undone(put.called, at)
+    def _refusal_lost(self, put: Asked, at: Instant, place: Place) -> bool:
+        """Whether some disk lost what came since a put was refused, or staged, wherever it lay.
+
+        Or what was staged in the same place before that, and was published since.
+        """
+        excuses = self.excuses
+        before = [one for one in self.puts if one.naming and place in one.places]
+        reason = excuses.undone(put.called, at)
+        for one in before if put.staged else ():
+            reason = reason or excuses.undone(one.called, one.naming or at)
         hurts = [one for one in self.excuses.hurts if one.since <= at and put.called <= one.at]
         hurts = [one for one in hurts if not one.whole]
         if reason or hurts:

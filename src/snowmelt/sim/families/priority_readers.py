@@ -12,7 +12,8 @@ said of its leases:
 3. Nobody refuses a reader who goes on from its notebook.
 
 Its notes lie in a fifo, on the disks of the same nodes. Where such a disk was hurt notes may be
-lost, and with them who knows of what is kept: then it begins anew, and gives back what it had.
+lost, and with them who knows of what is kept: then it begins anew, and gives back what it had. So
+it does where something of a batch may be lost, for which it would wait for ever.
 """
 
 from collections.abc import Iterable
@@ -26,7 +27,7 @@ from snowmelt.client.priority.notes import Note, Stretch, parts_of
 from snowmelt.client.priority.staging import Holding
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Mark
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import DataLost, GroupHeld, LeaseLost, NoSuchQueue
+from snowmelt.core.errors import DataLost, GroupHeld, LeaseLost, NoSuchQueue, Unavailable
 from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.outcome import Outcome
@@ -108,6 +109,10 @@ class Reader(Program):
                     yield from self._reads()
             except REFUSALS as error:
                 yield from self._refused(error)
+            except Unavailable as error:
+                if self._waits_in_vain():
+                    yield from self._refused(error)
+                yield pause(PAUSE)
             except Interrupted:  # or dies, for longer than a lease lasts at times
                 yield from self._tarries(1.0)
                 yield from self._crashes()
@@ -176,6 +181,14 @@ class Reader(Program):
             ledger.wrong(text, self.name)
 
     # --- what went wrong --------------------------------------------------------------------------
+
+    def _waits_in_vain(self) -> bool:
+        """Whether all are there, and some of a batch may be lost: nobody can show it any more."""
+        ledger = self.ledger
+        if self.stage.phase is not Phase.DRAIN or not ledger.excuses.whole(self.now):
+            return False
+        gots = [self.held[note.token] for note in self._batches if note.token in self.held]
+        return any(ledger.let_go(one, one.called, self.now) for one in gots)
 
     def _refused(self, error: Exception) -> Steps[None]:
         """An old call of its first lives may begin the group anew; and disks may have been hurt."""

@@ -15,7 +15,7 @@ from anvil import Anvil, struck
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.membership import View
-from snowmelt.protocols.priority import bundles, rows
+from snowmelt.protocols.priority import bundles
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import ANY, QueueSettings
 from snowmelt.sim.families.fifo_actors import Stage
@@ -132,9 +132,9 @@ def test_one_node_with_any_priorities_crashes_at_each_of_its_writes():
 
 
 def test_one_node_crashes_at_each_of_its_writes_where_every_standing_is_a_bundle(monkeypatch):
-    monkeypatch.setattr(rows, "FEW", 1)
     monkeypatch.setattr(bundles, "FOLDED", 4)
-    strike(1, 5, "n1", least=15, settings=ONE_OF_MANY)
+    folding = {**ONE_OF_MANY, "limits": Limits(block=2, deal=0, few=1)}
+    strike(1, 5, "n1", least=15, settings=folding)
 
 
 def test_of_three_nodes_with_any_priorities_the_anchors_crashes_at_many_of_its_writes():

@@ -174,6 +174,7 @@ def test_keys_and_headers_go_along_when_there_are_any() -> None:
         labels_of(frame(value=value, headers=pa.array([[("a", None)], None], kind)))
 
 
+@settings(deadline=None)  # a busy machine may take a second for a first call
 @given(
     st.lists(
         st.tuples(st.sampled_from("xyz"), st.sampled_from([0.0, 0.01, 0.1, 2.34, None])),

@@ -14,6 +14,7 @@ from snowmelt.client.baton.keeping import LOOK, Keeping
 from snowmelt.client.baton.steps import Hold, Home, Want
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
+from snowmelt.client.connection.until_set import until_set
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant, later
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -34,9 +35,7 @@ class Bell:
 
     async def wait(self, timeout: float) -> None:
         """Until it is rung, or so many seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):  # as in `open_once.py`
-                await self._rung.wait()
+        await until_set(self._rung, timeout)
 
 
 class Keeper:
@@ -131,9 +130,7 @@ class Keeper:
             idle = due is None
             self._next = later(steady_now(), LOOK) if due is None else due
             self._sooner.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds_until(self._next)):
-                    await self._sooner.wait()
+            await until_set(self._sooner, seconds_until(self._next))
 
 
 async def _tried(port: KeepingPort, work: Steps[None]) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+from snowmelt.client.connection.until_set import until_set
 from snowmelt.client.leases.intake_async import Intake
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
@@ -118,7 +119,7 @@ class Shift:
         try:
             held = await self._intake.next(most)
         except PASSING as error:
-            await self._pause(self._pursuit.failed(error))
+            await until_set(self._over, self._pursuit.failed(error))
             if not self._pursuit.reached:  # it is not idle yet
                 self._since = steady_now()
             return None
@@ -175,17 +176,12 @@ class Shift:
             if self._settled(held):
                 pass  # its handler has said what becomes of it
             elif isinstance(held, Object):
-                await self._pause(fate.wait)
+                await until_set(self._over, fate.wait)
                 await held.nack()
             else:
                 await held.nack(fate.wait, fate.reason, dead=fate.dead)
         except SnowmeltError as failure:
             tell("failed, and not told", logging.WARNING, queue=self._name, reason=str(failure))
-
-    async def _pause(self, wait: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait):  # as in `queue/open_once.py`
-                await self._over.wait()
 
     def _settled(self, held: Item | Object) -> bool:
         """Whether its handler has said what becomes of it (rule 1)."""

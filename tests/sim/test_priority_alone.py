@@ -16,7 +16,7 @@ FOUND_BY = {
     ("priority", Bug.RESTARTED_COUNT): (29, 89, 151),
     ("priority", Bug.TAKEN_FOR_ALONE): (51, 309),
     ("seap", Bug.EARLY_LONE): (51, 331, 369),
-    ("seap", Bug.UNWRITTEN_LEASE): (229,),
+    ("seap", Bug.UNWRITTEN_LEASE): (229, 589, 689),
     ("seap", Bug.RESTARTED_COUNT): (9, 49, 111),
     ("seap", Bug.TAKEN_FOR_ALONE): (11, 51),
 }

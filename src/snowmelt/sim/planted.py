@@ -70,6 +70,7 @@ class Bug(Enum):
     UNWRITTEN_LEASE = "unwritten-lease"
     RESTARTED_COUNT = "restarted-count"
     TAKEN_FOR_ALONE = "taken-for-alone"
+    UNCONFIRMED = "unconfirmed"
     REUSED_RANK = "reused-rank"
     ONE_SHORT = "one-short"
     FORGOTTEN_KEYS = "forgotten-keys"

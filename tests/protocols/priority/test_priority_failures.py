@@ -31,12 +31,13 @@ from snowmelt.sim.disk import Copy
 SMALL = Limits(block=2, deal=0, arity=2)
 
 
-def holders(nodes: Nodes, position: int, replicas: int, *members: str) -> tuple[NodeId, ...]:
-    """Who keeps a position of priority 0."""
+def holders(
+    nodes: Nodes, position: int, replicas: int, *members: str, priority: int = 0
+) -> tuple[NodeId, ...]:
+    """Who keeps a position."""
     names = [NodeId(name) for name in members]
-    return Placing(Spread(names, "priority"), "jobs", replicas, nodes.limits.block).holders(
-        0, position
-    )
+    placing = Placing(Spread(names, "priority"), "jobs", replicas, nodes.limits.block)
+    return placing.holders(priority, position)
 
 
 def keepers(nodes: Nodes, share: Share) -> list[tuple[NodeId, ...]]:

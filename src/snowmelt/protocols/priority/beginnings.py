@@ -32,7 +32,6 @@ class Beginnings:
         self._queue = queue
         self._shelf = shelf
         self._hand = hand
-        self._sending = sending
         self._puts = puts
         self._gets = gets
         self.inquiry = Inquiry(desk, queue, sending)
@@ -68,10 +67,8 @@ class Beginnings:
         answer = Inquired(self._desk.era, self._queue, message.serial, tuple(traces))
         self._desk.send(source, answer)
 
-    def found(self, source: NodeId, message: Inquired) -> None:
+    def found(self, message: Inquired) -> None:
         """One has answered what it knows."""
-        if self._sending.answered(source, message.serial) is None:
-            return
         findings = self.inquiry.answered(message)
         if findings is not None:
             for operation in findings.operations:

@@ -34,6 +34,9 @@
    given: so the answer waits until the homes have taken it back (home, rule 5).
 10. What one turn brings for a home goes there together: all gets of a wave in one `Take`, all that
    is said of leases in one `End`. Each get is answered when it has all of its own.
+11. A get in which no other node had a part is answered when the others are still in this view
+   (`confirming.py`): one of which the anchor, at this node, says that there is nothing, or that is
+   granted what this node keeps alone.
 """
 
 from collections.abc import Sequence
@@ -64,6 +67,7 @@ from snowmelt.protocols.priority.calls import (
     Settle,
     Settled,
 )
+from snowmelt.protocols.priority.confirming import Confirming
 from snowmelt.protocols.priority.desk import AGAIN_FIRST, Desk
 from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fields import Token
@@ -71,6 +75,7 @@ from snowmelt.protocols.priority.gets import Gets
 from snowmelt.protocols.priority.hand import Again, GetInHand, Hand, PutInHand, TakenOver
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import (
+    Inquired,
     Mark,
     Refusal,
     Stored,
@@ -120,6 +125,7 @@ class Door:
         self._settles = Settles(settings, self._ends)
         self._hand = Hand(desk, settings.queue, limits)
         self.searches = Searches(self._hand, self._gets, self._ends)
+        self._confirming = Confirming(desk, settings, sending)
         self._unsettled: dict[OperationId, Instant] = {}
         """Gets that have yet to settle what comes first, and until when they wait (rule 6)."""
         self._epoch = 0
@@ -258,6 +264,8 @@ class Door:
             self._ends.leave()
         if self._gets.wants:
             self._gets.leave()
+        if self._confirming.waiting:
+            self._confirming.leave()
         if self._reports.waiting:
             self._desk.wake(later(self._desk.now, REPORT_SOON), self._settings.queue)
 
@@ -315,9 +323,24 @@ class Door:
 
     # --- a new view, and what was begun before ----------------------------------------------------
 
-    def viewed(self, placing: Placing | None) -> None:
+    def found(self, source: NodeId, message: Inquired) -> None:
+        """A member has told what it knows of operations, or that the view still is (rule 11)."""
+        sent = self._sending.answered(source, message.serial)
+        if sent is None:
+            return
+        if sent.message.operations:
+            self.beginnings.found(message)
+            return
+        for operation in self._confirming.heard():
+            one = self._hand.all.get(operation)
+            if isinstance(one, GetInHand):
+                one.waits = 0
+                self._answer_sure(one)
+
+    def viewed(self, placing: Placing | None, anchor: NodeId | None) -> None:
         """Rule 3."""
         self._hand.placing = placing
+        asked = self._confirming.viewed(placing, anchor)
         self._ends.viewed()
         self._gets.viewed()
         self.searches.taken()
@@ -325,10 +348,11 @@ class Door:
         self._hand.riding = []
         self.interrupted = []
         if self._desk.epoch == self._epoch + 1:
-            self.interrupted = self._hand.interrupted()
+            self.interrupted = self._hand.interrupted(self._hand.all)
             self._hand.line.extendleft(reversed(rides))
             self._hand.line.extendleft(one for one, _ in reversed(self.interrupted))
         else:  # there may have been views without this door
+            self.interrupted = self._hand.interrupted(asked)  # which nobody else knew of
             self._hand.line.clear()
             self._hand.waiting.clear()
         self._epoch = self._desk.epoch
@@ -413,7 +437,7 @@ class Door:
             settle, placing = one.call.settle, self._hand.placing
             one.settled = not self._settles.begin(operation, settle, placing, with_get=True)
             if one.settled and one.ready:
-                self._answer_get(one)
+                self._answer_sure(one)
 
     # --- within: grants ---------------------------------------------------------------------------
 
@@ -427,7 +451,7 @@ class Door:
             if self._hand.waiting.more:
                 self.fed()
             return
-        one.order, one.token = one.phase or order, 0
+        one.order, one.token, one.fresh = one.phase or order, 0, False
         if isinstance(one.call, Purge) or one.deadline <= self._desk.now or one.nobody:
             self._answer_get(one)
         else:
@@ -463,6 +487,13 @@ class Door:
     # --- within: answers --------------------------------------------------------------------------
 
     def _answer_get(self, one: GetInHand) -> None:
+        if self._confirming.needed(one):  # rule 11
+            one.waits = 1
+            self._confirming.waiting.append(one.operation)
+        else:
+            self._answer_sure(one)
+
+    def _answer_sure(self, one: GetInHand) -> None:
         one.ready = True
         if not one.settled:
             return
@@ -487,6 +518,6 @@ class Door:
             one.settled = True
             one.lost = settled.lost
             if one.ready:
-                self._answer_get(one)
+                self._answer_sure(one)
         elif not settled.with_get:  # else the get is in hand at another door
             self._desk.reply(operation, Settled(tuple(settled.lost), tuple(settled.away)))

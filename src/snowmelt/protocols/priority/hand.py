@@ -1,7 +1,7 @@
 """Operations that a door has in hand, and what it remembers of those that it had."""
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -255,9 +255,9 @@ class Hand:
             one.nobody = False
         return one is not None
 
-    def interrupted(self) -> list[tuple[OperationId, int]]:
+    def interrupted(self, among: Iterable[OperationId]) -> list[tuple[OperationId, int]]:
         """Gets of which not all homes have answered, in their order; they begin anew (door, 3)."""
-        gets = [one for one in self.all.values() if isinstance(one, GetInHand)]
+        gets = [one for at in among if isinstance(one := self.all.get(at), GetInHand)]
         ours = [one for one in gets if one.fresh and one.waits and isinstance(one.call, Get)]
         found = sorted([(one.token, one.operation) for one in ours])
         for one in ours:

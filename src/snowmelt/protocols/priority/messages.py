@@ -461,7 +461,8 @@ class Inquire(msgspec.Struct, frozen=True, tag="priority.inquire", array_like=Tr
     era: Era
     queue: Name
     serial: Serial
-    operations: Operations
+    operations: Operations = ()
+    """None, when all it wants to know is whether the view still is (`confirming.py`)."""
 
 
 class Trace(msgspec.Struct, frozen=True, array_like=True):

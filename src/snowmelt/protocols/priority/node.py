@@ -443,9 +443,7 @@ def _table() -> dict[type, Hears]:
         messages.Inquire: lambda queue, here, source, message: queue.door.beginnings.inquired(
             source, message, here.copies.spared
         ),
-        messages.Inquired: lambda queue, _, source, message: queue.door.beginnings.found(
-            source, message
-        ),
+        messages.Inquired: lambda queue, _, source, message: queue.door.found(source, message),
         messages.Look: lambda queue, _, source, message: queue.look(source, message),
         messages.Looked: lambda queue, _, source, message: queue.looking.looked(source, message),
         messages.Read: lambda queue, _, source, message: queue.read(source, message),

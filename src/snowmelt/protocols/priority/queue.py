@@ -132,7 +132,10 @@ class Queue:
         self.here = None
         if self._desk.era:
             self.here = Here(self._desk, self.settings, self.shelf, self._reports, self._limits)
-        self.door.viewed(self.here.placing if self.here is not None else None)
+        self.door.viewed(
+            self.here.placing if self.here is not None else None,
+            self.here.gathering.root if self.here is not None else None,
+        )
         self.looking.viewed(None, None)
 
     def kept(self) -> dict[NodeId, list[Kept]]:

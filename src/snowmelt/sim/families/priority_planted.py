@@ -17,9 +17,10 @@ from snowmelt.protocols.priority import PriorityNode
 from snowmelt.protocols.priority.anchor import Anchor
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import Get, Put
+from snowmelt.protocols.priority.confirming import Confirming
 from snowmelt.protocols.priority.copies import Copies
 from snowmelt.protocols.priority.door import Door
-from snowmelt.protocols.priority.hand import Memory
+from snowmelt.protocols.priority.hand import GetInHand, Memory
 from snowmelt.protocols.priority.home import Home
 from snowmelt.protocols.priority.leases import Leases
 from snowmelt.protocols.priority.limits import Limits
@@ -141,6 +142,14 @@ class HastyDoor(Door):
     def get(self, operation: OperationId, call: Get) -> None:
         """As if it had come here first."""
         super().get(operation, msgspec.structs.replace(call, via=self._desk.via))
+
+
+class NeverConfirming(Confirming):
+    """Never asks whether the view still is."""
+
+    def needed(self, one: GetInHand) -> bool:
+        """It is sure."""
+        return False
 
 
 class LoneSpreading(Spreading):
@@ -290,6 +299,8 @@ class Spoiled(PriorityNode):
                 queue.door._reports.__class__ = SilentReports  # noqa: SLF001 - it is spoiled
             case Bug.HASTY_DOOR:
                 queue.door.__class__ = HastyDoor
+            case Bug.UNCONFIRMED:
+                queue.door._confirming.__class__ = NeverConfirming  # noqa: SLF001 - it is spoiled
             case Bug.DEAF_SETTLING:
                 queue.__class__ = DeafQueue
             case Bug.REVIVED_ELEMENT:

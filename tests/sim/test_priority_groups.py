@@ -11,7 +11,7 @@ from snowmelt.sim.faults import KINDS
 from snowmelt.sim.life import Ending, Report, live
 from snowmelt.sim.scenario import drawn
 
-SEEDS = (34, 74, 174)
+SEEDS = (54, 74, 174)
 
 
 def lived(seed: int) -> Report:
@@ -54,7 +54,7 @@ def test_what_a_group_was_given_is_its_own_and_the_same_again(
 
 @pytest.mark.parametrize(
     ("spoiled", "seed", "what"),
-    [(Hasty, 174, "not held any more"), (Forgetful, 174, "is not empty yet")],
+    [(Hasty, 34, "not held any more"), (Forgetful, 174, "is not empty yet")],
 )
 def test_the_world_finds_a_group_that_gives_or_passes_wrongly(
     spoiled: type[PriorityGroupSteps], seed: int, what: str, monkeypatch: pytest.MonkeyPatch

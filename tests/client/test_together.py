@@ -20,8 +20,8 @@ OVERDUE = Duration(30)
 FAR = Instant(10**9)
 
 
-def line(worth: int = 100, *, ordered: bool = False) -> Together:
-    return Together(worth, LATE, OVERDUE, ordered=ordered)
+def line(worth: int = 100, crowd: int = 99, *, ordered: bool = False) -> Together:
+    return Together(worth, LATE, OVERDUE, crowd, ordered=ordered)
 
 
 def asked(one: Together, *whats: str, key: object = "key", weight: int = 1) -> list[int]:
@@ -161,13 +161,51 @@ def test_whoever_shares_a_longer_call_does_not_wait_for_its_end() -> None:
     one.back(both)
 
 
+def test_a_crowd_goes_in_halves_and_each_half_goes_on_when_it_is_back() -> None:
+    one = line(crowd=4)
+    asked(one, *"abcdef")
+    first, second = one.go(Instant(0))
+    assert told([first, second]) == [["a", "b", "c"], ["d", "e", "f"]]
+    one.back(first)
+    asked(one, *"abc")
+    [third] = one.go(Instant(1))
+    assert told([third]) == [["a", "b", "c"]]
+    one.back(second)
+    asked(one, "d")  # fewer than half of those on their way: they wait for company
+    assert one.go(Instant(2)) == []
+    asked(one, "e")
+    assert told(one.go(Instant(2))) == [["d", "e"]]
+    asked(one, *"ghijk")  # two are on their way
+    assert one.go(Instant(3)) == []
+
+
+def test_a_half_that_finds_nothing_on_its_way_is_not_halved_again() -> None:
+    one = line(crowd=4)
+    asked(one, *"abcdefgh")
+    for half in one.go(Instant(0)):
+        one.back(half)
+    asked(one, *"abcd")
+    assert told(one.go(Instant(1))) == [["a", "b", "c", "d"]]
+    asked(one, *"efgh")
+    [fifth] = one.go(Instant(1))
+    assert told([fifth]) == [["e", "f", "g", "h"]]
+
+
+def test_those_of_another_key_are_half_of_the_crowd_too() -> None:
+    one = line(crowd=4)
+    asked(one, *"abcd", key=1)
+    assert told(one.go(Instant(0))) == [["a", "b"], ["c", "d"]]
+    asked(one, *"efgh", key=2)
+    assert told(one.go(Instant(1))) == [["e", "f", "g", "h"]]
+
+
 class Account(RuleBasedStateMachine):
     """Random callers, calls and ends."""
 
-    @initialize(ordered=st.booleans(), worth=st.integers(1, 12))
-    def begin(self, ordered: bool, worth: int) -> None:
+    @initialize(ordered=st.booleans(), worth=st.integers(1, 12), crowd=st.integers(2, 8))
+    def begin(self, ordered: bool, worth: int, crowd: int) -> None:
         self.ordered, self.worth = ordered, worth
-        self.line = line(worth, ordered=ordered)
+        self.line = line(worth, crowd, ordered=ordered)
         self.now = 0
         self.open: dict[int, tuple[int, int, int]] = {}  # key, weight, until
         self.sent: list[int] = []  # as they went first

@@ -16,8 +16,12 @@ A *ticket* is what one caller asks. A *call* is made of tickets of one key: only
 7. Every ticket has its time. When it is over the ticket is out, whatever becomes of its call. The
    one whose time ends last in its call, or hardly before, is told by that, which keeps this very
    time and knows why nothing came; it is out when the call is overdue.
+8. A crowd goes in two halves, each a call: else this process waits while the node works, and the
+   node while this process does. So two calls of a key may be on their way, if the second has half a
+   crowd, and no fewer than half of those in the first: many small calls cost more than they gain.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
@@ -27,6 +31,8 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds, second
 
 LATE: Final = milliseconds(5)
 OVERDUE: Final = seconds(1.0)
+CROWD: Final = 32
+"""So many tickets gain by going in halves; fewer lose by it, since each call costs a flush."""
 
 
 class Ticket(msgspec.Struct, frozen=True, eq=False):
@@ -46,6 +52,13 @@ class Bundle(msgspec.Struct, frozen=True, eq=False):
     number: int
     key: Hashable
     tickets: tuple[Ticket, ...]
+
+
+class Away(msgspec.Struct, frozen=True):
+    """A call on its way."""
+
+    since: Instant
+    tickets: int
 
 
 class Together:
@@ -68,18 +81,22 @@ class Together:
         worth: int,
         late: Duration = LATE,
         overdue: Duration = OVERDUE,
+        crowd: int = CROWD,
         *,
         ordered: bool = False,
     ) -> None:
         self._worth = worth
+        self._crowd = crowd
         self._late = late
         self._overdue = overdue
         self._ordered = ordered
         self._numbers = 0
         self._waiting: list[Ticket] = []
         self._weight = 0  # of those
-        self._away: dict[Hashable, dict[int, Instant]] = {}
-        """The calls on their way, by keys, and since when; the last to go is the last."""
+        self._away: dict[Hashable, dict[int, Away]] = {}
+        """The calls on their way, by keys; the last to go is the last."""
+        self._half = 0
+        """How many are half of the crowd, when there was one."""
         self._ends: dict[int, Instant] = {}
         """When the time of the last ticket of each call is over."""
         self._open: dict[int, int] = {}
@@ -129,7 +146,7 @@ class Together:
         if self._weight < self._worth and self._away:
             going, self._waiting = self._parted(going, now)
         self._weight = sum([each.weight for each in self._waiting])
-        return [self._gone(each, now) for each in self._cut(going)]
+        return [self._gone(each, now) for each in self._halved(self._cut(going))]
 
     def back(self, bundle: Bundle) -> None:
         """A call is back; each of its tickets was answered, has left, or goes again."""
@@ -224,16 +241,36 @@ class Together:
     def _opens(self, key: Hashable) -> Instant:
         """Until when one waits for the calls of this key."""
         calls = self._away.get(key)
-        return Instant(0) if not calls else later(next(reversed(calls.values())), self._late)
+        return Instant(0) if not calls else later(next(reversed(calls.values())).since, self._late)
 
     def _parted(self, waiting: list[Ticket], now: Instant) -> tuple[list[Ticket], list[Ticket]]:
         """Who goes, and who waits on."""
-        held = {key for key in {each.key for each in waiting} if now < self._opens(key)}
+        held = {
+            key
+            for key, count in Counter([each.key for each in waiting]).items()
+            if now < self._opens(key) and not self._is_half(key, count)
+        }
         if not self._ordered:
             going = [each for each in waiting if each.key not in held]
             return going, [each for each in waiting if each.key in held]
         first = next((at for at, each in enumerate(waiting) if each.key in held), len(waiting))
         return waiting[:first], waiting[first:]
+
+    def _is_half(self, key: Hashable, count: int) -> bool:
+        """Whether so many may be the second call on its way (rule 8)."""
+        first, *more = self._away[key].values()
+        return not more and 2 * count >= max(self._crowd, first.tickets)
+
+    def _halved(self, calls: list[list[Ticket]]) -> list[list[Ticket]]:
+        """A crowd goes in two when nothing is on its way, unless it is a half (rule 8)."""
+        count = len(calls[0]) if len(calls) == 1 else 0
+        if count < self._crowd:
+            return calls
+        half, last = (count + 1) // 2, self._half
+        self._half = count if self._away else half
+        if self._away or count <= last:
+            return calls
+        return [calls[0][:half], calls[0][half:]]
 
     def _gone(self, tickets: Sequence[Ticket], now: Instant) -> Bundle:
         bundle = self._begun(tickets[0].key, tuple(tickets), now)
@@ -244,7 +281,7 @@ class Together:
 
     def _begun(self, key: Hashable, tickets: tuple[Ticket, ...], now: Instant) -> Bundle:
         self._numbers = call = self._numbers + 1
-        self._away.setdefault(key, {})[call] = now
+        self._away.setdefault(key, {})[call] = Away(now, len(tickets))
         return Bundle(call, key, tickets)
 
     def _drop(self, number: int) -> None:

@@ -149,6 +149,7 @@ class NeverConfirming(Confirming):
 
     def needed(self, one: GetInHand) -> bool:
         """It is sure."""
+        del one
         return False
 
 

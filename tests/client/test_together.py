@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from snowmelt.client.leases.delivered import part_bodies
 from snowmelt.client.together.joint_gets import dealt
-from snowmelt.client.together.machine import Bundle, Together
+from snowmelt.client.together.machine import Together
+from snowmelt.client.together.tickets import Bundle
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.protocols.fifo.calls import Part

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -172,6 +172,14 @@ def test_who_got_nothing_asks_again(pool: ThreadPoolExecutor) -> None:
     assert [one.result(WAIT) for one in told] == list("abcdefgh")
 
 
+def until(came: Callable[[], bool]) -> None:
+    """Waits for it, though not for ever: a thread of a test that failed is waited for, too."""
+    end = time.monotonic() + WAIT
+    while not came():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
 class Interrupted(BaseException):
     """What a handler of signals raises."""
 
@@ -187,8 +195,12 @@ def handling(handler: Any) -> Iterator[None]:
 
 def disturb_main(handled: threading.Event) -> None:
     """Sends a signal until it is handled: one that comes just before a wait begins is not seen."""
-    while not handled.wait(0.01):
+
+    def sent() -> bool:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        return handled.wait(0.01)
+
+    until(sent)
 
 
 @pytest.mark.parametrize("repeats", [True, False], ids=["asked again", "unknown"])
@@ -196,7 +208,8 @@ def test_a_thread_that_is_interrupted_leaves_the_others_their_call(
     pool: ThreadPoolExecutor, repeats: bool
 ) -> None:
     scene = Scene(pool, repeats=repeats)
-    scene.line._line._late = seconds(WAIT)  # so that nobody goes before the first call is back
+    # so that nobody goes before the first call is back
+    line = scene.line._line = Together(100, seconds(WAIT), ordered=True)
     others: list[Future[Any]] = []
 
     interrupted = threading.Event()
@@ -207,8 +220,7 @@ def test_a_thread_that_is_interrupted_leaves_the_others_their_call(
             raise Interrupted
 
     def disturb() -> None:
-        while len(scene.line._line._waiting) < 4:  # three others, and the main thread
-            time.sleep(0.001)
+        until(lambda: len(line._waiting) == 4)  # three others, and the main thread
         scene.doors.open()
         scene.doors.wait()  # the second, by whoever has the most time: the main thread
         disturb_main(interrupted)
@@ -246,7 +258,7 @@ def interrupted_at(step: str) -> Iterator[None]:
         sys.settrace(before)
 
 
-@pytest.mark.parametrize("step", ["_parted", "_cut", "_make", "share", "tell", "answered"])
+@pytest.mark.parametrize("step", ["_parted", "cut", "_make", "share", "tell", "answered"])
 def test_wherever_a_thread_is_interrupted_the_others_are_told_their_own(
     pool: ThreadPoolExecutor, step: str
 ) -> None:
@@ -263,8 +275,7 @@ def test_wherever_a_thread_is_interrupted_the_others_are_told_their_own(
         scene.doors.open(100)
 
     going = pool.submit(let_go)
-    while len(line._waiting) < len(others):
-        time.sleep(0.001)
+    until(lambda: len(line._waiting) == len(others))
     with interrupted_at(step), suppress(Interrupted):
         scene.line.ask(Asked("mine", Wait(60), "key", 1))
     over.set()

@@ -12,7 +12,7 @@ import msgspec
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.together.machine import Ticket
+from snowmelt.client.together.tickets import Ticket
 from snowmelt.core.errors import CallerError, DiskFull, Full, SnowmeltError
 
 

@@ -11,7 +11,8 @@ import msgspec
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.together.joint import Asked, Kind, Value, refused, sorted_out
-from snowmelt.client.together.machine import Bundle, Ticket, Together
+from snowmelt.client.together.machine import Together
+from snowmelt.client.together.tickets import Bundle, Ticket
 from snowmelt.core.instant import Instant
 from snowmelt.runtime.clock import steady_now
 

@@ -1,6 +1,7 @@
 """What is asked while a call is on its way goes together, as one; a machine without a clock.
 
-A *ticket* is what one caller asks. A *call* is made of tickets of one key: only those may go in it.
+A *ticket* is what one caller asks. A *call* is made of tickets of one key: only those may go in it
+(`tickets.py`). Whether more may go while some are on their way is told by these (`away.py`).
 
 1. When no call of its key is on its way, what is asked goes at once: nobody waits for company.
 2. While one is, tickets gather. They go when that is back, when a call's worth is there, or when
@@ -25,40 +26,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
-import msgspec
-
+from snowmelt.client.together.away import Away
+from snowmelt.client.together.tickets import Bundle, Ticket, cut
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 
 LATE: Final = milliseconds(5)
 OVERDUE: Final = seconds(1.0)
 CROWD: Final = 32
 """So many tickets gain by going in halves; fewer lose by it, since each call costs a flush."""
-
-
-class Ticket(msgspec.Struct, frozen=True, eq=False):
-    """What one caller asks."""
-
-    number: int
-    what: Any
-    key: Hashable
-    weight: int
-    until: Instant
-    """When its time is over."""
-
-
-class Bundle(msgspec.Struct, frozen=True, eq=False):
-    """What goes as one call."""
-
-    number: int
-    key: Hashable
-    tickets: tuple[Ticket, ...]
-
-
-class Away(msgspec.Struct, frozen=True):
-    """A call on its way."""
-
-    since: Instant
-    tickets: int
 
 
 class Together:
@@ -86,17 +61,13 @@ class Together:
         ordered: bool = False,
     ) -> None:
         self._worth = worth
-        self._crowd = crowd
         self._late = late
         self._overdue = overdue
         self._ordered = ordered
         self._numbers = 0
         self._waiting: list[Ticket] = []
         self._weight = 0  # of those
-        self._away: dict[Hashable, dict[int, Away]] = {}
-        """The calls on their way, by keys; the last to go is the last."""
-        self._half = 0
-        """How many are half of the crowd, when there was one."""
+        self._away = Away(late, crowd)
         self._ends: dict[int, Instant] = {}
         """When the time of the last ticket of each call is over."""
         self._open: dict[int, int] = {}
@@ -146,15 +117,16 @@ class Together:
         if self._weight < self._worth and self._away:
             going, self._waiting = self._parted(going, now)
         self._weight = sum([each.weight for each in self._waiting])
-        return [self._gone(each, now) for each in self._halved(self._cut(going))]
+        calls = cut(going, self._worth, ordered=self._ordered)
+        if len(calls) == 1:
+            first = self._away.cuts(len(going))
+            calls = [each for each in (going[:first], going[first:]) if each]
+        return [self._gone(each, now) for each in calls]
 
     def back(self, bundle: Bundle) -> None:
         """A call is back; each of its tickets was answered, has left, or goes again."""
         self._ends.pop(bundle.number, None)
-        calls = self._away.get(bundle.key, {})
-        calls.pop(bundle.number, None)
-        if not calls:
-            self._away.pop(bundle.key, None)
+        self._away.back(bundle.key, bundle.number)
 
     def lone(self, key: Hashable, now: Instant) -> Bundle | None:
         """A call without a ticket, by its one caller, when nothing else is there (rule 1)."""
@@ -204,7 +176,7 @@ class Together:
     def due(self) -> Instant | None:
         """When something is to be done next: `go` or `over`."""
         keys = {each.key for each in self._waiting}
-        opens = [self._opens(key) for key in keys if key in self._away]
+        opens = [self._away.opens(key) for key in keys if key in self._away]
         if self._next_over is not None:
             opens.append(self._next_over)
         return min(opens, default=None)
@@ -215,9 +187,8 @@ class Together:
         assert self._tickets.keys() == self._open.keys()
         waiting = {each.number for each in self._waiting}
         assert waiting == {number for number, call in self._open.items() if call == 0}
-        away = {call for calls in self._away.values() for call in calls}
+        away = self._away.numbers
         assert {call for call in self._open.values() if call} <= away
-        assert all(self._away.values())
         assert self._ends.keys() <= away
         soonest = self._soonest()
         assert soonest is None or (self._next_over is not None and self._next_over <= soonest)
@@ -238,39 +209,18 @@ class Together:
     def _soonest(self) -> Instant | None:
         return min(map(self._over_at, self._tickets.values()), default=None)
 
-    def _opens(self, key: Hashable) -> Instant:
-        """Until when one waits for the calls of this key."""
-        calls = self._away.get(key)
-        return Instant(0) if not calls else later(next(reversed(calls.values())).since, self._late)
-
     def _parted(self, waiting: list[Ticket], now: Instant) -> tuple[list[Ticket], list[Ticket]]:
         """Who goes, and who waits on."""
         held = {
             key
             for key, count in Counter([each.key for each in waiting]).items()
-            if now < self._opens(key) and not self._is_half(key, count)
+            if self._away.holds_up(key, count, now)
         }
         if not self._ordered:
             going = [each for each in waiting if each.key not in held]
             return going, [each for each in waiting if each.key in held]
         first = next((at for at, each in enumerate(waiting) if each.key in held), len(waiting))
         return waiting[:first], waiting[first:]
-
-    def _is_half(self, key: Hashable, count: int) -> bool:
-        """Whether so many may be the second call on its way (rule 8)."""
-        first, *more = self._away[key].values()
-        return not more and 2 * count >= max(self._crowd, first.tickets)
-
-    def _halved(self, calls: list[list[Ticket]]) -> list[list[Ticket]]:
-        """A crowd goes in two when nothing is on its way, unless it is a half (rule 8)."""
-        count = len(calls[0]) if len(calls) == 1 else 0
-        if count < self._crowd:
-            return calls
-        half, last = (count + 1) // 2, self._half
-        self._half = count if self._away else half
-        if self._away or count <= last:
-            return calls
-        return [calls[0][:half], calls[0][half:]]
 
     def _gone(self, tickets: Sequence[Ticket], now: Instant) -> Bundle:
         bundle = self._begun(tickets[0].key, tuple(tickets), now)
@@ -281,7 +231,7 @@ class Together:
 
     def _begun(self, key: Hashable, tickets: tuple[Ticket, ...], now: Instant) -> Bundle:
         self._numbers = call = self._numbers + 1
-        self._away.setdefault(key, {})[call] = Away(now, len(tickets))
+        self._away.begin(key, call, len(tickets), now)
         return Bundle(call, key, tickets)
 
     def _drop(self, number: int) -> None:
@@ -290,22 +240,3 @@ class Together:
                 self._weight -= each.weight
                 del self._waiting[at]
                 return
-
-    def _cut(self, waiting: Sequence[Ticket]) -> list[list[Ticket]]:
-        """Rule 3."""
-        calls: list[list[Ticket]] = []
-        weights: dict[Hashable, int] = {}
-        ends: dict[Hashable, list[Ticket]] = {}
-        before: Hashable = None
-        for each in waiting:
-            key = each.key
-            call = ends.get(key)
-            joins = call is not None and weights[key] + each.weight <= self._worth
-            if call is None or not joins or (self._ordered and key != before):
-                calls.append([each])
-                ends[key], weights[key] = calls[-1], each.weight
-            else:
-                call.append(each)
-                weights[key] += each.weight
-            before = key
-        return calls

@@ -11,7 +11,7 @@ from contextlib import suppress
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.together.joint import Asked, Kind, Value
 from snowmelt.client.together.line import Line
-from snowmelt.client.together.machine import Bundle
+from snowmelt.client.together.tickets import Bundle
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
 from snowmelt.runtime.clock import seconds_until

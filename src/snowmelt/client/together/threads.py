@@ -16,7 +16,8 @@ from contextlib import suppress
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.together.joint import AGAIN, Asked, Kind, Value, refused, sorted_out
-from snowmelt.client.together.machine import Bundle, Ticket, Together
+from snowmelt.client.together.machine import Together
+from snowmelt.client.together.tickets import Bundle, Ticket
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
 from snowmelt.runtime.clock import seconds_until, steady_now

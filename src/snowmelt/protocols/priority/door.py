@@ -42,9 +42,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.core.instant import later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.priority.answering import Answering
 from snowmelt.protocols.priority.batches import (
     RUNS_MAX,
     Batch,
@@ -59,16 +60,8 @@ from snowmelt.protocols.priority.batches import (
     union,
 )
 from snowmelt.protocols.priority.beginnings import Beginnings
-from snowmelt.protocols.priority.calls import (
-    Counted,
-    Get,
-    Purge,
-    Put,
-    Settle,
-    Settled,
-)
-from snowmelt.protocols.priority.confirming import Confirming
-from snowmelt.protocols.priority.desk import AGAIN_FIRST, Desk
+from snowmelt.protocols.priority.calls import Get, Purge, Put, Settle
+from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fields import Token
 from snowmelt.protocols.priority.gets import Gets
@@ -88,14 +81,10 @@ from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.searches import Searches
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
-from snowmelt.protocols.priority.settles import SettleInHand, Settles
 from snowmelt.protocols.priority.shelf import Shelf
 
 REPORT_SOON: Final = milliseconds(50)
 """So long what is gone waits for a batch that takes it along."""
-SETTLE_SOON: Final = AGAIN_FIRST
-"""So long what is to be settled first waits for the grant (rule 6): as long as a batch may be on
-its way before it is sent again."""
 PURGE_AT_ONCE: Final = 1 << 20
 
 InHand = PutInHand | GetInHand
@@ -122,12 +111,9 @@ class Door:
         self._ends = Ends(desk, settings.queue, sending)
         self._puts = Puts(desk, settings.queue, sending)
         self._gets = Gets(desk, settings, sending, self._ends)
-        self._settles = Settles(settings, self._ends)
         self._hand = Hand(desk, settings.queue, limits)
+        self._answering = Answering(desk, settings, sending, self._hand, self._gets, self._ends)
         self.searches = Searches(self._hand, self._gets, self._ends)
-        self._confirming = Confirming(desk, settings, sending)
-        self._unsettled: dict[OperationId, Instant] = {}
-        """Gets that have yet to settle what comes first, and until when they wait (rule 6)."""
         self._epoch = 0
         """Of the last view."""
         self.interrupted: list[tuple[OperationId, Token]] = []
@@ -152,11 +138,7 @@ class Door:
         one = GetInHand(operation, call, min(call.items_max, self._given), deadline)
         one.heard = later(self._desk.now, call.heard) if call.heard else None
         if call.settle is not None:
-            one.settled = False
-            at = later(self._desk.now, SETTLE_SOON)
-            self._unsettled.pop(operation, None)
-            self._unsettled[operation] = at
-            self._desk.wake(at, self._settings.queue)
+            self._answering.settle_soon(one)
         self._take_up(one, begun=call.via != self._desk.via)
 
     def purge(self, operation: OperationId, call: Purge) -> None:
@@ -167,10 +149,7 @@ class Door:
 
     def settle(self, operation: OperationId, call: Settle) -> None:
         """A client says what became of what it holds."""
-        if operation in self._settles.hand or self._hand.placing is None:
-            return
-        if not self._settles.begin(operation, call, self._hand.placing):
-            self._desk.reply(operation, Settled())
+        self._answering.settle(operation, call)
 
     def gone(self, client: NodeId) -> None:
         """No connection of this client is open (rule 4)."""
@@ -194,7 +173,7 @@ class Door:
                 continue
             if type(one) is GetInHand:
                 if one.given_up(self._desk.now):
-                    self._answer_get(one)
+                    self._answering.answer(one)
                     continue
                 runs = runs or [([], 0)]
                 runs[-1] = runs[-1][0], runs[-1][1] + one.count
@@ -226,7 +205,7 @@ class Door:
             if one is None:
                 continue
             if type(one) is GetInHand:
-                self._settle_first(operation)
+                self._answering.settle_first(operation)
                 one.phase = grant.phase
                 self._got(one, *runs[run].got(one.count))
                 continue
@@ -264,8 +243,7 @@ class Door:
             self._ends.leave()
         if self._gets.wants:
             self._gets.leave()
-        if self._confirming.waiting:
-            self._confirming.leave()
+        self._answering.leave()
         if self._reports.waiting:
             self._desk.wake(later(self._desk.now, REPORT_SOON), self._settings.queue)
 
@@ -300,7 +278,7 @@ class Door:
             if isinstance(one, GetInHand) and self._gets.taken(one, given):
                 if one.pieces or one.again:
                     if self._gets.fitted(one, self._hand.at()):
-                        self._answer_get(one)
+                        self._answering.answer(one)
                 else:  # what was granted was not to be had; there may be more
                     self._hand.line.append(one.operation)
 
@@ -313,13 +291,11 @@ class Door:
             return
         if isinstance(one, GetInHand) and self._gets.went_back(one, word):
             if one.waits == 0 and (one.pieces or one.unheard(self._desk.now)):  # rule 9
-                self._answer_get(one)
+                self._answering.answer(one)
             elif one.waits == 0:  # rule 4
                 self._hand.line.append(one.operation)
             return
-        settled = self._settles.ended(operation, word, refusal)
-        if settled is not None:
-            self._settled(operation, settled)
+        self._answering.ended(operation, word, refusal)
 
     # --- a new view, and what was begun before ----------------------------------------------------
 
@@ -330,17 +306,13 @@ class Door:
             return
         if sent.message.operations:
             self.beginnings.found(message)
-            return
-        for operation in self._confirming.heard():
-            one = self._hand.all.get(operation)
-            if isinstance(one, GetInHand):
-                one.waits = 0
-                self._answer_sure(one)
+        else:
+            self._answering.confirmed()
 
     def viewed(self, placing: Placing | None, anchor: NodeId | None) -> None:
         """Rule 3."""
         self._hand.placing = placing
-        asked = self._confirming.viewed(placing, anchor)
+        asked = self._answering.viewed(placing, anchor)
         self._ends.viewed()
         self._gets.viewed()
         self.searches.taken()
@@ -366,20 +338,13 @@ class Door:
             if operation not in in_line and operation not in self.beginnings.inquiry:
                 self.beginnings.inquiry.add([operation])
         if placing is not None:
-            for operation, was in self._settles.taken():
-                call, with_get = was.call, was.with_get
-                if not self._settles.begin(operation, call, placing, with_get=with_get):
-                    self._settled(operation, was)
+            self._answering.settle_anew(placing)
 
     def tick(self) -> None:
         """Patience ends, and who waits asks again."""
         now = self._desk.now
         self._reports.hurry()
-        for operation, at in list(self._unsettled.items()):
-            if at > now:  # they stand in their order
-                self._desk.wake(at, self._settings.queue)
-                break
-            self._settle_first(operation)
+        self._answering.tick(now)
         for operation in self._hand.waiting.due(now):
             self._hand.ask(operation)
         if self._hand.waiting.next is not None:
@@ -427,18 +392,6 @@ class Door:
         else:
             self._hand.line.append(one.operation)
 
-    def _settle_first(self, operation: OperationId) -> None:
-        """Rule 6."""
-        if operation not in self._unsettled or self._hand.placing is None:
-            return
-        del self._unsettled[operation]
-        one = self._hand.all.get(operation)
-        if isinstance(one, GetInHand) and isinstance(one.call, Get) and one.call.settle is not None:
-            settle, placing = one.call.settle, self._hand.placing
-            one.settled = not self._settles.begin(operation, settle, placing, with_get=True)
-            if one.settled and one.ready:
-                self._answer_sure(one)
-
     # --- within: grants ---------------------------------------------------------------------------
 
     def _got(self, one: GetInHand, shares: Shares, order: int) -> None:
@@ -453,7 +406,7 @@ class Door:
             return
         one.order, one.token, one.fresh = one.phase or order, 0, False
         if isinstance(one.call, Purge) or one.deadline <= self._desk.now or one.nobody:
-            self._answer_get(one)
+            self._answering.answer(one)
         else:
             self._wait(one)
 
@@ -483,41 +436,3 @@ class Door:
         waiting.add(one.operation, one.deadline, self._desk.now, each=each)
         if waiting.next is not None:
             self._desk.wake(waiting.next, self._settings.queue)
-
-    # --- within: answers --------------------------------------------------------------------------
-
-    def _answer_get(self, one: GetInHand) -> None:
-        if self._confirming.needed(one):  # rule 11
-            one.waits = 1
-            self._confirming.waiting.append(one.operation)
-        else:
-            self._answer_sure(one)
-
-    def _answer_sure(self, one: GetInHand) -> None:
-        one.ready = True
-        if not one.settled:
-            return
-        if one.pieces and one.unheard(self._desk.now):  # rule 4
-            self._gets.give_back(one, self._hand.at())
-            return
-        self._hand.leave(one.operation)
-        if isinstance(one.call, Purge):
-            counted = Counted(one.purged)
-            self._hand.answered.keep(one.operation, counted, self._desk.now)
-            self._desk.reply(one.operation, counted)
-            return
-        answer = self._gets.leased(one)
-        if one.unheard(self._desk.now):
-            return
-        self._hand.remember(one, answer, self._desk.now)
-        self._desk.reply(one.operation, answer)
-
-    def _settled(self, operation: OperationId, settled: SettleInHand) -> None:
-        one = self._hand.all.get(operation)
-        if isinstance(one, GetInHand):
-            one.settled = True
-            one.lost = settled.lost
-            if one.ready:
-                self._answer_sure(one)
-        elif not settled.with_get:  # else the get is in hand at another door
-            self._desk.reply(operation, Settled(tuple(settled.lost), tuple(settled.away)))

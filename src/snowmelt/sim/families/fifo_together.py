@@ -23,7 +23,7 @@ from snowmelt.client.together.joint_acks import Acks
 from snowmelt.client.together.joint_gets import Gets
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.line import Line
-from snowmelt.client.together.machine import Bundle
+from snowmelt.client.together.tickets import Bundle
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds

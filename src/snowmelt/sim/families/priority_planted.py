@@ -301,7 +301,7 @@ class Spoiled(PriorityNode):
             case Bug.HASTY_DOOR:
                 queue.door.__class__ = HastyDoor
             case Bug.UNCONFIRMED:
-                queue.door._confirming.__class__ = NeverConfirming  # noqa: SLF001 - it is spoiled
+                queue.door._answering._confirming.__class__ = NeverConfirming  # noqa: SLF001 - it is spoiled
             case Bug.DEAF_SETTLING:
                 queue.__class__ = DeafQueue
             case Bug.REVIVED_ELEMENT:

@@ -1,0 +1,158 @@
+"""A door's last step: what leases are settled with, and how gets are answered that have their own.
+
+A get waits for what it was to settle first (door, rule 6), and for the others when no other node
+had a part in it (`confirming.py`). If nobody hears it any more, what it has goes back (door, rule
+4).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.priority.calls import Counted, Get, Purge, Settle, Settled
+from snowmelt.protocols.priority.confirming import Confirming
+from snowmelt.protocols.priority.desk import AGAIN_FIRST, Desk
+from snowmelt.protocols.priority.ends import Ends
+from snowmelt.protocols.priority.gets import Gets
+from snowmelt.protocols.priority.hand import GetInHand, Hand
+from snowmelt.protocols.priority.messages import Refusal, Word
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.sending import Sending
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.priority.settles import SettleInHand, Settles
+
+SETTLE_SOON: Final = AGAIN_FIRST
+"""So long what is to be settled first waits for the grant (door, rule 6): as long as a batch may be
+on its way before it is sent again."""
+
+
+class Answering:
+    """Of one queue, at one door."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        settings: QueueSettings,
+        sending: Sending,
+        hand: Hand,
+        gets: Gets,
+        ends: Ends,
+    ) -> None:
+        self._desk = desk
+        self._queue = settings.queue
+        self._hand = hand
+        self._gets = gets
+        self._settles = Settles(settings, ends)
+        self._confirming = Confirming(desk, settings, sending)
+        self._unsettled: dict[OperationId, Instant] = {}
+        """Gets that have yet to settle what comes first, and until when they wait."""
+
+    # --- leases -----------------------------------------------------------------------------------
+
+    def settle(self, operation: OperationId, call: Settle) -> None:
+        """A client says what became of what it holds."""
+        if operation in self._settles.hand or self._hand.placing is None:
+            return
+        if not self._settles.begin(operation, call, self._hand.placing):
+            self._desk.reply(operation, Settled())
+
+    def settle_soon(self, one: GetInHand) -> None:
+        """What this get has to settle first waits for its grant, though not for long."""
+        one.settled = False
+        at = later(self._desk.now, SETTLE_SOON)
+        self._unsettled.pop(one.operation, None)
+        self._unsettled[one.operation] = at
+        self._desk.wake(at, self._queue)
+
+    def settle_first(self, operation: OperationId) -> None:
+        """It has its grant, or has waited for that long enough."""
+        if operation not in self._unsettled or self._hand.placing is None:
+            return
+        del self._unsettled[operation]
+        one = self._hand.all.get(operation)
+        if isinstance(one, GetInHand) and isinstance(one.call, Get) and one.call.settle is not None:
+            settle, placing = one.call.settle, self._hand.placing
+            one.settled = not self._settles.begin(operation, settle, placing, with_get=True)
+            if one.settled and one.ready:
+                self._answer_sure(one)
+
+    def ended(self, operation: OperationId, word: Word, refusal: Refusal | None) -> None:
+        """A home has done what was said of a lease."""
+        settled = self._settles.ended(operation, word, refusal)
+        if settled is not None:
+            self._settled(operation, settled)
+
+    def tick(self, now: Instant) -> None:
+        """Who has waited long enough for its grant settles."""
+        for operation, at in list(self._unsettled.items()):
+            if at > now:  # they stand in their order
+                self._desk.wake(at, self._queue)
+                break
+            self.settle_first(operation)
+
+    # --- gets -------------------------------------------------------------------------------------
+
+    def answer(self, one: GetInHand) -> None:
+        """It has its own, or there is nothing for it."""
+        if self._confirming.needed(one):  # door, rule 11
+            one.waits = 1
+            self._confirming.waiting.append(one.operation)
+        else:
+            self._answer_sure(one)
+
+    def leave(self) -> None:
+        """The turn is over."""
+        if self._confirming.waiting:
+            self._confirming.leave()
+
+    def confirmed(self) -> None:
+        """A member has said that this view still is (door, rule 11)."""
+        for operation in self._confirming.heard():
+            one = self._hand.all.get(operation)
+            if isinstance(one, GetInHand):
+                one.waits = 0
+                self._answer_sure(one)
+
+    # --- a new view -------------------------------------------------------------------------------
+
+    def viewed(self, placing: Placing | None, anchor: NodeId | None) -> Iterable[OperationId]:
+        """A view begins: which gets were to be confirmed in the one before."""
+        return self._confirming.viewed(placing, anchor)
+
+    def settle_anew(self, placing: Placing) -> None:
+        """What was on its way to homes when the last view ended goes to those of this one."""
+        for operation, was in self._settles.taken():
+            if not self._settles.begin(operation, was.call, placing, with_get=was.with_get):
+                self._settled(operation, was)
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def _answer_sure(self, one: GetInHand) -> None:
+        one.ready = True
+        if not one.settled:
+            return
+        if one.pieces and one.unheard(self._desk.now):  # door, rule 4
+            self._gets.give_back(one, self._hand.at())
+            return
+        self._hand.leave(one.operation)
+        if isinstance(one.call, Purge):
+            counted = Counted(one.purged)
+            self._hand.answered.keep(one.operation, counted, self._desk.now)
+            self._desk.reply(one.operation, counted)
+            return
+        answer = self._gets.leased(one)
+        if one.unheard(self._desk.now):
+            return
+        self._hand.remember(one, answer, self._desk.now)
+        self._desk.reply(one.operation, answer)
+
+    def _settled(self, operation: OperationId, settled: SettleInHand) -> None:
+        one = self._hand.all.get(operation)
+        if isinstance(one, GetInHand):
+            one.settled = True
+            one.lost = settled.lost
+            if one.ready:
+                self._answer_sure(one)
+        elif not settled.with_get:  # else the get is in hand at another door
+            self._desk.reply(operation, Settled(tuple(settled.lost), tuple(settled.away)))

@@ -21,12 +21,14 @@ machine where others work.
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +43,12 @@ from snowmelt.spark import quantiles, session
 
 WARM = 20_000
 ACCURACY = 10_000
-QUESTIONS = {"middle": [0.5], "ten": [place / 10 - 0.05 for place in range(1, 11)]}
+QUESTIONS = {"middle": [0.5], "ten": [place / 100 for place in range(5, 100, 10)]}
 Values = list[Any]
 
 
 def ranks_of(rows: int, shares: list[float]) -> list[int]:
-    return [max(1, -int(-share * rows // 1)) for share in shares]
+    return [max(1, math.ceil(Fraction(repr(share)) * rows)) for share in shares]
 
 
 # --- the ways ---

@@ -9,6 +9,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo.messages import Echo, Echoed
 from snowmelt.runtime import connection
+from snowmelt.runtime.arriving import Arriving
 from snowmelt.runtime.connection import TURN_FRAMES, LoopConnection, gathered
 from snowmelt.runtime.limits import Limits
 from snowmelt.wire.codec import encode
@@ -22,6 +23,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.limits = Limits()
+        self.arriving = Arriving[LoopConnection](self.limits.arriving_bytes)
         self.touched: Any = None
         self.heard = 0
 

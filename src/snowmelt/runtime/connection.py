@@ -1,9 +1,10 @@
 """A connection on an event loop: bytes between its machine and asyncio, in turns, within limits.
 
 What a connection says and hears is `wire.connection`'s matter; here are the socket's. Reading stops
-while the machine is crowded, and whoever reads slowly is served slowly; who hardly reads at all is
-cut off after some time. Only what nodes tell each other does not wait: if too much of that is
-unsent, it is cut off at once.
+while the machine is crowded, or a client's large frame waits for its place (`arriving.py`), and
+whoever reads slowly is served slowly. Who hardly reads at all is cut off after some time, and so is
+who has a place and hardly goes on. Only what nodes tell each other does not wait: if too much of
+that is unsent, it is cut off at once.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any, Final, Protocol, cast
 from snowmelt.core.errors import FrameError, HandshakeError, SnowmeltError, TooLarge
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call, Declined
+from snowmelt.runtime.arriving import LARGE, Arriving
 from snowmelt.runtime.credentials import check_certificate
 from snowmelt.runtime.deadline import Deadline
 from snowmelt.runtime.limits import Limits
@@ -27,13 +29,17 @@ from snowmelt.wire.sides import Opened, Side
 # work again, and other connections have their turn.
 TURN_FRAMES: Final = 32
 TURN_SECONDS: Final = 0.01  # or fewer, when each is a lot of work
+SLOWEST_SENDER: Final = 8  # the same of its frame in `slow_sender_seconds`, while others wait
 SLOWEST: Final = 4  # who reads such a part of `unsent_bytes` in `slow_reader_seconds` is only slow
+
+_SLOW: Final = ("slow reader", "slow sender")
 
 
 class Owner(Protocol):
     """Whoever holds connections."""
 
     limits: Limits
+    arriving: "Arriving[LoopConnection]"
     touched: "list[LoopConnection] | None"
     """What has something to send because of what another connection reads; None when none does."""
     resumed: Callable[[NodeId], None]
@@ -78,6 +84,10 @@ class LoopConnection(asyncio.Protocol):
         self._machine = Connection(owner.side(self), limits.frame_bytes, limits.in_flight_bytes)
         self._transport: asyncio.Transport | None = None
         self._deadline = Deadline()
+        self._arrives = 0  # the size of a large frame that has its place, or stands in line for it
+        self._number = 0  # of that frame
+        self._stands = False  # in line
+        self._coming = Deadline()
         self._of_node = False
         self._closed = False
         self._reading = False  # what is sent meanwhile leaves at the end of it
@@ -136,8 +146,8 @@ class LoopConnection(asyncio.Protocol):
                 other.flush()
             if machine.out:
                 self.flush()
-            if self._holds or machine.crowded:  # or a flood of small frames would heap up here
-                self._set_reading()
+            if self._holds or machine.crowded or self._arrives or machine.awaited > LARGE:
+                self._set_reading()  # or a flood of small frames would heap up here
 
     def connection_lost(self, error: Exception | None) -> None:
         """The stream is gone."""
@@ -155,7 +165,7 @@ class LoopConnection(asyncio.Protocol):
         self._deadline.set_without(
             self._limits.slow_reader_seconds,
             lambda: self._bytes_out - self.unsent,
-            max(1, self._unsent_max // SLOWEST),
+            lambda: max(1, self._unsent_max // SLOWEST),
             lambda: self.close(slow),
         )
 
@@ -224,7 +234,7 @@ class LoopConnection(asyncio.Protocol):
                 self._transport.abort()
             else:
                 self._transport.close()
-        self._close(type(error).__name__ if error and reason != "slow reader" else reason)
+        self._close(type(error).__name__ if error and reason not in _SLOW else reason)
 
     @property
     def blocked(self) -> bool:
@@ -261,13 +271,54 @@ class LoopConnection(asyncio.Protocol):
     def _set_reading(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        holds = self._machine.crowded
+        if not self._of_node:
+            self._find_place()
+        holds = self._machine.crowded or self._stands
         if holds is not self._holds:
             self._holds = holds
             if holds:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+                self._expect()
+
+    def _find_place(self) -> None:
+        """For a large frame that has begun to come; one that is whole gives its own up."""
+        machine = self._machine
+        size, number = machine.awaited, machine.came
+        if self._arrives and (size, number) != (self._arrives, self._number):
+            self._leave_place()
+        if size > LARGE and not self._arrives and not machine.crowded:
+            self._arrives, self._number = size, number
+            self._stands = not self._owner.arriving.ask(self, size)
+            self._expect()
+
+    def _leave_place(self) -> None:
+        self._arrives, self._stands = 0, False
+        self._coming.cancel()
+        for other in self._owner.arriving.leave(self):
+            other.admitted()
+
+    def admitted(self) -> None:
+        """The large frame that has begun to come has its place."""
+        self._stands = False
+        self._set_reading()
+
+    def _expect(self) -> None:
+        """Of a large frame that has its place and is read some more comes within some time."""
+        if not self._arrives or self._stands:
+            return
+
+        def least() -> int:
+            others = self._owner.arriving.waiting
+            return self._arrives // SLOWEST_SENDER if others else LARGE
+
+        self._coming.set_without(
+            self._limits.slow_sender_seconds,
+            lambda: self._bytes_in,
+            lambda: 0 if self._holds else least(),
+            lambda: self.close(FrameError("slow sender: it has begun and does not go on")),
+        )
 
     def _unsendable(self, message: Any, error: TooLarge) -> None:
         """A call above the limit is declined; the connection lives on in any case.
@@ -307,6 +358,7 @@ class LoopConnection(asyncio.Protocol):
         self._closed = True
         self._machine.close()
         self._deadline.cancel()
+        self._leave_place()
         if self._transport is not None:  # it may never read the last of what it was sent
             self._deadline.set(self._limits.slow_reader_seconds, self._transport.abort)
         self._owner.closed(self, reason)

@@ -16,13 +16,17 @@ class Deadline:
         self._timer = asyncio.get_running_loop().call_later(seconds, then)
 
     def set_without(
-        self, seconds: float, read: Callable[[], int], least: int, then: Callable[[], object]
+        self,
+        seconds: float,
+        read: Callable[[], int],
+        least: Callable[[], int],
+        then: Callable[[], object],
     ) -> None:
         """Does this once less than `least` more has been read within so long."""
         before = read()
 
         def look() -> None:
-            if read() - before < least:
+            if read() - before < least():
                 then()
             else:
                 self.set_without(seconds, read, least, then)

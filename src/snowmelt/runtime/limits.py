@@ -23,8 +23,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     in_flight_bytes: int = 16 << 20  # of one connection: calls heard and not yet answered
     unsent_bytes: int = 2 << 20  # of one connection: above this, nothing more is read from it
     unsent_bytes_max: int = 128 << 20  # of one connection: above this, which takes a peer, cut off
+    arriving_bytes: int = 512 << 20  # of all clients: large frames that have begun to come
     greeting_seconds: float = 10.0
     slow_reader_seconds: float = 10.0  # above `unsent_bytes` and hardly anything read: cut off
+    slow_sender_seconds: float = 10.0  # has begun a large frame, and hardly goes on: cut off
     dial_seconds: float = 5.0
     drain_seconds: float = 10.0
 

@@ -287,6 +287,8 @@ class Server:
             connections_total=transport.connections_total,
             closed=transport.closed_by.read(),
             dropped=transport.dropped.read(),
+            arriving_bytes=transport.arriving.held,
+            arriving_waits=transport.arriving.waiting,
             store=msgspec.structs.asdict(self._store.statistics()),
             etcd_asked=0 if self._etcd is None else self._etcd.asked,
             longest_turn=round(self._driver.turns.longest, 4),

@@ -31,6 +31,10 @@ class NodeStatistics(msgspec.Struct, frozen=True):
     closed: dict[str, int]
     dropped: dict[str, int]
     store: dict[str, int]
+    arriving_bytes: int
+    """Of large frames that clients have begun to send."""
+    arriving_waits: int
+    """So many of them wait until others are whole."""
     etcd_asked: int
     """How many requests went to etcd; 0 where none decides."""
     longest_turn: float = 0.0

@@ -22,6 +22,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.names import Address, NodeId, address_of
 from snowmelt.runtime import near
+from snowmelt.runtime.arriving import Arriving
 from snowmelt.runtime.connection import LoopConnection
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
@@ -65,6 +66,7 @@ class Transport:
     ) -> None:
         self.me = me
         self.limits = limits
+        self.arriving = Arriving[LoopConnection](limits.arriving_bytes)
         self.addresses: dict[NodeId, Address] = {}
         self.closed_by = Counts()
         self.dropped = Counts()

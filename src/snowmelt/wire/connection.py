@@ -194,6 +194,16 @@ class Connection:
         return len(self._in_flight)
 
     @property
+    def awaited(self) -> int:
+        """The size of the frame that has begun to come, or of its header."""
+        return self._reader.awaited
+
+    @property
+    def came(self) -> int:
+        """How many frames have come whole: the number of the one that is awaited."""
+        return self.frames_in + len(self.frames)
+
+    @property
     def missing(self) -> int:
         """So many bytes may be read so that none is beyond the word that is awaited."""
         return self._reader.missing

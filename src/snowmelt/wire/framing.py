@@ -94,6 +94,11 @@ class FrameReader:
         self._limit = limit
 
     @property
+    def awaited(self) -> int:
+        """The size of the frame that has begun to come, or of its header."""
+        return self._need
+
+    @property
     def missing(self) -> int:
         """How many bytes the word that is coming lacks, or its header: more may be beyond it."""
         return self._need - self._have

@@ -1,0 +1,190 @@
+"""Large frames of all clients together: a place for each, in line, and not for ever."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from runtime.network import Serving, Stranger, serving, until
+from snowmelt.protocols.calling import Answer, Call
+from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
+from snowmelt.runtime.arriving import Arriving
+from snowmelt.runtime.limits import Limits
+from snowmelt.wire.codec import encode
+from snowmelt.wire.framing import Kind, framed
+from snowmelt.wire.greeting import Role
+
+MEGABYTE = 1 << 20
+ONE_READ = 256 << 10
+"""What comes before a connection can be held up."""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_places_are_bounded_and_given_in_line(seed: int) -> None:
+    chance = Random(seed)
+    arriving = Arriving[int](100)
+    line: list[int] = []
+    held: set[int] = set()
+
+    def has_place(who: int) -> None:
+        assert line.pop(0) == who
+        held.add(who)
+
+    for who in range(500):
+        line.append(who)
+        if arriving.ask(who, chance.choice((1, 30, 60, 100, 150))):
+            has_place(who)
+        arriving.check()
+        while held and (chance.random() < 0.4 or len(line) > 20):
+            gone = chance.choice(sorted(held) if chance.random() < 0.8 else [*sorted(held), *line])
+            held.discard(gone)
+            line = [one for one in line if one != gone]
+            for served in arriving.leave(gone):
+                has_place(served)
+            arriving.check()
+    while held or line:
+        gone = (sorted(held) or line)[0]
+        held.discard(gone)
+        for served in arriving.leave(gone):
+            has_place(served)
+    assert (arriving.held, arriving.waiting) == (0, 0)
+
+
+def large(number: int, size: int) -> bytes:
+    """A call of this size, as it goes."""
+    return framed(Kind.MESSAGE, encode(Call(number, Echo(bytes(size)))))
+
+
+async def strangers(stack: AsyncExitStack, node: Serving, count: int) -> list[Stranger]:
+    """So many clients."""
+    found = [
+        await stack.enter_async_context(await Stranger.dial(node.address)) for _ in range(count)
+    ]
+    for at, one in enumerate(found):
+        await one.greet(f"c-{at}")
+    return found
+
+
+def came(node: Serving) -> list[int]:
+    """What has come from each client, the most first."""
+    return sorted((one.bytes_in for one in node.server.statistics().connections), reverse=True)
+
+
+async def test_what_many_begin_and_do_not_end_is_bounded_and_ends_in_time(tmp_path: Path) -> None:
+    limits = Limits(arriving_bytes=4 * MEGABYTE, slow_sender_seconds=0.25)
+    async with serving(tmp_path, limits=limits) as node, AsyncExitStack() as stack:
+        *stalled, other = await strangers(stack, node, 9)
+        for one in stalled:
+            one.send(large(1, 2 * MEGABYTE)[:-1000])
+        await until(lambda: node.server.statistics().arriving_waits)
+        for _ in range(10):
+            told = node.server.statistics()
+            assert told.arriving_bytes <= limits.arriving_bytes
+            assert told.arriving_waits <= 8 - len(node.closed)
+            assert sum(came(node)[2:]) <= 7 * ONE_READ
+            await other.is_served()
+        for one in stalled:
+            await one.gone()
+        assert node.closed == {"slow sender": 8}
+        told = node.server.statistics()
+        assert (told.arriving_bytes, told.arriving_waits) == (0, 0)
+        await other.is_served(bytes(3 * MEGABYTE))
+
+
+@pytest.mark.parametrize("places", [1, 3 * MEGABYTE])
+async def test_large_frames_of_many_all_come_in_turns(tmp_path: Path, places: int) -> None:
+    limits = Limits(arriving_bytes=places)
+    async with serving(tmp_path, limits=limits) as node, AsyncExitStack() as stack:
+        clients = await strangers(stack, node, 8)
+
+        async def asks(client: Stranger) -> None:
+            for at in range(3):
+                client.send(large(at, MEGABYTE))
+            for at in range(3):
+                assert await client.answer() == Answer(at, Echoed(bytes(MEGABYTE)))
+
+        await asyncio.gather(*map(asks, clients))
+        assert node.closed == {}
+        assert node.server.statistics().arriving_bytes == 0
+
+
+async def test_who_sends_one_after_the_other_lets_others_come_between(tmp_path: Path) -> None:
+    async with (
+        serving(tmp_path, limits=Limits(arriving_bytes=1)) as node,
+        await Stranger.dial(node.address) as much,
+        await Stranger.dial(node.address) as once,
+    ):
+        await much.greet("c-much")
+        await once.greet("c-once")
+        body = bytes(400 << 10)
+        much.send(b"".join(large(at, len(body)) for at in range(200)))
+        answered = [await much.answer() for _ in range(10)]
+        once.send(large(1, len(body)))
+        await once.answer()
+        heard = node.connection("c-much").frames_in
+        assert heard < 150, "whoever comes between waits for one frame, not for all"
+        answered += [await much.answer() for _ in range(190)]
+        assert [one.number for one in answered] == list(range(200))
+
+
+async def test_who_goes_while_it_waits_leaves_the_line(tmp_path: Path) -> None:
+    limits = Limits(arriving_bytes=MEGABYTE)
+    async with serving(tmp_path, limits=limits) as node, AsyncExitStack() as stack:
+        first, second, third = await strangers(stack, node, 3)
+        whole = large(1, MEGABYTE)
+        first.send(whole[:-1000])
+        await until(lambda: node.server.statistics().arriving_bytes)
+        second.send(whole[:-1000])
+        await until(lambda: node.server.statistics().arriving_waits == 1)
+        third.send(whole)
+        await until(lambda: node.server.statistics().arriving_waits == 2)
+        second._writer.transport.abort()
+        first.send(whole[-1000:])
+        for one in (first, third):
+            assert await one.answer() == Answer(1, Echoed(bytes(MEGABYTE)))
+        await until(lambda: not node.server.statistics().arriving_bytes)
+
+
+async def test_who_is_not_read_from_is_not_called_slow(tmp_path: Path) -> None:
+    limits = Limits(unsent_bytes=MEGABYTE, slow_sender_seconds=0.2)
+    body = bytes(6 * MEGABYTE)
+    async with (
+        serving(tmp_path, limits=limits) as node,
+        await Stranger.dial(node.address) as stranger,
+    ):
+        await stranger.greet("c-slow")
+        stranger.say(Call(1, Remember("large", body)))
+        assert await stranger.answer() == Answer(1, Remembered("large"))
+        stranger._writer.transport.pause_reading()
+        recalls = [Call(at, Recall("large")) for at in range(2, 5)]
+        stranger.say(Call(1, Remember("flush", bytes(100_000))), *recalls)  # which wait for it
+        whole = large(5, 2 * MEGABYTE)
+        stranger.send(whole[:MEGABYTE])
+        await until(lambda: node.connection("c-slow").unsent_bytes > MEGABYTE)
+        assert node.server.statistics().arriving_bytes
+        await asyncio.sleep(0.7)  # it reads nothing, and nothing is read from it
+        assert node.closed == {}
+        stranger._writer.transport.resume_reading()
+        assert await stranger.answer() == Answer(1, Remembered("flush"))
+        for at in range(2, 5):
+            assert await stranger.answer() == Answer(at, Recalled("large", body))
+        stranger.send(whole[MEGABYTE:])
+        assert await stranger.answer() == Answer(5, Echoed(bytes(2 * MEGABYTE)))
+
+
+async def test_nodes_stand_in_no_line(tmp_path: Path) -> None:
+    limits = Limits(arriving_bytes=MEGABYTE, slow_sender_seconds=60.0)
+    async with (
+        serving(tmp_path, limits=limits) as node,
+        await Stranger.dial(node.address) as client,
+        await Stranger.dial(node.address) as other,
+    ):
+        await client.greet("c-1")
+        client.send(large(1, MEGABYTE)[:-1000])
+        await until(lambda: node.server.statistics().arriving_bytes)
+        await other.greet("n2", Role.NODE)
+        other.send(large(1, 2 * MEGABYTE)[: 2 * MEGABYTE])
+        await until(lambda: came(node)[0] >= 2 * MEGABYTE)
+        assert node.server.statistics().arriving_waits == 0

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -12,6 +13,7 @@ import snowmelt
 from client.fakes import fake, greeted
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.connection.blocking import BlockingClient, Line
+from snowmelt.client.connection.clients import CLOSING_SECONDS
 from snowmelt.client.connection.url import read
 from snowmelt.core.errors import CallerError, Closed, OutcomeUnknown
 from snowmelt.protocols.echo import Echo
@@ -61,6 +63,35 @@ def test_a_client_closed_in_the_middle_of_a_call_ends_it_and_its_connections() -
         with pytest.raises(Closed):
             client.call(Echo(b""), 0.1)
         assert client._lines == {}
+
+
+def test_closing_lets_calls_end_that_are_answered_soon(node: LocalNode) -> None:
+    def calls(client: snowmelt.Cluster) -> int:
+        for at in range(1_000_000):
+            try:
+                assert client.ping(b"%d" % at) == b"%d" % at
+            except Closed:
+                return at
+        raise AssertionError("it was never closed")
+
+    for _ in range(10):
+        with snowmelt.connect(node.url) as client, ThreadPoolExecutor(8) as pool:
+            under_way = [pool.submit(calls, client) for _ in range(8)]
+            time.sleep(0.05)
+            client.close()
+            for one in under_way:  # none is unknown
+                assert one.result(5) >= 0
+
+
+def test_closing_ends_calls_that_would_wait_longer() -> None:
+    with fake(greeted) as where, ThreadPoolExecutor(1) as pool:
+        client = snowmelt.connect(f"snowmelt://{where}")
+        call = pool.submit(client.ping, timeout=30.0)
+        while not client._client._lent:
+            assert not call.done()
+        client.close()
+        with pytest.raises(OutcomeUnknown, match="closed before the answer came"):
+            call.result(CLOSING_SECONDS + 5)
 
 
 def test_a_client_interrupted_in_the_middle_of_a_step_is_closed(

@@ -4,6 +4,7 @@ import asyncio
 import pickle
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from snowmelt.core.errors import (
     Full,
     LeaseLost,
     NoSuchQueue,
+    OutcomeUnknown,
     QueueExists,
+    Unreachable,
 )
 
 
@@ -39,6 +42,19 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[snowmelt
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     return "".join(one if one.isalnum() else "-" for one in request.node.name)[-90:].strip("-")
+
+
+def test_closing_ends_gets_of_other_threads_that_wait(cluster: snowmelt.Cluster, name: str) -> None:
+    queue = cluster.priority(name, priorities=4)
+    queue.put(b"opens it")
+    queue.get(timeout=5).ack()
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(queue.get, timeout=60) for _ in range(3)]
+        time.sleep(0.3)
+        cluster.close()
+        for one in waiting:
+            with pytest.raises((OutcomeUnknown, Unreachable), match="closed"):
+                one.result(10)
 
 
 def bodies(queue: snowmelt.PriorityQueue) -> list[tuple[int, bytes]]:

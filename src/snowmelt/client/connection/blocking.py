@@ -3,7 +3,8 @@
 A call gives the machine its event, writes what it wants sent, and reads until its answer is there;
 between calls nothing runs. So a call costs one write and one read. A client has one call at a time;
 threads that share a cluster, and handlers of signals, have a client each (`clients.py`). Anybody
-may close one: the call that is under way by it then ends, and its connections with it.
+may close one: the call that is under way by it then ends, a little later if that is wished, and its
+connections with it.
 """
 
 import select
@@ -153,6 +154,8 @@ class BlockingClient(Quiet):
         self._targets = Targets(place) if targets is None else targets
         self._lines: dict[NodeId, Line] = {}
         self.closed = False
+        self._ends = 0.0
+        """When a call under way ends, once it is closed."""
         self._begin()
         watch(self)
 
@@ -186,7 +189,7 @@ class BlockingClient(Quiet):
             request = self._session.request(body, self._deadline - now, first, weight)
             self._steps.handle(request)
             while request.operation not in self._outcomes:
-                if self.closed:
+                if self.closed and monotonic() >= self._ends:
                     raise OutcomeUnknown("this client was closed before the answer came")
                 self._step()
             outcome = self._outcomes.pop(request.operation)
@@ -242,8 +245,9 @@ class BlockingClient(Quiet):
                     return event.payload
         raise TimeoutError("no answer in the time given")
 
-    def close(self) -> None:
-        """Ends the connections, or has the call do so that is under way."""
+    def close(self, grace: float = 0.0) -> None:
+        """Ends the connections, or has the call do so that is under way, so much later at most."""
+        self._ends = monotonic() + grace
         self.closed = True
         if not self._calling:
             self._end()
@@ -282,6 +286,7 @@ class BlockingClient(Quiet):
         if len(lines) == 1 and lines[0][1].direct and wait > READ_SECONDS:
             self._read(*lines[0])  # reading waits by itself
             return
+        wait = min(wait, READ_SECONDS)  # it may be closed meanwhile
         ready = [pair for pair in lines if pair[1].pending()] or _readable(lines, wait)
         for target, line in ready:
             self._read(target, line)

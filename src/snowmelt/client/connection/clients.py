@@ -13,6 +13,8 @@ from snowmelt.core.errors import Closed, SnowmeltError
 from snowmelt.core.names import NodeId
 
 IDLE_MAX: Final = 8
+CLOSING_SECONDS: Final = 1.0
+"""So long a call under way may go on when all are closed: what is only answered ends well."""
 
 
 class Clients:
@@ -22,6 +24,7 @@ class Clients:
         self._place = place
         self._targets = Targets(place)  # what one of them learns, all know
         self._idle: list[BlockingClient] = []  # taken and given back whole, so it needs no lock
+        self._lent: dict[BlockingClient, None] = {}
         self.ended: Callable[[None], object] = _nobody
         """Told when one ends that something needs still, in whichever thread that is."""
         self.closed = False
@@ -56,12 +59,17 @@ class Clients:
         if self.closed:
             raise Closed("this client is closed")
         try:
-            return self._idle.pop()
+            client = self._idle.pop()
         except IndexError:
-            return BlockingClient(self._place, self._targets)
+            client = BlockingClient(self._place, self._targets)
+        self._lent[client] = None
+        if self.closed:  # meanwhile, and it was not seen
+            client.close(CLOSING_SECONDS)
+        return client
 
     def take_back(self, client: BlockingClient) -> None:
         """The borrower is done with it."""
+        self._lent.pop(client, None)
         if self.closed or (len(self._idle) >= IDLE_MAX and not client.needed):
             client.close()
         else:
@@ -76,16 +84,19 @@ class Clients:
 
     def end(self, client: BlockingClient) -> None:
         """One that was lent ends, with what nodes know of it."""
+        self._lent.pop(client, None)
         client.close()
         if client.needed:
             self.ended(None)
 
     def close(self) -> None:
-        """Ends the loops over queues, and the connections; a call under way ends its own."""
+        """Ends the loops over queues, and the connections; a call under way ends soon."""
         end_loops(self)
         self.closed = True
         while self._idle:
             self._idle.pop().close()
+        for client in list(self._lent):
+            client.close(CLOSING_SECONDS)
 
 
 class Borrowed:

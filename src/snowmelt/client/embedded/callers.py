@@ -72,6 +72,7 @@ class LocalCallers(Clients):
     def __init__(self, machine: Called) -> None:
         self._machine = machine
         self._idle = []
+        self._lent = {}  # none: its end is the folder's, which ends its calls
         self.ended = lambda _: None
         self.closed = False
 

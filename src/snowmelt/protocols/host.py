@@ -101,6 +101,11 @@ class Host:
         """What the others are to hear, when, and who said it."""
         self.strays = 0
 
+    @property
+    def waits(self) -> bool:
+        """Whether some of its machines have yet to hear what others have (rule 7)."""
+        return bool(self._held)
+
     def handle(self, event: Event[Message], now: Instant) -> list[Effect[Message]]:
         """One door in: finds whose event it is, and carries on until nothing stays inside."""
         self._now = now

@@ -3,9 +3,10 @@
 Who replaces one machine after the other goes by `short_of_copies`, and so does the exam. Who should
 keep an element in a view is known, so the world looks at its disks in the same moment:
 
-1. When all nodes are in one view, nobody puts, and each queue has said since then that nothing is
-   short of copies, each element that was told as put is with all who should keep it, unless
-   somebody tried to acknowledge it, the promise does not cover it, or a record of it can't be read.
+1. When all nodes are in one view, and their queues, which hear later of one that is not sure,
+   nobody puts, and each queue has said since then that nothing is short of copies, each element
+   that was told as put is with all who should keep it, unless somebody tried to acknowledge it, the
+   promise does not cover it, or a record of it can't be read.
 2. What is so has all its copies in that view, whatever its course was until then: from there on
    only disks that are lost later excuse that it does not come.
 3. They have to say so: some time after such a view has begun nothing is short of copies any more,
@@ -29,6 +30,7 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds, second
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import BULK, Found, Record
+from snowmelt.protocols.host import Host
 from snowmelt.protocols.priority.queue import prefix_of
 from snowmelt.protocols.priority.recent import Bulk
 from snowmelt.protocols.priority.rows import Rows
@@ -115,8 +117,10 @@ class Exam:
 
     def _are_all_here(self, world: World) -> bool:
         there = [node for node in self._nodes if node not in self.losses.gone]
-        run = all(world.slots[node].node is not None for node in there)
-        return run and self._excuses.whole(world.now)
+        hosts = [world.slots[node].node for node in there]
+        run = all(one is not None for one in hosts)
+        heard = not any(isinstance(one, Host) and one.waits for one in hosts)
+        return run and heard and self._excuses.whole(world.now)
 
     def _unread(self, world: World, ledger: Ledger) -> int:
         """How many elements nobody has to copy, as far as the promise allows (rule 3)."""

@@ -8,6 +8,7 @@ of it back, is gone for longer than any lease, reads the same again, and says th
 it hears that it is known.
 """
 
+from functools import partial
 from typing import Any, Final
 
 from snowmelt.check.history import Ended
@@ -119,6 +120,8 @@ class Keeper(Program):
 
     _tries = 0
     """How often it was told, after the load, that something is away."""
+    _done: tuple[tuple[Receipt, Instant, Instant], ...] = ()
+    """What it is done with, and when it said so, and was told that it is known."""
 
     def begin(self) -> None:
         """Gets from now on."""
@@ -127,6 +130,7 @@ class Keeper(Program):
     def _work(self) -> Steps[None]:
         while self.ledger.drained is None:
             if self.stage.phase is not Phase.LOAD:
+                yield from self._says_again()
                 yield pause(PAUSE)
                 continue
             most = self.chance.choice((1, 5, 20))
@@ -150,7 +154,16 @@ class Keeper(Program):
             self.steps, called = self.opened(), self.now
             pieces, told = yield from self._insists(lambda: self._holding.show(receipt, SECONDS))
             self._compare(got, pieces, told, called)
+        called = self.now
         yield from self._says(lambda: self._holding.done(receipt, SECONDS))
+        self._done = (*self._done, (receipt, called, self.now))
+
+    def _says_again(self) -> Steps[None]:
+        """What an older disk of the coordinator may have undone: else it is kept for ever."""
+        done, self._done = self._done, ()
+        for receipt, called, told in done:
+            if self.ledger.excuses.undone(called, told):
+                yield from self._says(partial(self._holding.done, receipt, SECONDS))
 
     @property
     def _holding(self) -> Holding:

@@ -5,6 +5,7 @@ anchor. So a batch goes to one home, and each flushes it once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from snowmelt.core.interval import Interval
@@ -24,6 +25,11 @@ def spread_of(members: Sequence[NodeId]) -> Spread:
 
     With a `Placing` on it, everybody can tell who keeps a position of a queue in a view.
     """
+    return _spread(tuple(members))
+
+
+@lru_cache(maxsize=16)  # the same members come again: in the next view, and at every node of a life
+def _spread(members: tuple[NodeId, ...]) -> Spread:
     return Spread(members, "priority")
 
 

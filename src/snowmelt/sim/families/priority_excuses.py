@@ -142,8 +142,9 @@ class Excuses:
 
     def later(self, view: Seen, begin: Seen) -> bool:
         """Whether a view came after another: by number, unless numbers may have come again."""
-        again = any(begin.at <= one.at <= view.at for one in self.names)
-        return view is not begin and (view.epoch > begin.epoch or again)
+        if view is begin or view.epoch > begin.epoch:
+            return view is not begin
+        return any(begin.at <= one.at <= view.at for one in self.names)
 
     def had_left(self, node: NodeId, view: Seen, at: Instant) -> bool:
         """Whether a node did nothing in a view any more: it was in a later one, or not of it."""

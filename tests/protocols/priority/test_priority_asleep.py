@@ -54,11 +54,31 @@ def test_however_many_find_nothing_at_once_the_others_are_asked_once() -> None:
     assert len(nodes.sent_of("Inquire")) <= 2 * 3  # those that came meanwhile wait for the next
 
 
-def test_elsewhere_the_anchor_has_answered_and_nobody_is_asked() -> None:
+@pytest.mark.parametrize("replicas", [1, 3, 5])
+@pytest.mark.parametrize("priorities", [4, ANY])
+def test_nor_does_a_door_that_slept_as_long_as_the_anchor(priorities: int, replicas: int) -> None:
+    nodes = Nodes(5)
+    nodes.open("n1", replicas=replicas, priorities=priorities)
+    anchor = nodes.anchor("n1")
+    door = next(name for name in nodes.members if name != anchor)
+    awake = [name for name in nodes.members if name not in (anchor, door)]
+    nodes.view(*awake)
+    put(nodes, awake[0], 7) if priorities == ANY else nodes.put(awake[0], (1, b"7"))
+    number = nodes.ask(door, nodes.get_call(door))
+    nodes.pass_time(5)
+    assert nodes.told(number) is None
+    nodes.view(*nodes.members)
+    nodes.pass_time(1)
+    assert bodies(nodes.told(number)) == [b"7"]
+
+
+def test_what_others_have_flushed_is_handed_out_and_nobody_is_asked() -> None:
     nodes = Nodes(3)
     nodes.open("n1", replicas=3)
-    other = next(name for name in nodes.members if name != nodes.anchor("n1"))
-    assert bodies(nodes.get(other)) == []
+    nodes.put("n1", (1, b"7"))
+    for node in nodes.members:
+        nodes.put(node, (1, b"8"))
+        assert nodes.get(node).pieces
     assert nodes.sent_of("Inquire") == []
 
 

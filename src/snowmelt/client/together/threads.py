@@ -76,19 +76,17 @@ class TogetherThreads:
         if me in self._within:
             return self._alone(asked)
         self._within.add(me)
+        lone: Bundle | None = None
         try:
             with self._lock:
                 lone = self._line.lone(asked.key, steady_now())
-            if lone is None:
-                return _given(self._told(Seat(asked)))
-            try:
-                return self._alone(asked)
-            finally:
+            return self._alone(asked) if lone is not None else _given(self._told(Seat(asked)))
+        finally:
+            if lone is not None:
                 with self._lock:
                     self._line.back(lone)
                     if self._line.waiting:
                         self._hand_out(self._line.go(steady_now()))
-        finally:
             self._within.discard(me)
 
     def _alone(self, asked: Asked) -> Value:

@@ -1,9 +1,10 @@
-"""Whether a view still is: asked before a get is answered in which no other node had a part.
+"""Whether a view still is: asked before a get says that there is nothing, or what is here alone.
 
 A node that slept while its steady clock stood still takes itself for one of a view that is over,
 until somebody tells it. What is stored, leased or acknowledged there waits for whoever keeps
 copies, and those who are in a later view do not answer. But an anchor that finds nothing to be got,
 and one that grants what lies at its own node alone, would ask nobody, and pass what was put since.
+An anchor elsewhere may have slept as well: machines that share a host are paused together.
 
 1. Such a get is answered when all other members have said that they are in this view still, and
    were asked since it was. Whoever is in a later one says nothing to that. So no later view is
@@ -40,13 +41,17 @@ class Confirming:
         """For so many answers."""
 
     def needed(self, one: GetInHand) -> bool:
-        """Whether no other node had a part in it, though there are others (rule 1)."""
+        """Whether it found nothing, or no other node had a part in it, though there are others.
+
+        Of what is granted otherwise nobody else is asked: if all slept who had a part in it (its
+        door, the anchor, the homes, and those who keep copies), it may pass what was put since.
+        """
         me, placing = self._desk.me, self._placing
-        if self._anchor != me or placing is None or len(placing.members) == 1:
+        if placing is None or len(placing.members) == 1:
             return False
         if not one.pieces:
             return not one.unheard(self._desk.now)
-        alone = self._settings.replicas == 1
+        alone = self._settings.replicas == 1 and self._anchor == me
         return alone and placing.by_home(one.granted).keys() == {me}
 
     def leave(self) -> None:

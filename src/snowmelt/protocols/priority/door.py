@@ -34,9 +34,8 @@
    given: so the answer waits until the homes have taken it back (home, rule 5).
 10. What one turn brings for a home goes there together: all gets of a wave in one `Take`, all that
    is said of leases in one `End`. Each get is answered when it has all of its own.
-11. A get in which no other node had a part is answered when the others are still in this view
-   (`confirming.py`): one of which the anchor, at this node, says that there is nothing, or that is
-   granted what this node keeps alone.
+11. A get is answered when the others are still in this view (`confirming.py`) if there is nothing
+   for it, or if the anchor is at this node and it is granted what this node keeps alone.
 """
 
 from collections.abc import Sequence

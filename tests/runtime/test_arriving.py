@@ -1,6 +1,7 @@
 """Large frames of all clients together: a place for each, in line, and not for ever."""
 
 import asyncio
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
@@ -172,6 +173,27 @@ async def test_who_is_not_read_from_is_not_called_slow(tmp_path: Path) -> None:
             assert await stranger.answer() == Answer(at, Recalled("large", body))
         stranger.send(whole[MEGABYTE:])
         assert await stranger.answer() == Answer(5, Echoed(bytes(2 * MEGABYTE)))
+
+
+async def test_who_was_not_heard_because_the_node_stood_still_is_not_called_slow(
+    tmp_path: Path,
+) -> None:
+    limits = Limits(slow_sender_seconds=0.5)
+    async with (
+        serving(tmp_path, limits=limits) as node,
+        await Stranger.dial(node.address) as stranger,
+    ):
+        await stranger.greet()
+        whole = large(1, MEGABYTE)
+        stranger.send(whole[:-1000])
+        await until(lambda: node.server.statistics().arriving_bytes)
+        await until(lambda: came(node)[0] >= MEGABYTE - 1000)
+        await asyncio.sleep(0.55)  # it has been looked at once, and had sent much
+        time.sleep(1.2)  # all that is in this process
+        await asyncio.sleep(0.01)
+        stranger.send(whole[-1000:])
+        assert await stranger.answer() == Answer(1, Echoed(bytes(MEGABYTE)))
+        assert node.closed == {}
 
 
 async def test_nodes_stand_in_no_line(tmp_path: Path) -> None:

@@ -22,11 +22,15 @@ class Deadline:
         least: Callable[[], int],
         then: Callable[[], object],
     ) -> None:
-        """Does this once less than `least` more has been read within so long."""
-        before = read()
+        """Does this once less than `least` more has been read within so long.
+
+        Not when this process has stood still for as long: then it was not read here.
+        """
+        before, due = read(), asyncio.get_running_loop().time() + seconds
 
         def look() -> None:
-            if read() - before < least():
+            awake = asyncio.get_running_loop().time() < due + seconds
+            if awake and read() - before < least():
                 then()
             else:
                 self.set_without(seconds, read, least, then)

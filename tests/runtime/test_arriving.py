@@ -149,7 +149,7 @@ async def test_who_goes_while_it_waits_leaves_the_line(tmp_path: Path) -> None:
 
 
 async def test_who_is_not_read_from_is_not_called_slow(tmp_path: Path) -> None:
-    limits = Limits(unsent_bytes=MEGABYTE, slow_sender_seconds=0.2)
+    limits = Limits(unsent_bytes=MEGABYTE, slow_sender_seconds=0.8)
     body = bytes(6 * MEGABYTE)
     async with (
         serving(tmp_path, limits=limits) as node,
@@ -165,7 +165,7 @@ async def test_who_is_not_read_from_is_not_called_slow(tmp_path: Path) -> None:
         stranger.send(whole[:MEGABYTE])
         await until(lambda: node.connection("c-slow").unsent_bytes > MEGABYTE)
         assert node.server.statistics().arriving_bytes
-        await asyncio.sleep(0.7)  # it reads nothing, and nothing is read from it
+        await asyncio.sleep(1.8)  # it reads nothing, and nothing is read from it
         assert node.closed == {}
         stranger._writer.transport.resume_reading()
         assert await stranger.answer() == Answer(1, Remembered("flush"))

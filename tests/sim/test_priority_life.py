@@ -34,6 +34,7 @@ SEEDS = (
     330,  # a loop said to be missed what it had told, since its next word came too late
     708,  # the same, of one that was not answered; and a machine that slept was behind by that
     4160,  # the exam waited for copies of what nobody was told of, whose only one was damaged
+    50251,  # what a group had was kept for good, whose notes were lost with their only disk
 )
 
 THEMED = (

@@ -5,11 +5,13 @@ have a notebook that outlives them, as a checkpoint does. The stager stages its 
 twice, as a task that is tried anew; notes which ones it means; publishes those until it is told
 that they are, and at times once more, much later. The keeper leases, keeps all of it or gives all
 of it back, is gone for longer than any lease, reads the same again, and says that it is done until
-it hears that it is known.
+it hears that it is known. What it heard may be undone, by an older copy of the one disk that knew:
+then what it kept is kept for ever, by the promise, and whoever sees that after the load has it say
+so once more.
 """
 
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from snowmelt.check.history import Ended
 from snowmelt.client.connection.steps import Steps
@@ -17,6 +19,7 @@ from snowmelt.client.priority.staging import Holding, Told, receipt_of
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.protocols.priority.batches import Shares, union
 from snowmelt.protocols.priority.calls import Receipt
+from snowmelt.sim.families import priority_excuses as excuses
 from snowmelt.sim.families.fifo_actors import PAUSE, Phase
 from snowmelt.sim.families.priority_clients import WEIGHT, Putter
 from snowmelt.sim.families.priority_ledger import Asked, Got
@@ -115,13 +118,22 @@ class Stager(Putter):
                 ledger.refused(put, "it was erased", at)
 
 
+class Over(NamedTuple):
+    """What a keeper said of what it had, until it heard that it is known."""
+
+    got: Got
+    steps: Callable[[], Steps[Told]]
+    called: Instant
+    known: Instant
+
+
 class Keeper(Program):
     """Leases, keeps, is away, reads again, and is done."""
 
     _tries = 0
     """How often it was told, after the load, that something is away."""
-    _done: tuple[tuple[Receipt, Instant, Instant], ...] = ()
-    """What it is done with, and when it said so, and was told that it is known."""
+    _ended: tuple[Over, ...] = ()
+    """What it heard is known, in this order."""
 
     def begin(self) -> None:
         """Gets from now on."""
@@ -146,7 +158,7 @@ class Keeper(Program):
 
     def _has(self, got: Got, receipt: Receipt) -> Steps[None]:
         if not (yield from self._insists(lambda: self._holding.keep(receipt, SECONDS))):
-            yield from self._says(lambda: self._holding.back(receipt, SECONDS))
+            yield from self._parts_with(got, lambda: self._holding.back(receipt, SECONDS))
             return
         while self.stage.phase is Phase.LOAD and self.chance.random() >= 0.3:
             # Longer than a lease, and its process is another one then.
@@ -154,16 +166,20 @@ class Keeper(Program):
             self.steps, called = self.opened(), self.now
             pieces, told = yield from self._insists(lambda: self._holding.show(receipt, SECONDS))
             self._compare(got, pieces, told, called)
+        yield from self._parts_with(got, lambda: self._holding.done(receipt, SECONDS))
+
+    def _parts_with(self, got: Got, steps: Callable[[], Steps[Told]]) -> Steps[None]:
         called = self.now
-        yield from self._says(lambda: self._holding.done(receipt, SECONDS))
-        self._done = (*self._done, (receipt, called, self.now))
+        yield from self._says(steps)
+        self._ended = (*self._ended, Over(got, steps, called, self.now))
 
     def _says_again(self) -> Steps[None]:
-        """What an older disk of the coordinator may have undone: else it is kept for ever."""
-        done, self._done = self._done, ()
-        for receipt, called, told in done:
-            if self.ledger.excuses.undone(called, told):
-                yield from self._says(partial(self._holding.done, receipt, SECONDS))
+        """What may be undone since is kept for ever, unless it is said once more."""
+        ended, self._ended = self._ended, ()
+        for got, steps, called, known in ended:
+            words = [excuses.Told(place, called, known) for place in got.places]
+            if any(self.ledger.excuse(self.name, called, one, self.now) for one in words):
+                yield from self._says(steps)
 
     @property
     def _holding(self) -> Holding:

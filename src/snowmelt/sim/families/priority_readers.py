@@ -117,6 +117,8 @@ class Reader(Program):
                 yield from self._tarries(1.0)
                 yield from self._crashes()
             except FAILURES:
+                with suppress(*FAILURES):  # the only disk that had its notes may be lost
+                    yield from self._strays()
                 yield pause(PAUSE)
 
     def _tarries(self, share: float) -> Steps[None]:

@@ -158,6 +158,70 @@ def test_a_command_that_reads_from_the_terminal_may(cluster: LocalCluster, tmp_p
     assert (one.returncode, told.read_text()) == (3, "hello\n")
 
 
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    """Runs a script of a shell at a terminal of its own; what is written to it are keys."""
+    running = []
+
+    def begin(script: str) -> subprocess.Popen[bytes]:
+        file = tmp_path / "script"
+        file.write_text(script)
+        spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+        command = [PYTHON, "-c", spawn, "bash", str(file)]
+        running.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        )
+        return running[-1]
+
+    yield begin
+    for one in running:
+        one.kill()
+        one.communicate()
+
+
+def test_so_may_one_whose_output_is_a_pipe(cluster: LocalCluster, tmp_path: Path, terminal) -> None:
+    ready, told = tmp_path / "ready", tmp_path / "told"
+    run = f"{PYTHON} -m snowmelt baton run keys --url {cluster.url} -- sh -c"
+    one = terminal(f"{run} 'touch {ready}; read word </dev/tty; echo $word' | cat > {told}")
+    comes(ready.exists)
+    one.communicate(b"hello\n", timeout=20)
+    assert told.read_text() == "hello\n"
+
+
+def test_ctrl_c_ends_the_script_as_well(cluster: LocalCluster, tmp_path: Path, terminal) -> None:
+    """Also while a turn is waited for."""
+    ready, after = tmp_path / "ready", tmp_path / "after"
+    run = f"{PYTHON} -m snowmelt baton run script --url {cluster.url} --"
+    one = terminal(f"{run} sh -c 'touch {ready}; exec sleep 30'\ntouch {after}")
+    comes(ready.exists)
+    one.communicate(b"\x03", timeout=20)
+    with library.connect(cluster.url) as other, other.baton("script"):
+        two = terminal(f"touch {ready}.2; {run} true\ntouch {after}")
+        comes(lambda: waiting(cluster, "script") == 1)
+        two.communicate(b"\x03", timeout=20)
+    assert not after.exists()
+
+
+def waiting(cluster: LocalCluster, name: str) -> int:
+    with library.connect(cluster.url) as other:
+        return sum(one.waiting for one in other.baton(name).status())
+
+
+def test_ctrl_z_stops_the_command_and_it_goes_on_before_the_terminal(
+    cluster: LocalCluster, tmp_path: Path, terminal
+) -> None:
+    ready, told = tmp_path / "ready", tmp_path / "told"
+    run = f"{PYTHON} -m snowmelt baton run stops --url {cluster.url} -- sh -c"
+    command = f"touch {ready}; read word; echo $word > {told}"
+    one = terminal(f"set -m; {run} '{command}'; rm {ready}; fg")
+    assert one.stdin is not None
+    comes(ready.exists)
+    one.stdin.write(b"\x1a")
+    comes(lambda: not ready.exists())
+    one.communicate(b"hello\n", timeout=20)
+    assert told.read_text() == "hello\n"
+
+
 def test_a_command_that_lost_it_is_ended(tmp_path: Path) -> None:
     """Whether it ends when it is told to or has to be killed, which one cluster shows at a time."""
     with LocalCluster(2, tmp_path / "nodes", 0.5) as cluster:
@@ -305,12 +369,19 @@ def working(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Working]
         one.program.communicate()
 
 
-def guardian_of(program: subprocess.Popen[str]) -> int:
+def child_of(process: int) -> int:
     told = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(program.pid)], capture_output=True, text=True, check=True
+        ["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True, check=True
     )
-    (guardian,) = told.stdout.split()
-    return int(guardian)
+    (child,) = told.stdout.split()
+    return int(child)
+
+
+def test_processes_are_found_by_ps_as_well() -> None:
+    """As where there is no `/proc`."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        for listed in (baton_guardian._listed_here(), baton_guardian._listed_by_ps()):
+            assert (os.getpid(), process.pid) in [(parent, one.id) for parent, one in listed]
 
 
 def test_all_of_a_command_ends_with_the_program_that_runs_it_though_that_is_killed(
@@ -332,13 +403,18 @@ def test_all_of_a_command_ends_when_the_program_that_runs_it_stands_still_for_to
     assert one.wait(60) == 2
 
 
-def test_the_group_of_a_command_ends_though_its_guardian_is_killed(
-    cluster: LocalCluster, working: Working
+@pytest.mark.parametrize("killed", [(1,), (2,), (0, 1), (0, 2), (1, 2)])
+def test_all_of_a_command_ends_though_two_of_those_above_it_are_killed_at_once(
+    cluster: LocalCluster, working: Working, killed: tuple[int, ...]
 ) -> None:
-    one = working.begin(cluster.url, GROUP)
-    os.kill(guardian_of(one), signal.SIGKILL)
-    assert one.wait(60) == 128 + signal.SIGKILL
-    assert not working.goes_on()
+    one = working.begin(cluster.url)
+    witness = child_of(one.pid)
+    above = (one.pid, witness, child_of(witness))
+    for at in killed:
+        os.kill(above[at], signal.SIGKILL)
+    with working.next_holder(cluster.url):
+        assert not working.goes_on(), "nobody works beside the next holder"
+    assert one.wait(60) == (-signal.SIGKILL if 0 in killed else 128 + signal.SIGKILL)
 
 
 def test_the_baton_is_held_until_all_of_the_command_has_ended(
@@ -361,7 +437,7 @@ def test_a_signal_is_for_all_of_the_group(cluster: LocalCluster, working: Workin
 def test_a_guardian_ends_all_that_came_of_a_command(working: Working, word: bytes) -> None:
     """It is told that the baton is lost, or until when it was held, or nothing any more."""
     heard, control = os.pipe()
-    options = (heard, 1, STEADY, "none", 0.2)
+    options = (heard, 1, STEADY, 2)
     program = [PYTHON, "-I", "-S", baton_guardian.__file__, *map(str, options)]
     guardian = subprocess.Popen(
         [*program, *working.words(ALL)], stdout=subprocess.DEVNULL, pass_fds=[heard]

@@ -149,3 +149,14 @@ def test_a_counter_never_gives_a_number_twice_though_all_nodes_die(nodes: LocalC
             assert len(set(taken)) == len(taken), f"round {round_}"
     assert taken == sorted(taken)
     assert max(taken) < 4000, "gaps of a thousand or so"
+
+
+def test_a_free_baton_is_granted_at_once_from_any_node(nodes: LocalCluster) -> None:
+    clusters = [own(node) for node in nodes.nodes]
+    for at in range(12):
+        with clusters[at % 3].baton("free").acquire(timeout=0):
+            taken = clusters[(at + 1) % 3].baton("free")
+            with pytest.raises(snowmelt.NotGranted):
+                taken.acquire(timeout=0)
+    for cluster in clusters:
+        cluster.close()

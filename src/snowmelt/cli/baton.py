@@ -1,9 +1,11 @@
 """`snowmelt baton`: a command run while a baton is held, and how the nodes see batons."""
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -50,21 +52,32 @@ def run(
 
     The command finds the baton's name in SNOWMELT_BATON and its fence in SNOWMELT_FENCE: a number
     larger than any holder's before. When the baton is lost it gets SIGTERM, and this ends with 2.
+    Ctrl-C reaches the command as any other; a script that runs this ends then, as with `flock`.
     """
     check_timeout(timeout)
     check_kill_after(kill_after)
     if shutil.which(command[0]) is None:
         raise BadOption("COMMAND", command[0], "a program that is there and can be run")
-    with (
-        open_cluster(url, token_file) as cluster,
-        cluster.baton(name, timeout).acquire() as held,
-    ):
-        if value_file is not None:
-            _write_value(value_file, held)
-        code = Command(command, held, kill_after).run()
-        if value_file is not None and code == 0:
-            _read_value(value_file, held)
+    try:
+        with (
+            open_cluster(url, token_file) as cluster,
+            cluster.baton(name, timeout).acquire() as held,
+        ):
+            if value_file is not None:
+                _write_value(value_file, held)
+            code = Command(command, held, kill_after).run()
+            if value_file is not None and code == 0:
+                _read_value(value_file, held)
+    except KeyboardInterrupt:
+        end_interrupted()
     raise typer.Exit(code)
+
+
+def end_interrupted() -> NoReturn:
+    """Ends this process by SIGINT: a shell ends a script only if its program ended by that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
+    raise SystemExit(128 + signal.SIGINT)
 
 
 def _write_value(file: Path, held: Held) -> None:

@@ -1,9 +1,9 @@
 """A command that runs under a baton: told when the baton is lost, and of signals to this program.
 
-A process of its own (`baton_guardian.py`) runs it, and ends all that came of it when this program
+Processes of their own (`baton_guardian.py`) run it, and end all that came of it when this program
 is gone, or stands still for longer than the baton is held. Its exit code is this program's; as in a
 shell, one that a signal ended has 128 and its number. The baton is held until nobody of the
-command's group is there any more.
+command's session is there any more.
 """
 
 import os
@@ -17,14 +17,13 @@ from types import FrameType
 from typing import Final
 
 from snowmelt.cli import baton_guardian
-from snowmelt.cli.baton_guardian import give_terminal
+from snowmelt.cli.baton_guardian import HEARD, PASSED_ON
 from snowmelt.client.baton.face import Held
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import later, seconds
 from snowmelt.runtime.clock import STEADY, steady_now
 
 KILL_AFTER: Final = 10.0
-PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 TELL: Final = 0.25
 """How often the guardian is told until when the baton is held."""
 
@@ -43,59 +42,55 @@ class Command:
         self._held = held
         self._kill_after = kill_after
         self._control = -1
-        self._group = 0
         self._early: list[int] = []  # signals that came before there was whom to give them to
 
     def run(self) -> int:
-        """Runs it to its end; its exit code."""
-        has_terminal = terminal_is_ours()
+        """Runs it to its end; its exit code.
+
+        Raises `KeyboardInterrupt` when SIGINT ended it: a shell ends a script only if the program
+        that it waits for ended by that signal, too.
+        """
+        baton_guardian.adopt()
         with self._signals_passed_on():
-            guardian, report = self._start(has_terminal)
-            watcher = threading.Thread(target=self._watch, daemon=True)
-            watcher.start()
-            try:
-                self._listen(report, has_terminal)
-                code = guardian.wait()
-            finally:
-                if has_terminal:
-                    give_terminal(os.getpgrp())
-            if code < 0 and self._group:  # it was killed, and could not do its work
-                with suppress(OSError):
-                    os.killpg(self._group, signal.SIGKILL)
+            witness, report = self._start()
+            threading.Thread(target=self._watch, daemon=True).start()
+            ended_by = self._listen(report)
+            code = witness.wait()
+            if code < 0:  # it was killed; what the guardian left is this program's to end
+                baton_guardian.end_all()
+        if ended_by == signal.SIGINT:
+            raise KeyboardInterrupt
         return code if code >= 0 else 128 - code
 
-    def _start(self, has_terminal: bool) -> tuple[subprocess.Popen[bytes], int]:
+    def _start(self) -> tuple[subprocess.Popen[bytes], int]:
         held = self._held
         environment = os.environ | {"SNOWMELT_BATON": held.name, "SNOWMELT_FENCE": str(held.fence)}
         heard, control = os.pipe()
         report, told = os.pipe()
-        terminal = "terminal" if has_terminal else "none"
-        options = (heard, told, STEADY, terminal, self._kill_after)
+        options = (heard, told, STEADY, self._kill_after)
         program = [sys.executable, "-I", "-S", baton_guardian.__file__, *map(str, options)]
-        guardian = subprocess.Popen(
-            [*program, *self._words], env=environment, pass_fds=(heard, told)
-        )
+        with _blocked():
+            witness = subprocess.Popen(
+                [*program, *self._words], env=environment, pass_fds=(heard, told)
+            )
         os.close(heard)
         os.close(told)
         self._control = control
         self._tell_time()
         for number in self._early:
             self._say(b"signal %d" % number)
-        return guardian, report
+        return witness, report
 
-    def _listen(self, report: int, has_terminal: bool) -> None:
-        """What the guardian reports, until it ends."""
+    def _listen(self, report: int) -> int:
+        """What the guardian reports, until it ends: the signal that ended the command, or 0."""
+        ended_by = 0
         with os.fdopen(report, "rb") as lines:
             for line in lines:
                 if line.startswith(b"!"):
                     allowed = f"a program that can be run ({line[1:].decode().strip()})"
                     raise BadOption("COMMAND", self._words[0], allowed)
-                if line != b"stopped\n":
-                    self._group = int(line)
-                elif has_terminal:  # as the shell would see it stopped that began this
-                    give_terminal(os.getpgrp())
-                    os.killpg(os.getpgrp(), signal.SIGTSTP)
-                    self._go_on()
+                ended_by = int(line)
+        return ended_by
 
     def _watch(self) -> None:
         """Has the command ended when it has no right to go on."""
@@ -116,7 +111,6 @@ class Command:
     def _signals_passed_on(self) -> Iterator[None]:
         heeded = [one for one in PASSED_ON if signal.getsignal(one) is not signal.SIG_IGN]
         before = {number: signal.signal(number, self._pass_on) for number in heeded}
-        before[signal.SIGCONT] = signal.signal(signal.SIGCONT, lambda *_: self._go_on())
         try:
             yield
         finally:
@@ -124,26 +118,18 @@ class Command:
                 signal.signal(number, handler)
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        """Keys are not heard here: the command is before the terminal, if this program was."""
         del frame
         if self._control < 0:
             self._early.append(number)
         else:
             self._say(b"signal %d" % number)
 
-    def _go_on(self) -> None:
-        """This program was stopped, and goes on; so does the command, before the terminal."""
-        if self._group and terminal_is_ours():
-            give_terminal(self._group)
-        self._say(b"signal %d" % signal.SIGCONT)
 
-
-def terminal_is_ours() -> bool:
-    """Whether this program is before the terminal that it reads from and writes to.
-
-    In a pipeline it is not alone there, and then it keeps the keys, and passes them on.
-    """
+@contextmanager
+def _blocked() -> Iterator[None]:
+    """For a guardian that begins: a signal to the group would end it before it heeds them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     try:
-        return os.isatty(1) and os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:
-        return False
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

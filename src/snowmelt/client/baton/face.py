@@ -150,6 +150,8 @@ class Baton:
     def acquire(self, timeout: float | None = None) -> Held:
         """Waits for a turn, as long as the baton's own `timeout` if none is given.
 
+        With `timeout=0` it is granted only if nobody has it or waits for it.
+
         Raises `NotGranted` when it does not come in time; an answer that is on its way is given
         2 s more. What was waited for is given up then, and when the wait is interrupted.
         """

@@ -77,7 +77,9 @@ Clients (`baton.py`, `wants.py`):
 13. *Leases.* A holder renews its lease; it believes to hold for the time of a lease from when it
     sent the call that was answered last. The node counts from when it answered, and a little
     longer, since its clock may be faster. A holder that is silent, or for a `grace` when all
-    connections of whoever renewed it last have ended, has lost the baton. Who has many renews those
+    connections of whoever renewed it last have ended, has lost the baton. A call that may not wait
+    is answered when its place learns from `Behind` that somebody has the place before it, or waits
+    there; until then nobody knows whether the baton is free. Who has many renews those
     at one node together (`KeepMany`), and the end of a client is no work but for the names that it
     had to do with (`involved.py`): thousands may end one by one. A want lives as long as it is
     asked for again. Of one name and of all, so many may wait at a node as it can look at within a
@@ -108,8 +110,9 @@ Bounds (`messages.py`):
 
 16. *Sound numbers.* A word of another node with a fence or a version so large that one can't count
     on from it, or below 0, is dropped with a note; the link goes on, for it carries many names.
-17. *Topics.* A name that begins with `multicast.` is a topic's. Clients may look at it, and reset
-    it (rule 14), but not hold it, for then they could write positions into it.
+17. *Topics.* A name that begins with `multicast.` is a topic's. Clients may look at it, but not
+    hold it, for then they could write positions into it. A topic needs no value but that of the
+    present token (multicast, rule 3), so none goes to the root, and no disk fills with names.
 
 Where etcd decides, the root goes with whoever leads (`stable.py`, `newest.py`):
 
@@ -129,8 +132,7 @@ Where etcd decides, the root goes with whoever leads (`stable.py`, `newest.py`):
     Whoever knows a value tells the root until it is told that etcd has that one, or a newer: so a
     root may die with what it had not passed on. Until then the name is not folded. What a baton
     that was made anew begins with counts as newer than all that was given before, so that nothing
-    comes back of what was lost. Topics need no value but that of the present token (multicast,
-    rule 3), and none of them goes to etcd.
+    comes back of what was lost.
 20. *What can wait.* `Save` goes to etcd at once. What a release changes goes with others, once a
     second at most and 64 KiB a second: of what changes faster, the last. So what was handed on
     within one machine, and is with nobody else, may be lost with that machine until then; nothing

@@ -19,7 +19,7 @@ from snowmelt.protocols.baton.calls import (
 from snowmelt.protocols.baton.endings import Ended, Endings
 from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import Forgo, Got, Standing, Taken
+from snowmelt.protocols.baton.messages import Behind, Forgo, Got, Standing, Taken
 from snowmelt.protocols.baton.relay import Effects, Relay
 from snowmelt.protocols.baton.saving import Saving
 from snowmelt.protocols.baton.token import Holder
@@ -81,7 +81,8 @@ class Baton:
             want = Want(call.ticket)
             self.wants.add(want)
         self._by(self.wants.called(want, operation, call, now))
-        return self._want(want, now) if new else []
+        effects = self._want(want, now) if new else []
+        return effects + hurried(self, call.ticket, now)
 
     def keep(self, operation: OperationId, call: Keep | Holding, now: Instant) -> bool:
         """The holder works on; whether it is one still."""
@@ -272,6 +273,21 @@ class Baton:
         assert token is not None
         lease = self._here.settings.lease
         return Granted(token.fence, token.made, token.value, lease, self._here.place)
+
+
+def behind(baton: Baton, word: Behind, now: Instant) -> Effects:
+    """One of this node's places learns which one is before it."""
+    baton.relay.turns.put_behind(word.place, word.before, now, taken=word.taken)
+    return hurried(baton, baton.relay.turns.wanted(word.place), now)
+
+
+def hurried(baton: Baton, ticket: int | None, now: Instant) -> Effects:
+    """Answers a call that may not wait, once its baton is known to be taken."""
+    want = baton.wants.get(ticket)
+    if want is None or not baton.relay.turns.taken(want.places):
+        return []
+    baton.wants.hurry(want, now)
+    return baton.expire(now)
 
 
 def knows(baton: Baton, ticket: int) -> bool:

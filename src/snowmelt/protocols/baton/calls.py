@@ -10,6 +10,9 @@ from snowmelt.core.names import Address, NodeId
 POLL: Final = seconds(2)
 """A call that waits is answered `Queued` after this, and the client calls again at once."""
 
+KNOWN: Final = seconds(0.5)
+"""A call that may not wait is answered after this, though it is not known who has the baton."""
+
 
 class Acquire(msgspec.Struct, frozen=True, tag="baton.acquire", array_like=True):
     """I want the baton. The same ticket again is the same want, and keeps its place."""
@@ -18,7 +21,8 @@ class Acquire(msgspec.Struct, frozen=True, tag="baton.acquire", array_like=True)
     ticket: int
     """Drawn by the client, 63 bits: it names this want, and the hold that comes of it, for ever."""
     wait: Duration
-    """How long to wait before `Queued`; `POLL` at most."""
+    """How long to wait before `Queued`; `POLL` at most. 0 is until the baton is known to be taken,
+    and `KNOWN` at most."""
 
 
 class Where(msgspec.Struct, frozen=True, array_like=True):

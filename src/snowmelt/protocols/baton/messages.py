@@ -31,6 +31,8 @@ class Behind(msgspec.Struct, frozen=True, tag="baton.behind", array_like=True):
     name: str
     place: Place
     before: Place
+    taken: bool = False
+    """Whether somebody has that one, or waits for it: then the baton does not come at once."""
 
 
 class Doubt(msgspec.Struct, frozen=True, tag="baton.doubt", array_like=True):

@@ -32,8 +32,8 @@ class Newest:
 
     @property
     def goes_to_root(self) -> bool:
-        """Whether it is told at all: the root does without the values of topics (rule 19)."""
-        return not (self._here.etcd and self._name.startswith(TOPICS))
+        """Whether it is told at all: the root does without the values of topics (rule 17)."""
+        return not self._name.startswith(TOPICS)
 
     @property
     def owed(self) -> bool:

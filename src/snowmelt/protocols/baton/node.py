@@ -27,7 +27,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
-from snowmelt.protocols.baton.baton import Baton, knows, refused
+from snowmelt.protocols.baton.baton import Baton, behind, knows, refused
 from snowmelt.protocols.baton.calls import (
     NAMES_AT_ONCE,
     Acquire,
@@ -209,8 +209,7 @@ class BatonNode:
         relay = baton.relay
         match message:
             case Behind():
-                relay.turns.put_behind(message.place, message.before, now)
-                return []
+                return behind(baton, message, now)
             case Doubt():
                 return relay.doubted(source, message)
             case Apart():

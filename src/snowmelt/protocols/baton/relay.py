@@ -128,11 +128,13 @@ class Relay:
         if turn is None:
             return []
         effects: Effects = []
+        token = self.token if self.token is not None and self.token.place == place else None
+        taken = turn.ticket is not None or (token is not None and token.holder is not None)
         if by.node == self._here.me:
-            self.turns.put_behind(by, place, now)
+            self.turns.put_behind(by, place, now, taken=taken)
         else:
-            effects.append(Send(by.node, Behind(self.name, by, place)))
-        if self.token is not None and self.token.place == place:
+            effects.append(Send(by.node, Behind(self.name, by, place, taken)))
+        if token is not None:
             return effects + self.pass_on(now)
         if self._here.me == self._here.root and turn.orphan(now, Duration(0)):
             effects.append(

@@ -1,6 +1,6 @@
 """The places of one name at one node: who wants each, and who comes before and behind: rule 6."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -21,6 +21,8 @@ class Turn(msgspec.Struct):
     """The place that passes the baton to this one."""
     behind: Place | None = None
     """The place to which this one passes it."""
+    taken: bool = False
+    """Whether that one was somebody's when this place came behind it."""
     cut: bool = False
     """Whether there was one before it, which is gone, or apart."""
     doubted: Instant = Instant(0)
@@ -63,6 +65,10 @@ class Turns:
         turn = self._turns.get(place)
         return None if turn is None else turn.ticket
 
+    def taken(self, places: Iterable[Place]) -> bool:
+        """Whether one of these came behind a place that was somebody's."""
+        return any(self._turns[place].taken for place in places if place in self._turns)
+
     def at(self, place: Place, now: Instant) -> Turn:
         """The turn of a place; one that this node has forgotten, or healing made, is nobody's."""
         turn = self._turns.get(place)
@@ -78,11 +84,11 @@ class Turns:
         turn.behind = by
         return turn
 
-    def put_behind(self, place: Place, before: Place, now: Instant) -> None:
+    def put_behind(self, place: Place, before: Place, now: Instant, *, taken: bool) -> None:
         """This place has one before it. The first word counts; a second would tie a knot."""
         turn = self.at(place, now)
         if turn.before is None:
-            turn.before, turn.cut = before, False
+            turn.before, turn.taken, turn.cut = before, taken, False
 
     def onward(self, place: Place, now: Instant, here: Here) -> Place | None:
         """To which place the token goes on from here; None when this one is wanted, or the last."""

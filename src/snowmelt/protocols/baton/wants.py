@@ -10,7 +10,7 @@ from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Reply
 from snowmelt.protocols.arrow import Place
-from snowmelt.protocols.baton.calls import PATIENCE, POLL, Acquire, Queued
+from snowmelt.protocols.baton.calls import KNOWN, PATIENCE, POLL, Acquire, Queued
 from snowmelt.protocols.baton.messages import Message
 
 STALE_MAX: Final = 64
@@ -28,6 +28,8 @@ class Want(msgspec.Struct):
     """None for another machine of this node, which waits without being asked again."""
     operation: OperationId | None = None
     """The call that waits for an answer."""
+    waits: bool = True
+    """Whether the call waits though the baton is taken."""
     until: Instant | None = None
     """When the call is answered `Queued`; when there is none, until when it may come again."""
 
@@ -73,10 +75,15 @@ class Wants:
         if want.client != operation.client:
             self._leave(want)
             self._of.setdefault(operation.client, {})[want.ticket] = None
-        want.client, want.operation = operation.client, operation
-        until = later(now, min(call.wait, POLL))
+        want.client, want.operation, want.waits = operation.client, operation, call.wait > 0
+        until = later(now, min(call.wait, POLL) if want.waits else KNOWN)
         self._until(want, until)
         return until
+
+    def hurry(self, want: Want, now: Instant) -> None:
+        """The baton is taken, so a call that may not wait is to be answered."""
+        if want.operation is not None and not want.waits:
+            self._until(want, now)
 
     def due(self) -> Instant | None:
         """When the next of them is to be answered, or given up. O(log wants)."""

@@ -150,6 +150,7 @@ def compare(sizes: list[int], flights: list[int], rounds: int, seconds: float) -
             for kind in SERVERS[:2]
         ]
         node = LocalNode("n1", ports["node"], Path(folder) / "n1", ["--log", "warning"])
+        node.found()
         node.start()
         try:
             for port in ports.values():

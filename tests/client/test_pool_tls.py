@@ -27,6 +27,7 @@ class Protected:
         options = ["--token-file", str(secret), "--tls-authority", str(shown.authority)]
         options += ["--tls-certificate", str(shown.certificate), "--tls-key", str(shown.key)]
         self.node = LocalNode("n1", free_port(), folder / "n1", [*options, "--heartbeat", "0.5"])
+        self.node.found()
         self.reading = f"{self.node.url}?authority={self._papers.authority}"
 
     def writing(self, name: str) -> str:

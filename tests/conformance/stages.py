@@ -33,8 +33,10 @@ from snowmelt.protocols.membership import (
     Status,
 )
 from snowmelt.runtime.driver import Driver
+from snowmelt.runtime.folders import found_on_disk
 from snowmelt.runtime.inprocess import Hub
 from snowmelt.runtime.server import NodeConfig, Server
+from snowmelt.sim.families.membership import Founder
 from snowmelt.sim.world import Observer, World
 from snowmelt.store import Store
 
@@ -52,7 +54,7 @@ def host(node: NodeId, address: Address, contacts: list[Address], chance: Random
         [
             Family(
                 "membership",
-                membership.MembershipNode(identity, SETTINGS, chance),
+                (membership.MembershipNode if contacts else Founder)(identity, SETTINGS, chance),
                 membership.MESSAGES,
             ),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
@@ -253,6 +255,8 @@ class LoopbackStage(Stage):
         self.clients: dict[str, AsyncClient] = {}
 
     async def start(self, node):
+        if node == "n1" and not (self.folder / node).exists():
+            found_on_disk(self.folder / node, NodeId(node))
         server = self.servers[node] = Server(
             NodeConfig(
                 id=NodeId(node),

@@ -54,6 +54,7 @@ from snowmelt.protocols.membership.messages import (
     Refused,
 )
 from snowmelt.protocols.membership.view import Known, Ledger
+from snowmelt.sim.families.membership import Founder
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 CLUSTER = 77
@@ -95,7 +96,7 @@ class Desk:
     def __init__(self, node, contacts=(), seed=1):
         names = tuple(contact(address(one)) for one in contacts)
         identity = Identity(id=node, address=address(node), contacts=names)
-        self.node = MembershipNode(identity, SETTINGS, Random(seed))
+        self.node = (MembershipNode if contacts else Founder)(identity, SETTINGS, Random(seed))
         self.unflushed = []
         self.disk = {}
         self.now = ZERO
@@ -266,7 +267,7 @@ def test_a_coordinator_that_begins_twice_from_one_copy_of_its_disk_counts_two_st
         (join(N3, 34, birth=5, start=9), "belongs to another disk", False),
         (join(N3, 34, start=0), r"began again \(start 1\)", True),
         (join(N3, 34, start=1), "another process on a copy", True),
-        (join(N3, 33, cluster=5), "belongs to another cluster", False),
+        (join(N3, 33, cluster=5), "is of cluster 0{15}5, and n1 is of", False),
     ],
 )
 def test_rule_2_whoever_does_not_fit_is_refused_with_the_reason(keeper, word, reason, superseded):
@@ -538,7 +539,11 @@ def test_rule_6_another_node_says_who_can_forget(follower):
 
 def test_rule_7_a_view_is_used_only_once_it_is_on_the_disk(follower):
     _, view = admitted(follower)
-    assert follower.unflushed[0].changes == (Write(VIEW, msgspec.msgpack.encode(view)),)
+    changes = follower.unflushed[0].changes
+    assert changes[0] == Write(VIEW, msgspec.msgpack.encode(view))
+    for key in (SELF, SELF + b".copy"):  # of which cluster the disk is, whatever befalls the view
+        (one,) = (change for change in changes if change.key == key)
+        assert msgspec.msgpack.decode(one.value, type=Self).cluster == CLUSTER
     assert follower.standing == "outside"
     effects = follower.flush()
     assert [type(effect) for effect in effects] == [Note, Announce, SetTimer]

@@ -38,6 +38,7 @@ from snowmelt.protocols.membership import (
     View,
 )
 from snowmelt.protocols.membership.member import Standing
+from snowmelt.sim.families.membership import Founder
 
 NODES = [NodeId(f"n{number}") for number in range(1, 4)]
 WHO = st.sampled_from(NODES)
@@ -51,7 +52,8 @@ class Process:
     def __init__(self, name, disk, life):
         first = () if name == NODES[0] else (contact(Address(NODES[0], 1)),)
         identity = Identity(id=name, address=Address(name, 1), contacts=first)
-        self.node = MembershipNode(identity, SETTINGS, Random(f"{name}/{life}"))
+        machine = MembershipNode if first else Founder
+        self.node = machine(identity, SETTINGS, Random(f"{name}/{life}"))
         self.disk, self.timers, self.asked = disk, {}, []
 
 

@@ -14,6 +14,7 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import Settings
+from snowmelt.runtime.folders import found_on_disk
 from snowmelt.runtime.server import NodeConfig, Server
 from snowmelt.runtime.statistics import ConnectionStatistics
 from snowmelt.wire.codec import Codec, encode
@@ -30,6 +31,8 @@ async def serving(folder: Path, name: str = "n1", **config: Any) -> AsyncIterato
     """A node that listens on a free port until the test ends."""
     config.setdefault("listen", ANYWHERE)
     config.setdefault("settings", QUICK)
+    if not (config.get("join") or config.get("etcd") or (folder / name).exists()):
+        found_on_disk(folder / name, NodeId(name))
     server = Server(NodeConfig(id=NodeId(name), data=folder / name, **config))
     address = await server.start()
     try:

@@ -12,6 +12,7 @@ from snowmelt.core.errors import StoreDamaged, StoreError
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Requested
 from snowmelt.protocols.echo import Recall, Remember
+from snowmelt.runtime.folders import found_on_disk
 from snowmelt.runtime.server import NodeConfig, Server
 
 SELF = OperationId(NodeId("n1"), 1)
@@ -27,6 +28,7 @@ SELF = OperationId(NodeId("n1"), 1)
 async def test_a_node_whose_disk_fails_ends_and_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str, call: object, error: type
 ) -> None:
+    found_on_disk(tmp_path / "n1", NodeId("n1"))
     server = Server(
         NodeConfig(id=NodeId("n1"), data=tmp_path / "n1", listen=ANYWHERE, settings=QUICK)
     )

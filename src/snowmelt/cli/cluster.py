@@ -78,7 +78,8 @@ def up(
         view = cluster.start()
         console = Console()
         kept = folder if data else "a folder that is thrown away (--data keeps it)"
-        console.print(f"{view} is up at [bold]{cluster.url}[/], on {kept}. Ctrl-C ends it.")
+        console.print(f"{view} is up at [bold]{cluster.url}[/], on {kept}.")
+        console.print(f"It is cluster {view.identity}. Ctrl-C ends it.", highlight=False)
         try:
             _watch(cluster, console)
         except KeyboardInterrupt:

@@ -1,6 +1,7 @@
 """A cluster on this machine: real processes, one for each node, on free ports of the loopback."""
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -13,9 +14,13 @@ from random import SystemRandom
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from snowmelt.cli.node import read_coordinator
 from snowmelt.client.cluster import Cluster
-from snowmelt.core.errors import SnowmeltError, Unavailable
+from snowmelt.core.errors import SnowmeltError, StateError, Unavailable
+from snowmelt.core.names import node_id
 from snowmelt.protocols.membership import Status, View
+from snowmelt.protocols.membership.view import identity_of
+from snowmelt.runtime.folders import found_in_etcd, found_on_disk, looked_at
 
 START_SECONDS = 30.0
 MISSES = 4
@@ -109,6 +114,15 @@ class LocalNode:
         assert self._process is not None
         return self._process.pid
 
+    def found(self) -> str:
+        """Founds a cluster on its new disk, for which it will decide; returns its identity."""
+        return found_on_disk(self.folder, node_id(self.name))
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in its folder."""
+        return not self.folder.exists() or not any(self.folder.iterdir())
+
     def start(self) -> None:
         """Starts it, on the disk that is there."""
         assert not self.running
@@ -166,6 +180,20 @@ class LocalNode:
             return self._process.wait(10.0)
 
 
+def _unfounded(founder: LocalNode, others: list[LocalNode]) -> str:
+    """Why no cluster is founded in the first node's folder, and the ways out."""
+    lost = f"{founder.folder} is empty and was not made here, so no cluster is founded in it"
+    if not others:
+        return f"{lost}. Mount its volume, or say first: snowmelt found --data {founder.folder}"
+    names = ", ".join(one.name for one in others)
+    found = [looked_at(one.folder).cluster for one in others]
+    whose = next((f" of cluster {identity_of(one)}" for one in found if one), "")
+    return (
+        f"{lost}: beside it are the folders of {names}{whose}. Bring {founder.name}'s folder back,"
+        " or run snowmelt rescue"
+    )
+
+
 class LocalCluster:
     """Some nodes, and a wait for what they should come to."""
 
@@ -182,6 +210,9 @@ class LocalCluster:
         ports = list(range(port, port + nodes)) if port else free_ports(nodes)
         beats = ("--heartbeat", str(heartbeat), "--misses", str(MISSES))
         options = [*beats, *options]  # of an option given twice the last one counts
+        given = dict(itertools.pairwise(options))
+        self._name = given.get("--cluster", "snowmelt")
+        self._etcd = read_coordinator(given.get("--coordinator", "disk"))
         homes = homes or [HERE] * nodes
         founder = f"{homes[0].host}:{ports[0]}"
         self.nodes = [
@@ -212,10 +243,25 @@ class LocalCluster:
         return "snowmelt://" + ",".join(node.address for node in self.nodes)
 
     def start(self) -> View:
-        """Starts all, and waits until all are current in one view."""
+        """Starts all, and waits until all are current in one view.
+
+        A cluster is founded only in folders that are made here.
+        """
+        self._found()
         for node in self.nodes:
             node.start()
         return self.wait_for([node.name for node in self.nodes], START_SECONDS)
+
+    def _found(self) -> None:
+        founder, there = self.nodes[0], [one for one in self.nodes if one.folder.exists()]
+        if self._etcd is not None:
+            if not there:
+                with contextlib.suppress(StateError):  # they join the one that is there
+                    found_in_etcd(self._etcd, self._name)
+        elif not there:
+            founder.found()
+        elif founder.empty:
+            raise StateError(_unfounded(founder, [one for one in there if not one.empty]))
 
     def stop(self) -> None:
         """Stops all in order, the one that decides last, so that the others can leave."""

@@ -19,6 +19,7 @@ from snowmelt.core.errors import SnowmeltError
 
 COMMANDS: Final = {
     "node": ("node",),
+    "found": ("found",),
     "cluster": ("up", "status", "ping", "forget"),
     "rescue": ("rescue",),
     "migrate": ("migrate",),

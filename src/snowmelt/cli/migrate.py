@@ -51,7 +51,7 @@ def _told(move: Move, where: str, *, done: bool) -> dict[str, object]:
     return {
         "done": done,
         "to": where,
-        "cluster": f"{view.cluster:x}",
+        "cluster": view.identity,
         "view": view.epoch,
         "members": [one.id for one in view.members],
         "fifos": sorted(name for name in move.homes if not name.startswith("/")),

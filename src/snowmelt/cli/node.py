@@ -13,6 +13,7 @@ from snowmelt.protocols.membership import Settings
 from snowmelt.runtime import logs, server
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.etcd import EtcdPlace
+from snowmelt.runtime.folders import looked_at
 from snowmelt.runtime.limits import Limits
 
 DEFAULTS = msgspec.structs.asdict(Limits())
@@ -87,15 +88,23 @@ def read_limits(words: list[str]) -> Limits:
     return msgspec.structs.replace(Limits(), **changes)
 
 
+def _named(data: Path) -> str:
+    known = looked_at(data).id
+    if not known:
+        allowed = "a name in the cluster: the folder has none yet (snowmelt found gives it one)"
+        raise BadOption("--id", "left out", allowed)
+    return known
+
+
 def node(
-    id: Annotated[str, typer.Option(help="This node's name in the cluster.")],  # noqa: A002
     data: Annotated[Path, typer.Option(help="Folder of this node's disk; made when missing.")],
+    id: Annotated[  # noqa: A002
+        str, typer.Option(help="This node's name in the cluster; its folder knows it later.")
+    ] = "",
     listen: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1:4410",
     join: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Address of any node; give again for more. Without it, a new cluster is founded."
-        ),
+        typer.Option(help="Address of any node of the cluster to join; give again for more."),
     ] = None,
     advertise: Annotated[str, typer.Option(help="Where others reach it, if not --listen.")] = "",
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "snowmelt",
@@ -127,14 +136,15 @@ def node(
 ) -> None:
     """Run one node until SIGTERM or Ctrl-C; it then leaves the cluster in order.
 
-    Without --join, and with an empty --data, it founds a new cluster and decides on its views.
+    With an empty --data it joins a cluster, by --join or --coordinator. A new one is begun by
+    `snowmelt found`.
     """
     if log not in LEVELS:
         raise BadOption("--log", log, ", ".join(LEVELS))
     checked_heartbeat(heartbeat)
     logs.set_up(log)
     config = server.NodeConfig(
-        id=node_id(id),
+        id=node_id(id or _named(data)),
         listen=Address.parse(listen, "--listen"),
         advertise=Address.parse(advertise, "--advertise") if advertise else None,
         data=data,

@@ -176,10 +176,14 @@ def stats(
         found = cluster.queue(queue, timeout=timeout)
         told = found.stats(timeout=timeout)
         reach = reach_of(found, told, timeout)
+    whose = {} if isinstance(cluster, EmbeddedCluster) else {"cluster": cluster.identity}
     if as_json:
-        print(json.dumps(queue_object(told, reach)))
+        print(json.dumps(queue_object(told, reach) | whose))
     else:
-        Console().print(queue_table(told, reach))
+        table = queue_table(told, reach)
+        for name, identity in whose.items():
+            table.add_row(name, identity)
+        Console().print(table)
 
 
 def queues(

@@ -63,7 +63,7 @@ def _heading(plan: Plan) -> str:
     view, last = plan.ledger.view, plan.ledger.left_out[0]
     named = ", ".join(f"{one.witness.own.id} ({one.path})" for one in plan.folders)
     return (
-        f"Cluster {view.cluster:x} is founded anew in {plan.data}, with {plan.me.id} as its"
+        f"Cluster {view.identity} is founded anew in {plan.data}, with {plan.me.id} as its"
         f" coordinator.\nThe newest view in these folders is {last}; the next is {view.epoch}.\n"
         f"Folders: {named}.\nLost: {', '.join(plan.lost)}."
     )
@@ -117,7 +117,7 @@ def _as_object(plan: Plan, *, done: bool) -> dict[str, object]:
     view = plan.ledger.view
     return {
         "done": done,
-        "cluster": f"{view.cluster:x}",
+        "cluster": view.identity,
         "coordinator": plan.me.id,
         "newest_view": plan.ledger.left_out[0],
         "next_view": view.epoch,

@@ -14,7 +14,7 @@ def as_builtins(status: Status) -> dict[str, object]:
     shown = None
     if view is not None:
         shown = {
-            "cluster": f"{view.cluster:x}",
+            "cluster": view.identity,
             "epoch": view.epoch,
             "coordinator": view.coordinator,
             "members": [
@@ -50,7 +50,7 @@ def status_table(status: Status) -> Table:
     """One node's sight of the cluster, a line a member."""
     view = status.view
     title = f"{status.node} is {status.standing}"
-    title += f" in view {view.epoch} of cluster {view.cluster:x}" if view else ""
+    title += f" in view {view.epoch} of cluster {view.identity}" if view else ""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for head in ("node", "address", "starts", "role", "last heard"):
         table.add_column(head)

@@ -76,6 +76,14 @@ class Cluster(Queues):
             self._keeper.lose()
             await self._client.close()
 
+    @property
+    def identity(self) -> str:
+        """Of which cluster its nodes are, once one was reached; another is refused from then on.
+
+        `?cluster=` and this in a URL refuses another from the first call on.
+        """
+        return self._place.known.identity
+
     def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
         """This process' part in a pool: objects in any order, that stay where they were made.
 

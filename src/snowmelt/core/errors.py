@@ -134,6 +134,10 @@ class AccessDenied(CallerError):
     exit_code = 3
 
 
+class OtherCluster(AccessDenied):
+    """The node that was reached is of another cluster than this one knows; nothing was done."""
+
+
 class NodeRefused(CallerError):
     """The cluster does not take this node, for a reason that waiting does not mend."""
 

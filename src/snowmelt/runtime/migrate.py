@@ -136,9 +136,8 @@ class Migration:
 
     @property
     def where(self) -> str:
-        """The place as a person names it, without what is secret."""
-        ends = ",".join(str(one) for one in self._place.endpoints)
-        return f"etcd://{ends}{self._place.prefix.rstrip('/')}"
+        """The place as a person names it."""
+        return self._place.url
 
     def plan(self) -> Move:
         """Reads the disk, and looks whether the prefix is free."""

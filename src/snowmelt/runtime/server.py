@@ -31,6 +31,7 @@ from snowmelt.protocols.membership import (
     Severed,
     View,
 )
+from snowmelt.protocols.membership.view import OTHER_CLUSTER, identity_of
 from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
@@ -39,6 +40,7 @@ from snowmelt.runtime.connection import gathered
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
+from snowmelt.runtime.folders import check_node
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import LOG, tell
 from snowmelt.runtime.severing import Severing
@@ -46,7 +48,7 @@ from snowmelt.runtime.statistics import NodeStatistics
 from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
 from snowmelt.store.folder import others_may_look
-from snowmelt.wire.greeting import Gate, Role, as_error
+from snowmelt.wire.greeting import Gate, KnownCluster, Role, as_error
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,29 +86,31 @@ class Server:
         self._transport: Transport | None = None
         self._etcd: EtcdClient | None = None
         self._severing: Severing | None = None
+        self._known = KnownCluster("this disk", OTHER_CLUSTER)
 
     # --- life -------------------------------------------------------------------------------------
 
     async def start(self) -> Address:
         """Opens the disk, listens, and wakes the machines; returns where it listens."""
         config = self.config
-        gate = Gate(config.cluster, config.credentials.token)
+        gate = Gate(config.cluster, config.credentials.token, known=self._known)
         transport = self._transport = Transport(
             config.id, Role.NODE, gate, config.credentials, config.limits, _too_early
         )
         config.credentials.check_listen(config.listen)
-        self._store = await asyncio.to_thread(Store.open, config.data, flush=config.flush)
+        store, self._known.identity = await asyncio.to_thread(_opened, config)
+        self._store = store
         if others_may_look(config.data):
             text = "others may look into this node's folder; its files are its own"
             tell(text, logging.WARNING, node=config.id, data=str(config.data))
         try:
             listening = await transport.listen(config.listen)
         except OSError as error:
-            self._store.close()
+            store.close()
             text = f"can't listen on {config.listen}: {error.strerror}"
             raise Unavailable(text) from error
         except SnowmeltError:
-            self._store.close()
+            store.close()
             raise
         transport.inform = lambda: msgspec.json.encode(self.statistics())
         transport.refused = self._refused
@@ -116,7 +120,7 @@ class Server:
             self._severed,
         )
         host = Host(config.id, self._families(config.advertise or listening))
-        self._driver = Driver(host, self._way_out(transport), self, self._store)
+        self._driver = Driver(host, self._way_out(transport), self, store)
         self._driver.gathered = partial(gathered, transport)
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
         transport.deliver = self._driver.received
@@ -217,6 +221,7 @@ class Server:
         match effect.fact:
             case View() as view:
                 self.view, self.current = view, True
+                self._known.identity = view.identity
                 assert self._driver is not None
                 self._driver.alone = len(view.members) == 1 and self._etcd is None
                 assert self._transport is not None
@@ -252,7 +257,7 @@ class Server:
         )
         self._fail(MachineCrashed(f"a machine of {self.config.id} raised {error!r}; see the log"))
 
-    def _refused(self, error: SnowmeltError) -> None:
+    def _refused(self, _: NodeId, error: SnowmeltError) -> None:
         """A node that was never let in and is refused at the door has nothing to wait for."""
         if self.view is None:
             self._fail(error)
@@ -295,6 +300,17 @@ class Server:
             longest_turn_cpu=round(self._driver.turns.longest_cpu, 4),
             longest_turn_event=self._driver.turns.longest_event,
         )
+
+
+def _opened(config: NodeConfig) -> tuple[Store, str]:
+    """The node's disk, and of which cluster it is."""
+    store = Store.open(config.data, flush=config.flush)
+    try:
+        found = check_node(config.data, store)
+    except BaseException:
+        store.close()
+        raise
+    return store, identity_of(found.cluster) if found.cluster else ""
 
 
 def _too_early(source: NodeId, message: Any) -> None:

@@ -74,7 +74,7 @@ class Transport:
         self.sent = 0
         self.touched: list[LoopConnection] | None = None
         self.last_failure: Exception | None = None
-        self.refused: Callable[[SnowmeltError], None] = lambda _: None
+        self.refused: Callable[[NodeId, SnowmeltError], None] = lambda *_: None
         self.gone: Callable[[NodeId], None] = lambda _: None
         self.lost: Callable[[NodeId], None] = lambda _: None
         self.resumed: Callable[[NodeId], None] = lambda _: None
@@ -246,7 +246,7 @@ class Transport:
         if self._role is Role.NODE and not route.failures:  # said once, not at every try
             tell("can't reach", node=self.me, target=target, reason=str(error), again="later")
         if isinstance(error, AccessDenied | NodeRefused):
-            self.refused(error)
+            self.refused(target, error)
         self.dropped.add(f"dial failed: {type(error).__name__}")
         for _ in route.waiting:
             self.dropped.add("its dial failed")
@@ -265,7 +265,7 @@ class Transport:
         if connection.inbound:
             return Listening(self._gate, self.me, self.limits.frame_bytes, connection.certify)
         hello = Hello(self._gate.cluster, self.me, self._role, self._credentials.token)
-        return Dialling(hello, connection.certify)
+        return Dialling(hello, connection.certify, self._gate.known)
 
     def connected(self, connection: LoopConnection) -> None:
         """Bytes can flow."""

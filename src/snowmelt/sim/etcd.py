@@ -54,12 +54,15 @@ from snowmelt.protocols.etcd import (
     Trouble,
     Unchanged,
 )
+from snowmelt.protocols.membership.founding import in_etcd
 from snowmelt.protocols.membership.records import LEADER, Leader
 from snowmelt.sim.world import World
 
 LEAST_SECONDS: Final = 2
 """No lease is shorter, as with a real one: half as long again as it takes to miss a leader."""
 STATE: Final = b"etcd"
+NAME: Final = "snowmelt"
+"""What a simulated cluster is called."""
 
 
 class EtcdTimer(Enum):
@@ -186,10 +189,15 @@ def leader_of(world: World) -> NodeId | None:
 
 
 class EtcdNode:
-    """The model as a process of the world: it answers when what it answers is on its disk."""
+    """The model as a process of the world: it answers when what it answers is on its disk.
+
+    A cluster is founded in it.
+    """
 
     def __init__(self) -> None:
         self._model = Model()
+        for number, put in enumerate(in_etcd(1, NAME), 1):
+            self._model.answer(Transact(number, (), (put,)), Instant(0))
         self._tickets = 0
         self._told: dict[int, tuple[NodeId, Answer]] = {}
 

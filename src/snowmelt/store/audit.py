@@ -32,6 +32,7 @@ from typing import BinaryIO, Final
 from lmdb.verify import VerifyError, verify
 
 from snowmelt.core.errors import StoreDamaged
+from snowmelt.store.folder import INSTEAD
 
 # The format of LMDB 0.9 on a 64-bit machine, format number 1.
 _MAGIC: Final = 0xBEEFC0DE
@@ -67,8 +68,7 @@ def audit(file: Path) -> None:
         problems = [f"it can't be walked: {error}"]
     if problems:
         raise StoreDamaged(
-            f"{file} is damaged ({'; '.join(problems[:3])}); nothing of it is served. Empty the "
-            "node's folder and let the other nodes fill it, or bring back a copy"
+            f"{file} is damaged ({'; '.join(problems[:3])}); nothing of it is served: {INSTEAD}"
         )
 
 

@@ -14,7 +14,7 @@ import lmdb
 
 from snowmelt.core.errors import StoreDamaged, StoreError
 from snowmelt.store.audit import audit
-from snowmelt.store.folder import OWNER_NAME, flush_folder
+from snowmelt.store.folder import INSTEAD, OWNER_NAME, flush_folder
 from snowmelt.store.log import LOG_NAME, is_written, make_log
 from snowmelt.store.room import reserve
 from snowmelt.store.stamp import (
@@ -43,10 +43,7 @@ def open_engine(folder: Path, size_max: int, *, flush: bool) -> tuple[lmdb.Envir
     if stamp is None and not file.exists():
         _make_file(file)
     elif not file.exists():
-        raise StoreDamaged(
-            f"{folder} is stamped as a store, but {file} is gone; bring back a copy, or empty the "
-            "folder and let the other nodes fill it"
-        )
+        raise StoreDamaged(f"{folder} is stamped as a store, but {file} is gone: {INSTEAD}")
     audit(file)
     env = _opened(file, size_max + 2 * reserve(size_max), flush=flush)
     try:
@@ -83,7 +80,7 @@ def _stamped(folder: Path, env: lmdb.Environment, stamp: Stamp | None) -> Stamp:
         lost = "gone" if stamp is None else "an older one"
         raise StoreDamaged(
             f"{folder} holds records, but its stamp is {lost}, so they can't be told from others; "
-            "bring back the stamp, or empty the folder and let the other nodes fill it"
+            f"bring back the stamp; else {INSTEAD}"
         )
     stamp = Stamp(VERSION, stamp.identity) if stamp is not None else new_stamp()
     make_log(folder)

@@ -17,6 +17,11 @@ from snowmelt.core.errors import DiskFull, StoreBusy, StoreError
 
 OWNER_NAME: Final = "owner"
 
+INSTEAD: Final = (
+    "bring back a copy of the whole folder; or, of a node, keep the folder aside, say snowmelt"
+    " forget and its id, and start it on a new one, which the other nodes fill"
+)
+"""The ways out where a folder can't be read."""
 OTHERS: Final = 0o077
 """The rights of everybody but the owner, in a file's mode."""
 

@@ -36,7 +36,7 @@ from google_crc32c import value as begun
 from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.record import Change, Erase, Write
 from snowmelt.store.changes import PAGE, Group
-from snowmelt.store.folder import flush_folder
+from snowmelt.store.folder import INSTEAD, flush_folder
 
 LOG_NAME: Final = "log"
 LOG_BYTES: Final = 2 << 20
@@ -179,8 +179,7 @@ class Log:
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
-            f"{self._file} is damaged ({what}); nothing of the folder is served. Empty the node's "
-            "folder and let the other nodes fill it, or bring back a copy of the whole folder"
+            f"{self._file} is damaged ({what}); nothing of the folder is served: {INSTEAD}"
         )
 
 

@@ -19,7 +19,7 @@ import google_crc32c
 import msgspec
 
 from snowmelt.core.errors import StoreDamaged, StoreVersion
-from snowmelt.store.folder import flush_folder
+from snowmelt.store.folder import INSTEAD, flush_folder
 
 # The upgrade rule. VERSION names everything about the folder that a reader must know: the files,
 # the engine and its format, the layout of a sealed record. What a machine keeps inside its values
@@ -79,7 +79,7 @@ def decode(text: bytes, folder: Path) -> Stamp:
     if form is None or b"%08x" % google_crc32c.value(text[: form.start(3) - 9]) != form[3]:
         raise StoreDamaged(
             f"the stamp of the store in {folder} is damaged, so its records can't be told from "
-            "others; empty the folder and let the other nodes fill it, or bring back a copy"
+            f"others: {INSTEAD}"
         )
     stamp = Stamp(int(form[1]), bytes.fromhex(form[2].decode()))
     if stamp.version not in READABLE:

@@ -21,7 +21,9 @@ from snowmelt.core import errors
 from snowmelt.core.errors import (
     AccessDenied,
     HandshakeError,
+    OtherCluster,
     SnowmeltError,
+    Unavailable,
 )
 from snowmelt.core.names import NodeId, node_id
 from snowmelt.wire.framing import GREETING_BYTES_MAX, Kind, framed
@@ -71,6 +73,8 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """As in `Hello`."""
     releases: bool = False
     """As in `Hello`."""
+    identity: str = ""
+    """Of nodes: of which cluster this one is; nothing while it is of none."""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -86,6 +90,41 @@ class Goodbye(msgspec.Struct, frozen=True):
     text: str
 
 
+class KnownCluster:
+    """The identity of the cluster that one process is of, once it knows it.
+
+    A client learns it from the first node that it meets, or was told it; a node has it from its
+    disk. Whoever dials compares.
+
+    >>> known = KnownCluster("this client", "connect anew", learns=True)
+    >>> known.meet("n1", "2ab5")
+    >>> known.meet("n1", "77d0")
+    Traceback (most recent call last):
+    snowmelt.core.errors.OtherCluster: n1 is of cluster 77d0, and this client of 2ab5: connect anew
+    """
+
+    def __init__(
+        self, who: str = "", way_out: str = "", identity: str = "", *, learns: bool = False
+    ) -> None:
+        self.identity = identity
+        self._who = who
+        self._way_out = way_out
+        self._learns = learns
+
+    def meet(self, name: str, theirs: str) -> None:
+        """A node has said its name, and of which cluster it is; raises when it is another."""
+        mine = self.identity
+        if self._learns and mine and not theirs:
+            raise Unavailable(f"{name} is of no cluster yet, and {self._who} of {mine}")
+        if mine and theirs not in ("", mine):
+            raise OtherCluster(
+                f"{_bare(name)} is of cluster {_bare(theirs)}, and {self._who} of {mine}:"
+                f" {self._way_out}"
+            )
+        if self._learns and theirs:
+            self.identity = _bare(theirs)
+
+
 class Gate(msgspec.Struct, frozen=True):
     """Whom a node lets in."""
 
@@ -93,6 +132,7 @@ class Gate(msgspec.Struct, frozen=True):
     token: str = ""
     channel: bytes = b""
     """What both sides know of the connection; proofs made on another don't fit."""
+    known: KnownCluster = msgspec.field(default_factory=KnownCluster)
 
     def on(self, channel: bytes) -> "Gate":
         """The gate of one connection.

@@ -23,7 +23,7 @@ import msgspec
 from snowmelt.core.errors import AccessDenied, HandshakeError, NodeRefused
 from snowmelt.core.names import NodeId, node_id
 from snowmelt.wire.framing import Kind
-from snowmelt.wire.greeting import Gate, Hello, Proof, Role, Welcome, heard, said
+from snowmelt.wire.greeting import Gate, Hello, KnownCluster, Proof, Role, Welcome, heard, said
 
 Certify = Callable[[NodeId], None]
 """Raises where the other side's certificate is not good for this name."""
@@ -71,15 +71,20 @@ class Dialling:
     (b'', Opened(name='n1', role=<Role.NODE: 'node'>, nonce=b'', after=b'', offers=False, ...))
     """
 
-    def __init__(self, hello: Hello, certify: Certify = anybody) -> None:
+    def __init__(
+        self, hello: Hello, certify: Certify = anybody, known: KnownCluster | None = None
+    ) -> None:
         self.role = hello.role
         self.first = said(Kind.HELLO, hello)
         self._certify = certify
+        self._known = known or KnownCluster()
 
     def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, Opened | None]:
         """A welcome."""
-        name = node_id(_welcome(kind, payload).name)
+        welcome = _welcome(kind, payload)
+        name = node_id(welcome.name)
         self._certify(name)
+        self._known.meet(name, welcome.identity)
         return NOTHING, Opened(name, Role.NODE)
 
 
@@ -111,7 +116,8 @@ class Listening:
             raise NodeRefused(f"the id {name} is this node's own; give the other another --id")
         if hello.role is Role.NODE:
             self._certify(name)
-        return said(Kind.WELCOME, Welcome(self._me, self._frame_max)), Opened(name, hello.role)
+        welcome = Welcome(self._me, self._frame_max, identity=self._gate.known.identity)
+        return said(Kind.WELCOME, welcome), Opened(name, hello.role)
 
 
 class PeerDialling:

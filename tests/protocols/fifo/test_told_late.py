@@ -33,7 +33,8 @@ from snowmelt.protocols.fifo.calls import (
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import Identity, MembershipNode, Settings
+from snowmelt.protocols.membership import Identity, Settings
+from snowmelt.sim.families.membership import Founder
 from snowmelt.sim.world import Observer, World
 
 ONE = Get("q", 1, 1 << 20, seconds(0))
@@ -221,7 +222,7 @@ class Told(Observer):
 
 def process(node: NodeId, chance: Any) -> Host:
     identity = Identity(id=node, address=Address("127.0.0.1", 4410))
-    member = MembershipNode(identity, Settings(), chance)
+    member = Founder(identity, Settings(), chance)
     return Host(
         node,
         [

@@ -13,7 +13,7 @@ from snowmelt.client.connection.session import Session, checked, value
 from snowmelt.client.connection.steps import Ending
 from snowmelt.client.connection.targets import MEMBERS_WITHIN, Targets
 from snowmelt.client.connection.url import Place
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import AccessDenied, SnowmeltError
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
@@ -38,7 +38,7 @@ class AsyncClient:
         self._transport = Transport(
             self._session.name,
             Role.CLIENT,
-            Gate(place.cluster),
+            Gate(place.cluster, known=place.known),
             place.credentials,
             Limits(),
             self._received,
@@ -46,6 +46,8 @@ class AsyncClient:
         self._transport.refused = self._refused
         self._transport.lost = self._lost
         self._answers: dict[OperationId, asyncio.Future[Outcome[Any]]] = {}
+        self._sent_before: dict[OperationId, int] = {}
+        """What had been sent to anybody when a call began."""
         self._timer: asyncio.TimerHandle | None = None
         self._bound = Bound()
         watch(self)
@@ -83,12 +85,13 @@ class AsyncClient:
         self._answers[request.operation] = answer
         if self._transport.sent and self._targets.due(now):
             self._handle(self._session.request(GetStatus(), MEMBERS_WITHIN))
-        frames = self._transport.sent
+        frames = self._sent_before[request.operation] = self._transport.sent
         try:
             self._handle(request)
             outcome = await answer
         finally:
             self._answers.pop(request.operation, None)
+            self._sent_before.pop(request.operation, None)
             if not answer.done() or answer.cancelled():
                 self._handle(Announced(Forgotten(request.operation)))
         reached = self._transport.sent > frames
@@ -112,11 +115,12 @@ class AsyncClient:
                 answer.set_result(Unknown("the client was closed before the answer came"))
         await self._transport.close()
 
-    def _refused(self, error: SnowmeltError) -> None:
-        """Not let in: for a client that never was, waiting would not help."""
-        if self._transport.sent:
+    def _refused(self, target: NodeId, error: SnowmeltError) -> None:
+        """Not let in: waiting would not help a call of which nothing was sent."""
+        sent = self._transport.sent
+        if not self._targets.hopeless(target, error) or (sent and type(error) is AccessDenied):
             return
-        for operation in list(self._answers):
+        for operation in [one for one in self._answers if self._sent_before[one] == sent]:
             refusal = Declined(type(error).__name__, str(error))
             self._handle(Received(self._session.name, Answer(operation.number, refusal)))
 

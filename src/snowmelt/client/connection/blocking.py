@@ -62,7 +62,7 @@ class Line:
         self.peer = NodeId("")
         self._buffer = memoryview(bytearray(READ_BYTES))
         hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)
-        self._machine = Connection(Dialling(hello, self._certify))
+        self._machine = Connection(Dialling(hello, self._certify, place.known))
         context = place.credentials.client_context()
         beside = near.reach(address) if context is None else None
         self.socket: socket.socket = beside or socket.create_connection(
@@ -306,7 +306,8 @@ class BlockingClient(Quiet):
     def _send(self, target: NodeId, message: Any) -> None:
         line = self._line(target)
         if line is None:
-            if isinstance(self._failure, AccessDenied) and not self._reached:
+            if not self._reached and self._targets.hopeless(target, self._failure):
+                assert isinstance(self._failure, AccessDenied)
                 self._decline(target, message, self._failure)  # waiting would not help
             else:
                 self._steps.handle(Announced(Lost(target)))

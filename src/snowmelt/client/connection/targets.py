@@ -14,6 +14,7 @@ from random import Random
 from typing import Final
 
 from snowmelt.client.connection.url import Place
+from snowmelt.core.errors import AccessDenied, OtherCluster
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.fifo.calls import Opened
 from snowmelt.protocols.membership.messages import Status
@@ -50,6 +51,8 @@ class Targets:
         self._chance = Random()
         self._away: dict[NodeId, float] = {}
         """Until when (rule 4)."""
+        self._strange: set[NodeId] = set()
+        """Who is of another cluster."""
 
     def due(self, now: float) -> bool:
         """Whether a call that begins now is to ask for the members; once, each time."""
@@ -65,6 +68,16 @@ class Targets:
         if self._away.get(target, 0.0) <= now:
             self._next = 0.0
         self._away[target] = now + AWAY_SECONDS
+
+    def hopeless(self, target: NodeId, failure: Exception | None) -> bool:
+        """Whether to ask others would not help either: they don't let it in, or all are strange."""
+        if not isinstance(failure, OtherCluster):
+            return isinstance(failure, AccessDenied)
+        self._strange.add(target)
+        if not self._strange.issuperset(self.known):
+            return False
+        self._strange.clear()  # the next call looks once more
+        return True
 
     def first(self, target: NodeId | None, now: float) -> NodeId | None:
         """Whom to ask first, where this one would be best; None for whoever answered last."""

@@ -1,6 +1,9 @@
 """Where a cluster is and how to be let in, in one line.
 
-    snowmelt://HOST:PORT[,HOST:PORT…][/CLUSTER][?authority=FILE&certificate=FILE&key=FILE]
+    snowmelt://HOST:PORT[,HOST:PORT…][/CLUSTER][?cluster=ID]
+    snowmelt://HOST:PORT[,HOST:PORT…][/CLUSTER]?authority=FILE&certificate=FILE&key=FILE[&cluster=ID]
+
+`?cluster=ID` is the cluster's identity, as `snowmelt status` shows it: another is refused.
 
 The token comes from the argument `token=` or the environment variable `SNOWMELT_TOKEN`, not from
 the URL: URLs end up in logs.
@@ -15,13 +18,17 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
+from snowmelt.protocols.membership.view import identity_of
 from snowmelt.runtime.credentials import Credentials, is_loopback
+from snowmelt.wire.greeting import KnownCluster
 
 SCHEME: Final = "snowmelt"
 ALLOWED: Final = (
-    "snowmelt://HOST:PORT[,HOST:PORT...][/CLUSTER][?authority=FILE&certificate=FILE&key=FILE]"
+    "snowmelt://HOST:PORT[,HOST:PORT...][/CLUSTER]"
+    "[?cluster=ID&authority=FILE&certificate=FILE&key=FILE]"
 )
-OPTIONS: Final = ("authority", "certificate", "key")
+FILES: Final = ("authority", "certificate", "key")
+OPTIONS: Final = ("cluster", *FILES)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -30,6 +37,8 @@ class Place(msgspec.Struct, frozen=True):
     addresses: tuple[Address, ...]
     cluster: str
     credentials: Credentials
+    known: KnownCluster
+    """Of which cluster the nodes are that its clients have met."""
 
 
 def read(url: str, token: str | None = None) -> Place:
@@ -52,9 +61,9 @@ def read(url: str, token: str | None = None) -> Place:
             raise BadOption("url option", name, ", ".join(OPTIONS))
     secret = token if token is not None else os.environ.get("SNOWMELT_TOKEN", "")
     credentials = Credentials(
-        token=secret, **{name: Path(value) for name, value in options.items()}
+        token=secret, **{name: Path(options[name]) for name in FILES if name in options}
     )
-    if options and not credentials.encrypted:
+    if options.keys() & FILES and not credentials.encrypted:
         raise BadOption("url", url, "authority=FILE as well; without it there is no TLS")
     credentials.client_context()  # files that don't read are named here, not by the first call
     if secret and not credentials.encrypted:
@@ -62,4 +71,25 @@ def read(url: str, token: str | None = None) -> Place:
             if not is_loopback(address.host):
                 allowed = "an address on loopback, or ?authority=FILE: no token in clear"
                 raise BadOption("url", url, allowed)
-    return Place(addresses, parts.path.strip("/") or "snowmelt", credentials)
+    known = _known(options.get("cluster"))
+    return Place(addresses, parts.path.strip("/") or "snowmelt", credentials, known)
+
+
+def _known(pinned: str | None) -> KnownCluster:
+    """What the URL says of the cluster.
+
+    >>> _known("2AB5C1E09F77D013").identity
+    '2ab5c1e09f77d013'
+    """
+    if pinned is None:
+        way_out = "bring the cluster of before back, or connect anew to go on with this one"
+        return KnownCluster("this client", way_out, learns=True)
+    try:
+        number = int(pinned, 16)
+    except ValueError:
+        number = 0
+    if not 0 < number < 1 << 63:
+        allowed = "the identity of a cluster, 16 digits as `snowmelt status` shows them"
+        raise BadOption("?cluster=", pinned, allowed)
+    way_out = "give the other's address, or leave ?cluster= out of the URL"
+    return KnownCluster("the URL", way_out, identity_of(number), learns=True)

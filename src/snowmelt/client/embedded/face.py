@@ -77,6 +77,7 @@ from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.folders import EPOCHS, OPENINGS, check_embedded
 from snowmelt.runtime.peer.seat import Bell
 from snowmelt.runtime.peer.turn import Turn
 from snowmelt.runtime.running import Quiet
@@ -86,8 +87,6 @@ from snowmelt.store.stamp import read_stamp
 from snowmelt.wire.greeting import as_error
 
 HERE: Final = Address("127.0.0.1", 1)  # nobody is ever called there
-OPENINGS: Final = b"embedded/openings"
-EPOCHS: Final = b"embedded/epochs"
 _TRY_AGAIN: Final = 0.05
 _SHORTEST: Final = 0.000_001
 _FEW: Final = 64
@@ -433,12 +432,19 @@ def open_store(folder: Path, timeout: float, pause: Callable[[float], object] = 
     end = monotonic() + timeout
     while True:
         try:
-            return Store.open(folder)
+            store = Store.open(folder)
+            break
         except StoreBusy:
             if monotonic() >= end:
                 raise
             if pause(_TRY_AGAIN):
                 raise Closed("this cluster was closed before its folder was free") from None
+    try:
+        check_embedded(folder, store)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def member_of(folder: Path, store: Store) -> Member:

@@ -101,7 +101,7 @@ def join(
     config = PeerConfig(name=me, listen=listen, advertise=advertise, limits=limits)
     if place is not None:
         config = msgspec.structs.replace(
-            config, cluster=place.cluster, credentials=place.credentials
+            config, cluster=place.cluster, credentials=place.credentials, known=place.known
         )
     config.checked()  # before anything is made on the disk
     folder = spill_folder(name, options)

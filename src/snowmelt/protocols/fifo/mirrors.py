@@ -447,7 +447,7 @@ def _other_form(queue: str, form: int) -> str:
     return (
         f"queue {queue!r} on this disk was written by another version of snowmelt: its journal has "
         f"form {form}, and this program reads {FORM}; run the version that wrote it and empty the "
-        "queue there, or begin with an empty folder"
+        "queue there, or keep this folder and begin on a new one"
     )
 
 

@@ -70,7 +70,8 @@ What a failure costs: while the coordinator is down no view changes, and after `
 everybody is cut off; all go on when it is back on its disk. A cluster whose coordinator lost its
 disk is founded anew from its members' disks (rules 21 to 24: `rescuing.py`). Where etcd decides, no
 node is that one: any may lead, by compare-and-set, behind the same `Coordinator` (rules 11 to 20,
-25 and 26: `records.py`, `election.py`, `office.py`). There is no consensus protocol of our own
+25 and 26: `records.py`, `election.py`, `office.py`). A cluster begins when a person says so (rule
+29: `founding.py`). There is no consensus protocol of our own
 here, on purpose.
 
 Joint cases, in the order they are easiest to get wrong: a `Join` doubled by the network arrives

@@ -19,6 +19,7 @@ LEDGER: Final = b"ledger"
 MOVED: Final = b"moved"
 """On a disk that decided, and from which the cluster went to etcd: where it is."""
 _COPIES: Final = (b"", b".copy")
+KEYS: Final = tuple(key + suffix for key in (SELF, VIEW, LEDGER, MOVED) for suffix in _COPIES)
 
 T = TypeVar("T")
 
@@ -29,6 +30,8 @@ class Self(msgspec.Struct, frozen=True):
     id: str
     birth: int
     start: int
+    cluster: int = 0
+    """Of which cluster it is, once it knows; its last view may be lost with a bad block."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -38,6 +41,22 @@ class Kept(msgspec.Struct, frozen=True):
     view: View | None
     ledger: Ledger | None
     moved: str = ""
+
+    @property
+    def cluster(self) -> int:
+        """Of which cluster this disk is; 0 when it is of none yet."""
+        if self.ledger is not None:
+            return self.ledger.view.cluster
+        if self.view is not None:
+            return self.view.cluster
+        return 0 if self.self is None else self.self.cluster
+
+    @property
+    def id(self) -> str:
+        """Of which node it is; "" when it is of none yet."""
+        if self.self is not None:
+            return self.self.id
+        return "" if self.ledger is None else self.ledger.view.coordinator
 
 
 class Unreadable(Exception):

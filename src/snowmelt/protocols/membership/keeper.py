@@ -22,7 +22,16 @@ from snowmelt.protocols.membership.messages import (
     Refused,
 )
 from snowmelt.protocols.membership.settings import Settings
-from snowmelt.protocols.membership.view import Admit, Ledger, Member, Release, Remove, Surpass
+from snowmelt.protocols.membership.view import (
+    OTHER_CLUSTER,
+    Admit,
+    Ledger,
+    Member,
+    Release,
+    Remove,
+    Surpass,
+    identity_of,
+)
 
 Effects = list[Effect[object]]
 
@@ -151,7 +160,7 @@ class Keeper:
         ledger = self._coordinator.decided
         known = ledger.bound(source)
         if beat.cluster != ledger.view.cluster:
-            return [Send(source, _other_cluster(beat.run))]
+            return [Send(source, _other_cluster(beat, ledger))]
         if known is not None and (known.birth, known.start) == (beat.birth, beat.start):
             if known.run != beat.run:
                 return [Send(source, _used_twice(beat.run, source))]
@@ -182,7 +191,7 @@ class Keeper:
         """Rule 6."""
         ledger = self._coordinator.decided
         if leave.cluster != ledger.view.cluster:
-            return [Send(source, _other_cluster(leave.run))]
+            return [Send(source, _other_cluster(leave, ledger))]
         present = ledger.view.member(source)
         if present is None or present.start != leave.start:
             return [Send(source, Left(leave.run))]
@@ -311,7 +320,7 @@ def refused(join: Join, ledger: Ledger, joins: type[Join]) -> Refused | None:
     """Why a node may not come in, or not yet (rule 2); `joins` are of who has the same decider."""
     member, known = join.member, ledger.bound(join.member.id)
     if join.cluster not in (0, ledger.view.cluster):
-        return _other_cluster(join.run)
+        return _other_cluster(join, ledger)
     if type(join) is not joins:
         decider = "a disk" if joins is Join else "etcd"
         reason = f"{decider} decides here: start with the same --coordinator as the other nodes"
@@ -320,8 +329,8 @@ def refused(join: Join, ledger: Ledger, joins: type[Join]) -> Refused | None:
     if last < join.epoch < first:  # rule 23
         reason = (
             f"this disk was in view {join.epoch}, and the cluster was founded anew by disks that "
-            f"knew {last} at most: start with an empty data folder, or found it once more with "
-            "this folder among the others"
+            f"knew {last} at most: keep this folder, and found the cluster once more with it among "
+            "the others (snowmelt rescue), or start a node of another --id on a new folder"
         )
         return Refused(join.run, reason, final=True)
     if known is None:
@@ -343,9 +352,12 @@ def _present(node: NodeId, epoch: int) -> Declined:
     return Declined("StateError", f"{node} is present in view {epoch}; stop it first")
 
 
-def _other_cluster(run: int) -> Refused:
-    reason = "this disk belongs to another cluster; start with an empty data folder"
-    return Refused(run, reason, final=True)
+def _other_cluster(word: Join | Heartbeat | Leave, ledger: Ledger) -> Refused:
+    reason = (
+        f"this disk is of cluster {identity_of(word.cluster)}, and {ledger.view.coordinator} is of"
+        f" {ledger.view.identity}: {OTHER_CLUSTER}"
+    )
+    return Refused(word.run, reason, final=True)
 
 
 def _superseded(run: int, node: NodeId, start: int) -> Refused:

@@ -22,7 +22,7 @@ from snowmelt.core.node import (
     Send,
     SetTimer,
 )
-from snowmelt.core.record import Write
+from snowmelt.core.record import Change, Write
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.membership.currency import Currency
 from snowmelt.protocols.membership.disk import SELF, VIEW, Kept, Self, twice
@@ -117,6 +117,11 @@ class Follower:
         own = self._self
         return Member(self.identity.id, self.identity.address, own.birth, own.start)
 
+    @property
+    def cluster(self) -> int:
+        """Of which cluster this node is; 0 when it is of none yet."""
+        return self._self.cluster
+
     # --- beginning --------------------------------------------------------------------------------
 
     def begin(self, kept: Kept) -> Effects:
@@ -126,11 +131,11 @@ class Follower:
         have been put back from an older copy, and a start that was there before would come again,
         with all that is named after it. So it leaves a gap, drawn at random.
         """
-        own = kept.self or self._self
-        if own.id != self.identity.id:
-            return [Halt(f"this disk belongs to node {own.id}, not to {self.identity.id}")]
-        gap = 0 if kept.ledger is None else self._chance.getrandbits(START_BITS)
-        self._self = Self(own.id, own.birth, own.start + 1 + gap)
+        if kept.id not in ("", self.identity.id):
+            return [Halt(f"this disk belongs to node {kept.id}, not to {self.identity.id}")]
+        own, decided = kept.self or self._self, kept.ledger and kept.ledger.view.epoch
+        gap = self._chance.getrandbits(START_BITS) if decided else 0
+        self._self = Self(own.id, own.birth, own.start + 1 + gap, kept.cluster)
         self.view = kept.view
         self._waking = next(self._tickets)
         return [Persist(self._waking, twice(SELF, msgspec.msgpack.encode(self._self)))]
@@ -186,7 +191,7 @@ class Follower:
     def application(self, number: int) -> Join:
         """What this node asks to be let in with."""
         view = self.view
-        known = (0, 0, 0) if view is None else (view.cluster, view.epoch, view.mark)
+        known = (self.cluster, 0, 0) if view is None else (view.cluster, view.epoch, view.mark)
         return self._joins(number, self._run, self.member, *known)
 
     def _heartbeat(self, view: View, now: Instant) -> Effect[object]:
@@ -249,11 +254,15 @@ class Follower:
     def adopt(self, view: View) -> Effects:
         """Rule 7: a newer view of the same cluster goes to the disk first."""
         newest = self._adopting[1] if self._adopting else self.view
-        if newest is not None and (view.cluster != newest.cluster or view.epoch <= newest.epoch):
+        if self.cluster not in (0, view.cluster) or (newest and view.epoch <= newest.epoch):
             return []
         ticket = next(self._tickets)
         self._adopting = ticket, view
-        return [Persist(ticket, (Write(VIEW, msgspec.msgpack.encode(view)),))]
+        changes: tuple[Change, ...] = (Write(VIEW, msgspec.msgpack.encode(view)),)
+        if not self.cluster:
+            self._self = msgspec.structs.replace(self._self, cluster=view.cluster)
+            changes += twice(SELF, msgspec.msgpack.encode(self._self))
+        return [Persist(ticket, changes)]
 
     def _adopted(self, view: View, now: Instant) -> Effects:
         before, self.view, self._directed = self.view, view, None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import count
 from random import Random
+from typing import Final
 
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId, OperationId
@@ -31,7 +32,7 @@ from snowmelt.protocols.etcd import (
     Transacted,
 )
 from snowmelt.protocols.membership.coordinator import DiskCoordinator
-from snowmelt.protocols.membership.disk import VIEW, Kept, Unreadable, kept
+from snowmelt.protocols.membership.disk import VIEW, Unreadable, kept
 from snowmelt.protocols.membership.facts import KeepRecord
 from snowmelt.protocols.membership.keeper import Keeper, KeeperTimer
 from snowmelt.protocols.membership.member import Follower, MemberTimer, Standing
@@ -54,20 +55,29 @@ from snowmelt.protocols.membership.messages import (
 )
 from snowmelt.protocols.membership.office import Office
 from snowmelt.protocols.membership.settings import Identity, Settings
-from snowmelt.protocols.membership.view import Ledger, Severed, View
+from snowmelt.protocols.membership.view import Severed
 
 Effects = list[Effect[object]]
+
+UNFOUNDED: Final = (
+    "this folder is of no cluster: to join one, name nodes of it with --join; to begin a new one,"
+    " say snowmelt found first; if the node was a member, its disk is missing here: mount it"
+)
 
 
 class MembershipNode:
     """One node's whole part in membership.
 
-    With `etcd`, the cluster's name, any node may come to decide; else who founded the cluster does.
+    With `etcd`, the cluster's name, any node may come to decide; else who has the disk does on
+    which the cluster was founded.
 
     >>> from snowmelt.core.names import Address, node_id
+    >>> from snowmelt.core.record import Record
+    >>> from snowmelt.protocols.membership.founding import on_disk
     >>> identity = Identity(id=node_id("n1"), address=Address("127.0.0.1", 4410))
     >>> node = MembershipNode(identity, Settings(), Random(1))
-    >>> [type(effect).__name__ for effect in node.handle(Started(), Instant(0))]
+    >>> found = Started(tuple(Record(one.key, one.value) for one in on_disk(7, "n1")))
+    >>> [type(effect).__name__ for effect in node.handle(found, Instant(0))]
     ['Persist', 'SetTimer']
     """
 
@@ -134,26 +144,20 @@ class MembershipNode:
             return [Halt(moved)]
         alone = self._office is None and not self._follower.identity.contacts
         lonely = found.ledger is None and alone
-        if lonely and VIEW in event.damaged:  # it was a member; it must not found a cluster now
+        if lonely and VIEW in event.damaged:
             return [Halt("the view on this disk can't be read; name a member of its cluster")]
+        if lonely and found.view is None:
+            return [Halt(UNFOUNDED)]
         effects = self._follower.begin(found)
         if isinstance(effects[-1], Halt):
             return effects
         if self._office is not None:
-            barred = self._office.begin(found, lost_view=VIEW in event.damaged)
-            return barred or effects
-        ledger = found.ledger or self._founded(found)
-        if ledger is not None:
-            self._own_keeper = Keeper(self._settings, DiskCoordinator(ledger, self._tickets))
+            return self._office.begin(found) or effects
+        if found.ledger is not None:
+            decides = DiskCoordinator(found.ledger, self._tickets)
+            self._own_keeper = Keeper(self._settings, decides)
             effects += self._own_keeper.begin(now)
         return effects
-
-    def _founded(self, found: Kept) -> Ledger | None:
-        """A node that nobody invited, with nothing on its disk, begins a cluster of its own."""
-        identity = self._follower.identity
-        if identity.contacts or found.view is not None:
-            return None
-        return Ledger(View(1 + self._chance.getrandbits(62), 0, identity.id, ()))
 
     def _received(
         self, source: NodeId, message: Message | Request | Answer | KeepRecord, now: Instant

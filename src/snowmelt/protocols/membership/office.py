@@ -2,10 +2,9 @@
 
 Rules, which go on from those of `election.py`:
 
-17. A prefix that names no cluster is founded by the first who leads, if its disk belongs to none.
-    A node whose disk or `--cluster` says another cluster than the prefix does not stand; it halts
-    if it was never accepted, and says so if it was. So does whoever finds records and no cluster:
-    a move to etcd was cut off, and its queues would be taken for those of a new cluster.
+17. A node whose disk or `--cluster` says another cluster than the prefix does not stand; it halts
+    if it was never accepted, and says so if it was. So does whoever finds no cluster there: nobody
+    founds one by starting a node (rule 29), since what looks new may have lost its data.
 18. Who is elected reads all records, and then decides on a view that has itself in it, with its
     present start, as the coordinator. Only when that is kept does it hear members, each with the
     whole time to be heard (but see 26), and the homes of queues, which priority queues there are,
@@ -69,7 +68,6 @@ from snowmelt.protocols.membership.member import Follower, Standing
 from snowmelt.protocols.membership.messages import Adopt, JoinByEtcd
 from snowmelt.protocols.membership.records import (
     BATONS,
-    CLUSTER,
     HOMES,
     LEDGER,
     QUEUES,
@@ -79,7 +77,15 @@ from snowmelt.protocols.membership.records import (
     Records,
 )
 from snowmelt.protocols.membership.settings import Settings
-from snowmelt.protocols.membership.view import Ledger, Member, Remove, Surpass, Unsure, View
+from snowmelt.protocols.membership.view import (
+    OTHER_CLUSTER,
+    Ledger,
+    Member,
+    Remove,
+    Surpass,
+    Unsure,
+    identity_of,
+)
 
 Effects = list[Effect[object]]
 
@@ -87,9 +93,10 @@ ENDS_APART: Final = 4
 """In so many times of being current a node ends the lead of one process once."""
 _TAKEN_UP = 0
 """The ticket of what is kept on coming to office."""
-UNFINISHED: Final = (
-    "under this prefix are records and no cluster, as a move that was cut off leaves them: run"
-    " snowmelt migrate again, or give an empty prefix"
+UNFOUNDED: Final = (
+    "etcd has no cluster under this prefix: to begin a new one, say snowmelt found with the same"
+    " --coordinator first; if there was one, put etcd's data back; if a move to etcd was cut off,"
+    " run snowmelt migrate again"
 )
 
 
@@ -113,7 +120,6 @@ class Office:
         self.keeper: Keeper | None = None
         self._follower = follower
         self._settings = settings
-        self._chance = chance
         self._tickets = tickets
         self._name = name
         # What was answered to another process of this node is no answer to this one.
@@ -129,11 +135,9 @@ class Office:
         self._ended: dict[tuple[NodeId, int], Instant] = {}
         """Which starts of nodes lost their lead by this one, and when."""
         self._set_at: Instant | None = None
-        self._lost_view = False
 
-    def begin(self, found: Kept, *, lost_view: bool) -> Effects:
+    def begin(self, found: Kept) -> Effects:
         """What is on the disk must go with etcd."""
-        self._lost_view = lost_view
         if found.ledger is None:
             return []
         how = "snowmelt migrate --data … --coordinator etcd://…, with all nodes stopped"
@@ -276,23 +280,24 @@ class Office:
 
     def _barrier(self, founded: Founded | None) -> str:
         """Rule 17: why this node does not belong to what is under the prefix."""
-        view = self._follower.view
+        mine = self._follower.cluster
         if founded is None:
-            if view is None and not self._lost_view:
-                return ""
+            if not mine:
+                return UNFOUNDED
             return (
-                "this disk belongs to a cluster, and etcd has none under this prefix: give the"
-                " prefix of the cluster, put etcd's data back, or start with an empty folder"
+                f"this disk is of cluster {identity_of(mine)}, and etcd has none under this prefix:"
+                " give the prefix of the cluster, or put etcd's data back; keep this folder"
             )
         if founded.name != self._name:
             return (
                 f"the prefix in etcd belongs to the cluster {founded.name!r}, and this node was"
                 f" told {self._name!r}: give it another prefix, or the same --cluster"
             )
-        if view is not None and view.cluster != founded.cluster:
+        if mine not in (0, founded.cluster):
+            theirs = identity_of(founded.cluster)
             return (
-                "this disk belongs to another cluster than the prefix in etcd: give the other"
-                " prefix, or start with an empty folder"
+                f"this disk is of cluster {identity_of(mine)}, and the prefix in etcd of {theirs}:"
+                f" {OTHER_CLUSTER}"
             )
         return ""
 
@@ -311,19 +316,12 @@ class Office:
     def _take_up(self, records: Records, now: Instant) -> Effects:
         """Rules 17 to 19: all records are read."""
         follower, written = self._follower, records.values.get(LEDGER)
-        founding = written is None and CLUSTER not in records.values
-        if founding and records.values:
-            return self._barred(UNFINISHED)
-        if founding:
-            cluster = 1 + self._chance.getrandbits(62)
-            ledger = Ledger(View(cluster, 0, follower.identity.id, ()))
-        elif written is None:
+        if written is None:
             return self._barred("the ledger is gone from under this prefix: put etcd's data back")
-        else:
-            try:
-                ledger = Ledger.read(written)
-            except ValueError as error:
-                return self._barred(f"the ledger under this prefix can't be read ({error})")
+        try:
+            ledger = Ledger.read(written)
+        except ValueError as error:
+            return self._barred(f"the ledger under this prefix can't be read ({error})")
         application = follower.application(0)
         refusal = refused(application, ledger, JoinByEtcd)
         if refusal is not None:
@@ -341,11 +339,7 @@ class Office:
             unsure = max(ledger.unsure, since(now, self._doubt[1].end))
             ledger = msgspec.structs.replace(ledger, unsure=unsure)
         self._taking_up = ledger
-        changes = [Change(_TAKEN_UP, LEDGER, self._taking_up.written())]
-        if founding:  # in one step with it
-            value = msgspec.msgpack.encode(Founded(ledger.view.cluster, self._name))
-            changes.append(Change(_TAKEN_UP, CLUSTER, value))
-        return records.keep(changes, now)
+        return records.keep([Change(_TAKEN_UP, LEDGER, self._taking_up.written())], now)
 
     def _kept(self, kept: tuple[Change, ...], now: Instant) -> Effects:
         """What was asked is in etcd."""

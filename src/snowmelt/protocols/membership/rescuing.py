@@ -46,7 +46,7 @@ def newest(witnesses: Sequence[Witness]) -> View:
     if not views:
         raise Cannot("none of these folders knows a view: name folders of nodes that were members")
     if len({view.cluster for view in views}) > 1:
-        said = ", ".join(f"{one.own.id}: {one.view.cluster:x}" for one in witnesses if one.view)
+        said = ", ".join(f"{one.own.id}: {one.view.identity}" for one in witnesses if one.view)
         raise Cannot(f"these folders are of different clusters ({said}): name those of one")
     return max(views, key=lambda view: view.epoch)
 

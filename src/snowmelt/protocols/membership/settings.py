@@ -52,10 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node is told about itself when it is made.
-
-    A node with no contacts and nothing on its disk founds a new cluster.
-    """
+    """What a node is told about itself when it is made."""
 
     id: NodeId
     address: Address

@@ -33,13 +33,34 @@ class Member(msgspec.Struct, frozen=True, order=True):
         return self.birth + self.start
 
 
+OTHER_CLUSTER: Final = (
+    "name nodes of its own cluster with --join or --coordinator, or start a node of another --id on"
+    " a new folder; keep this one"
+)
+"""The way out for a disk that is of another cluster."""
+
+
+def identity_of(cluster: int) -> str:
+    """A cluster's identity as people and URLs have it.
+
+    >>> identity_of(0x2AB5C1E09F77D013)
+    '2ab5c1e09f77d013'
+    """
+    return f"{cluster:016x}"
+
+
 class View(msgspec.Struct, frozen=True):
-    """A numbered membership. `cluster` was drawn when the cluster was founded."""
+    """A numbered membership. `cluster` is the cluster's identity, drawn when it was founded."""
 
     cluster: int
     epoch: int
     coordinator: NodeId
     members: tuple[Member, ...]
+
+    @property
+    def identity(self) -> str:
+        """The cluster's identity, identity_of."""
+        return identity_of(self.cluster)
 
     @property
     def mark(self) -> int:

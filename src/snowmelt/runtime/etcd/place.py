@@ -65,6 +65,12 @@ class EtcdPlace(msgspec.Struct, frozen=True, kw_only=True):
         place._check(url)
         return place
 
+    @property
+    def url(self) -> str:
+        """The place as a person names it, without what is secret."""
+        ends = ",".join(str(one) for one in self.endpoints)
+        return f"etcd://{ends}{self.prefix.rstrip('/')}"
+
     def context(self) -> ssl.SSLContext | None:
         """For dialling; None without TLS."""
         if self.authority is None:

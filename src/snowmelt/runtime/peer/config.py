@@ -8,6 +8,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address, NodeId
 from snowmelt.runtime.credentials import Credentials, is_everywhere, is_loopback
 from snowmelt.runtime.peer.limits import PeerLimits
+from snowmelt.wire.greeting import KnownCluster
 
 ANYWHERE: Final = Address("127.0.0.1", 0)
 
@@ -18,6 +19,7 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     name: NodeId
     cluster: str = "snowmelt"
     credentials: Credentials = Credentials()
+    known: KnownCluster = msgspec.field(default_factory=KnownCluster)
     listen: Address = ANYWHERE
     advertise: Address | None = None
     """What others are told; None for where it listens, port 0 for the port it listens on."""

@@ -184,7 +184,7 @@ class Dialler:
         caller = self._caller
         hello = Hello(caller.gate.cluster, caller.name, Role.CLIENT, caller.credentials.token)
         tls = stream if isinstance(stream, ssl.SSLSocket) else None
-        return Dialling(hello, lambda name: check_certificate(tls, name))
+        return Dialling(hello, lambda name: check_certificate(tls, name), caller.gate.known)
 
     def _wrap_for_node(self, stream: socket.socket, deadline: float) -> socket.socket:
         context = self._caller.credentials.client_context()

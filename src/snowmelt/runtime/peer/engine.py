@@ -66,7 +66,7 @@ class Engine:
 
     def __init__(self, node: Node[Any], config: PeerConfig, store: Store | None = None) -> None:
         self.config = config.checked()
-        gate = Gate(config.cluster, config.credentials.token)
+        gate = Gate(config.cluster, config.credentials.token, known=config.known)
         protection = Protection(config.credentials)
         caller = Caller(config.name, gate, config.credentials, protection)
         self._store = store

@@ -27,7 +27,7 @@ from snowmelt.protocols.membership import (
 )
 from snowmelt.sim.explore.small import Act, Ask, Look, SmallLife
 from snowmelt.sim.explore.value import Dice
-from snowmelt.sim.families.membership import address
+from snowmelt.sim.families.membership import Founder, address
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.world import Broken
 
@@ -61,7 +61,7 @@ class MembershipWorld(SmallLife):
         contacts = () if node == self.nodes[0] else (first,)
         identity = Identity(id=node, address=address(node), contacts=contacts)
         dice = Dice(life * 10 + self.nodes.index(node))  # no two have the same birth or run
-        machine = MembershipNode(identity, SETTINGS, dice)
+        machine = (MembershipNode if contacts else Founder)(identity, SETTINGS, dice)
         return planted(self._bug, Host(node, [Family("membership", machine, MESSAGES)]))
 
     def opening(self) -> Scene:

@@ -10,7 +10,8 @@ from snowmelt.check.verdict import Invalid, combine
 from snowmelt.check.views import check_view_agreement, check_view_monotony
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
-from snowmelt.core.node import Announce, Node, Reply
+from snowmelt.core.node import Announce, Effect, Event, Node, Reply, Started
+from snowmelt.core.record import Record, Write
 from snowmelt.protocols.etcd import ETCD
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import (
@@ -24,6 +25,9 @@ from snowmelt.protocols.membership import (
     Settings,
     View,
 )
+from snowmelt.protocols.membership.disk import VIEW, Unreadable, kept
+from snowmelt.protocols.membership.founding import on_disk
+from snowmelt.sim.etcd import NAME
 from snowmelt.sim.families.load import Clients
 from snowmelt.sim.families.relying import Relied, ReliedLead, relying
 from snowmelt.sim.faults import ClockJump, LeaderParted, LeaderPause, Pause, Suspend
@@ -36,13 +40,30 @@ SETTINGS: Final = Settings(interval=seconds(3), misses=3, grace=seconds(1))
 """Those of the paper, in which all kept lives are told; slower than what ships."""
 IMPOLITE: Final = (Pause, LeaderPause, LeaderParted, ClockJump)
 CALLS: Final = 40
-NAME: Final = "snowmelt"
-"""What a simulated cluster is called."""
 
 
 def address(node: NodeId) -> Address:
     """Where a simulated node listens."""
     return Address(node, 4410)
+
+
+class Founder(MembershipNode):
+    """The first of a cluster: its operator founds one on its empty disk before it begins."""
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """One door in."""
+        if type(event) is Started and self._is_empty(event):
+            changes = on_disk(1 + self._chance.getrandbits(62), self._follower.identity.id)
+            made = [Record(one.key, one.value) for one in changes if isinstance(one, Write)]
+            event = msgspec.structs.replace(event, records=(*event.records, *made))
+        return super().handle(event, now)
+
+    def _is_empty(self, event: Started) -> bool:
+        try:
+            found = kept(event)
+        except Unreadable:
+            return False
+        return not (found.ledger or found.view or found.moved or VIEW in event.damaged)
 
 
 def member(
@@ -58,7 +79,10 @@ def member(
         address=address(node),
         contacts=tuple(contact(address(one)) for one in contacts),
     )
-    machine = MembershipNode(identity, SETTINGS, chance, "" if coordinator == DISK else NAME)
+    if coordinator != DISK:
+        machine = MembershipNode(identity, SETTINGS, chance, NAME)
+    else:
+        machine = (MembershipNode if contacts else Founder)(identity, SETTINGS, chance)
     return Host(node, [Family("membership", machine, HEARD), *families])
 
 

@@ -1,0 +1,141 @@
+"""Whose a folder is; and how a cluster is founded, in a folder or in etcd.
+
+| a folder has | it is |
+|---|---|
+| who started on it, or decides there | a node's; and of one cluster, once it was in a view of it |
+| how often it was opened | of embedded queues |
+| neither | nobody's yet |
+
+Each kind is refused as the other: what is in queues of the one is not seen by the other.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from secrets import randbits
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.errors import BadOption, StateError, StoreDamaged, Unavailable
+from snowmelt.core.names import NodeId
+from snowmelt.core.record import Damaged, Missing, Record, Write
+from snowmelt.protocols.etcd import Answer, Failed, Read, Request, Transact, Transacted, Unchanged
+from snowmelt.protocols.host import own_start, shared_key
+from snowmelt.protocols.membership.disk import KEYS, Kept, Unreadable, kept
+from snowmelt.protocols.membership.founding import in_etcd, on_disk
+from snowmelt.protocols.membership.records import BATONS, CLUSTER, LEDGER, QUEUES_END, Founded
+from snowmelt.protocols.membership.view import identity_of
+from snowmelt.runtime.etcd import EtcdPlace
+from snowmelt.runtime.etcd.client import Line
+from snowmelt.store import Store
+from snowmelt.store.stamp import read_stamp
+
+MEMBERSHIP: Final = b"membership/"
+OPENINGS: Final = b"embedded/openings"
+EPOCHS: Final = b"embedded/epochs"
+NOBODYS: Final = Kept(None, None, None)
+
+
+def check_embedded(folder: Path, store: Store) -> None:
+    """Raises when the folder is a node's."""
+    found = _kept(folder, store)
+    if found.id:
+        whose = f"this one is of node {found.id}{_of_cluster(found)}"
+        instead = "start that (snowmelt node --data …) and connect to its address, with --url"
+        raise BadOption("folder", str(folder), f"a folder of embedded queues; {whose}: {instead}")
+
+
+def check_node(folder: Path, store: Store) -> Kept:
+    """What the folder says of its node; raises when it has embedded queues."""
+    if any(not isinstance(one, Missing) for one in store.load([OPENINGS, EPOCHS])):
+        whose = "this one has embedded queues"
+        instead = "open it with snowmelt.open, or --data of put and get, and give the node another"
+        raise BadOption("--data", str(folder), f"a node's folder; {whose}: {instead}")
+    return _kept(folder, store)
+
+
+def looked_at(folder: Path) -> Kept:
+    """What a stopped node's folder says of it; nothing where there is none."""
+    if not folder.is_dir() or read_stamp(folder) is None:
+        return NOBODYS
+    with Store.open(folder) as store:
+        return check_node(folder, store)
+
+
+def found_on_disk(folder: Path, node: NodeId) -> str:
+    """Founds a cluster in a folder on which there is nothing yet; returns its identity."""
+    if folder.is_dir() and read_stamp(folder) is None and any(folder.iterdir()):
+        raise BadOption("--data", str(folder), "a new folder; this one holds something else")
+    with Store.open(folder) as store:
+        known = check_node(folder, store)
+        if known.id:
+            whose = f"{folder} is of node {known.id}{_of_cluster(known)}; nothing was founded"
+            raise StateError(f"{whose}. Start it: snowmelt node --data {folder}")
+        cluster = _drawn()
+        changes = [one for one in on_disk(cluster, node) if isinstance(one, Write)]
+        (error,) = store.commit(
+            [[Write(shared_key(MEMBERSHIP, one.key), one.value) for one in changes]]
+        )
+    if error is not None:
+        raise error
+    return identity_of(cluster)
+
+
+def found_in_etcd(
+    place: EtcdPlace, name: str, carry: Callable[[Request], Answer] | None = None
+) -> str:
+    """Founds a cluster under a prefix under which there is nothing yet; returns its identity."""
+    line = Line(place)
+    try:
+        return _found_in_etcd(place, name, carry or line.carry)
+    finally:
+        line.close()
+
+
+def _found_in_etcd(place: EtcdPlace, name: str, carry: Callable[[Request], Answer]) -> str:
+    rest = Read(BATONS, QUEUES_END, rows_max=1)  # and of homes, which stand between them
+    cluster = _drawn()
+    asked = (
+        Transact(1, (), (Read(CLUSTER), Read(LEDGER), rest)),
+        Transact(2, (Unchanged(CLUSTER, 0), Unchanged(LEDGER, 0)), in_etcd(cluster, name)),
+    )
+    for one in asked:
+        answer = carry(one)
+        if isinstance(answer, Failed):
+            raise Unavailable(f"etcd does not do it ({answer.text}); look there, and say it again")
+        assert isinstance(answer, Transacted)
+        rows = [row for rows in answer.read for row in rows]
+        if rows or not answer.succeeded:
+            raise StateError(_taken(place, {row.key: row.value for row in rows}))
+    return identity_of(cluster)
+
+
+def _taken(place: EtcdPlace, rows: dict[str, bytes]) -> str:
+    if CLUSTER not in rows:
+        return (
+            f"the prefix {place.url} is not empty; nothing was founded. Give another; or, if a move"
+            " to etcd was cut off, run snowmelt migrate again"
+        )
+    there = msgspec.msgpack.decode(rows[CLUSTER], type=Founded)
+    return (
+        f"the prefix {place.url} has cluster {identity_of(there.cluster)} ({there.name!r}); nothing"
+        f" was founded. Start nodes with --coordinator {place.url}"
+    )
+
+
+def _kept(folder: Path, store: Store) -> Kept:
+    found = store.load([shared_key(MEMBERSHIP, key) for key in KEYS])
+    records = tuple(one for one in found if isinstance(one, Record))
+    damaged = tuple(one.key for one in found if isinstance(one, Damaged))
+    try:
+        return kept(own_start(MEMBERSHIP, records, damaged, 0))
+    except Unreadable as error:
+        raise StoreDamaged(f"{folder} is a node's, and {error}") from None
+
+
+def _of_cluster(found: Kept) -> str:
+    return f" of cluster {identity_of(found.cluster)}" if found.cluster else ""
+
+
+def _drawn() -> int:
+    return 1 + randbits(62)

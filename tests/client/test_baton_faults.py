@@ -24,10 +24,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.fixture
 def nodes(three: LocalCluster) -> LocalCluster:
     """Three that a test may stop and kill; the first decides on views."""
-    for node in three.nodes:
-        if not node.running:
-            node.start()
-    three.wait_for(["n1", "n2", "n3"], 30)
+    three.start()
     return three
 
 

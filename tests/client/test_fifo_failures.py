@@ -30,10 +30,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.fixture
 def three(nodes: LocalCluster) -> LocalCluster:
     """Three that a test may kill."""
-    for node in nodes.nodes:
-        if not node.running:
-            node.start()
-    nodes.wait_for([node.name for node in nodes.nodes], 30)
+    nodes.start()
     return nodes
 
 

@@ -40,10 +40,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, Lo
 def cluster(clusters: dict[bool, LocalCluster]) -> LocalCluster:
     """Three nodes that a test may stop and kill."""
     chosen = clusters[near.POSSIBLE]
-    for node in chosen.nodes:
-        if not node.running:
-            node.start()
-    chosen.wait_for(["n1", "n2", "n3"], 30)
+    chosen.start()
     return chosen
 
 

@@ -243,16 +243,15 @@ class LocalCluster:
         return "snowmelt://" + ",".join(node.address for node in self.nodes)
 
     def start(self) -> View:
-        """Starts all, and waits until all are current in one view.
-
-        A cluster is founded only in folders that are made here.
-        """
-        self._found()
+        """Starts all that do not run, and waits until all are current in one view."""
+        self.found()
         for node in self.nodes:
-            node.start()
+            if not node.running:
+                node.start()
         return self.wait_for([node.name for node in self.nodes], START_SECONDS)
 
-    def _found(self) -> None:
+    def found(self) -> None:
+        """Founds a cluster where no node's folder is there yet, and nowhere else."""
         founder, there = self.nodes[0], [one for one in self.nodes if one.folder.exists()]
         if self._etcd is not None:
             if not there:

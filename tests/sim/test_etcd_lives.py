@@ -8,7 +8,7 @@ from snowmelt.core.node import Announce, Received, Reply
 from snowmelt.protocols.baton import fences, relay
 from snowmelt.protocols.etcd import ETCD
 from snowmelt.protocols.membership import CutOff, Depart, View
-from snowmelt.protocols.membership.records import LEDGER
+from snowmelt.protocols.membership.records import CLUSTER, LEDGER
 from snowmelt.sim.etcd import EtcdNode, leader_of
 from snowmelt.sim.families import family
 from snowmelt.sim.families.membership import address, member
@@ -256,17 +256,23 @@ def test_a_disk_that_decided_for_its_cluster_does_not_start_with_etcd():
     assert "start without --coordinator" in reason
 
 
-def test_a_disk_of_a_cluster_that_etcd_has_lost_founds_no_other():
+def test_where_etcd_has_lost_a_cluster_no_disk_founds_another_were_it_empty():
     world, seen = cluster(NAMES[:2])
     for node in (*NAMES[:2], ETCD):
         world.stop(node)
     world.replace_disk(ETCD)
+    world.slots[ETCD].build = lambda _: EtcdNode(founded=False)
     world.start(ETCD)
     for node in NAMES[:2]:
         world.start(node)
+    add(world, NAMES[2])
+    world.start(NAMES[2])
     after(world, 3)
-    assert {node for node, _ in seen.halts} == {"n1", "n2"}
-    assert all("etcd has none under this prefix" in reason for _, reason in seen.halts)
+    halts = dict(seen.halts)
+    for node in NAMES[:2]:
+        assert "is of cluster 0000000000000001, and etcd has none under this prefix" in halts[node]
+    assert "snowmelt found" in halts[NAMES[2]]
+    assert not world.slots[ETCD].node.held(CLUSTER)
 
 
 @pytest.mark.parametrize("protocol", ["membership", "fifo", "baton", "multicast"])

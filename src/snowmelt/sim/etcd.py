@@ -191,13 +191,13 @@ def leader_of(world: World) -> NodeId | None:
 class EtcdNode:
     """The model as a process of the world: it answers when what it answers is on its disk.
 
-    A cluster is founded in it.
+    A cluster is founded in it, unless it is said that there is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, founded: bool = True) -> None:
         self._model = Model()
-        for number, put in enumerate(in_etcd(1, NAME), 1):
-            self._model.answer(Transact(number, (), (put,)), Instant(0))
+        if founded:
+            self._model.answer(Transact(1, (), in_etcd(1, NAME)), Instant(0))
         self._tickets = 0
         self._told: dict[int, tuple[NodeId, Answer]] = {}
 

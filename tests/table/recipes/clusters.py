@@ -1,0 +1,132 @@
+"""Of clusters and folders themselves."""
+
+import snowmelt
+from table.account import expect
+from table.own import Own
+from table.recipes import Act, recipe
+
+LOCAL = ("baton", "counter", "multicast")
+
+
+@recipe("connect", words="local")
+def connect(own):
+    cluster = yield Act(own.face.connect, own.place.url)
+    expect((yield cluster.ping(b"?")) == b"?", "it is connected")
+    yield cluster.close()
+
+
+@recipe("open", words="local")
+def open_folder(own):
+    folder = f"{own.folder}-{next(own.numbers)}"
+    cluster = yield Act(own.face.open, folder)
+    expect((yield cluster.queues()) == [], "it is empty")
+    yield cluster.close()
+
+
+@recipe("Cluster.with", "Cluster.close", words="local")
+def close(own):
+    cluster = own.face.connect(own.place.url)
+    yield cluster.ping(b"?")
+    yield Act(cluster.close) if own.row.call == "Cluster.close" else Act(own.within, cluster)
+    yield from is_closed(cluster.ping)
+
+
+@recipe("EmbeddedCluster.with", "EmbeddedCluster.close", words="local")
+def close_folder(own):
+    folder = f"{own.folder}-{next(own.numbers)}"
+    cluster = own.face.open(folder)
+    yield Act(cluster.close) if own.row.call.endswith("close") else Act(own.within, cluster)
+    yield from is_closed(cluster.queues)
+    again = own.face.open(folder)
+    yield again.close()
+
+
+def is_closed(call):
+    try:
+        yield call()
+    except snowmelt.Closed:
+        return
+    expect(False, "what is closed says so")
+
+
+@recipe("Cluster.ping")
+def ping(own):
+    expect((yield Act(own.cluster.ping, b"hello")) == b"hello", "what was sent comes back")
+
+
+@recipe("Cluster.status")
+def status(own):
+    told = yield Act(own.cluster.status)
+    expect(told.view and told.view.members, "there are members")
+
+
+@recipe("Cluster.statistics")
+def statistics(own):
+    told = yield Act(own.cluster.statistics)
+    expect(told.connections is not None, "it counts its connections")
+
+
+@recipe("Cluster.forget", words="quiet")
+def forget(own):
+    yield Act(own.cluster.forget, "nobody")
+
+
+@recipe("Cluster.pools")
+def pools(own):
+    told = yield Act(own.cluster.pools)
+    expect(isinstance(told, list), "pools are listed")
+
+
+@recipe("Cluster.queues", "EmbeddedCluster.queues")
+def queues(own):
+    own.fill()
+    names = yield Act(own.cluster.queues)
+    expect(own.name in names, "a queue that was made is listed")
+
+
+@recipe("Cluster.queue", "EmbeddedCluster.queue")
+def queue(own):
+    own.fill()
+    found = yield Act(own.cluster.queue, own.name)
+    item = yield found.get()
+    with own.takes_off(own.came(item)):
+        yield item.ack()
+
+
+def made(own: Own, what: str):
+    return getattr(own.cluster, what)
+
+
+@recipe("Cluster.fifo", "EmbeddedCluster.fifo", "Cluster.priority", "EmbeddedCluster.priority",
+        "Cluster.pool", "EmbeddedCluster.pool", words="local")  # fmt: skip
+def make_queue(own):
+    what = own.row.call.partition(".")[2]
+    queue = yield Act(made(own, what), f"{own.name}-{what}-{next(own.numbers)}")
+    yield queue.put(b"one")
+    expect(bytes((one := (yield queue.get())).body) == b"one", "what is put comes")
+    yield one.ack()
+    if what == "pool":
+        yield queue.close()
+
+
+@recipe("Cluster.baton", "EmbeddedCluster.baton", words="local")
+def make_baton(own):
+    baton = yield Act(own.cluster.baton, own.name)
+    held = yield baton.acquire(timeout=5)
+    own.turn(held)
+    yield held.release()
+
+
+@recipe("Cluster.counter", "EmbeddedCluster.counter", words="local")
+def make_counter(own):
+    counter = yield Act(own.cluster.counter, own.name)
+    own.account.tell("number", *(yield counter.next()))
+
+
+@recipe("Cluster.multicast", "EmbeddedCluster.multicast", words="local")
+def make_topic(own):
+    topic = yield Act(own.cluster.multicast, own.name)
+    listener = yield topic.subscribe(timeout=3)
+    yield topic.publish(b"one")
+    expect((yield own.following(listener)).body == b"one", "what is said is heard")
+    yield listener.close()

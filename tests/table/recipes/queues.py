@@ -1,0 +1,249 @@
+"""Of fifos and priority queues, on nodes and in folders."""
+
+import pytest
+
+import snowmelt
+from snowmelt.client.queue.group_steps import BEGINNING
+from snowmelt.protocols.fifo.calls import Share
+from table.account import expect
+from table.recipes import Act, recipe
+from table.recipes.items import closed
+
+
+@recipe("Fifo.put", "PriorityQueue.put")
+def put(own):
+    body = own.new()
+    with own.puts(body):
+        yield Act(own.queue.put, body)
+
+
+@recipe("Fifo.put_many")
+def put_many(own):
+    bodies = [own.new() for _ in range(3)]
+    with own.puts(*bodies):
+        yield Act(own.queue.put_many, bodies)
+
+
+@recipe("PriorityQueue.put_many")
+def put_many_of_one_priority(own):
+    bodies = [own.new() for _ in range(3)]
+    with own.puts(*bodies):
+        yield Act(own.queue.put_many, bodies, priority=1)
+
+
+@recipe("Fifo.get", "PriorityQueue.get")
+def get(own):
+    own.fill()
+    item = yield Act(own.queue.get)
+    with own.takes_off(own.came(item)):
+        yield item.ack()
+
+
+@recipe("Fifo.get_many", "PriorityQueue.get_many")
+def get_many(own):
+    own.fill(3)
+    items = yield Act(own.queue.get_many)
+    with own.takes_off(own.came(*items)):
+        yield items.ack()
+
+
+@recipe("Fifo.consume", "PriorityQueue.consume")
+def consume(own):
+    own.fill()
+
+    def begin(**options):
+        loop = own.queue.consume(**{"timeout": 5, **options})
+        return loop, own.following(loop)
+
+    loop, item = yield Act(begin)
+    item = yield item
+    with own.takes_off(own.came(item)):
+        yield item.ack()
+        yield closed(loop)
+
+
+@recipe("Fifo.peek", "PriorityQueue.peek")
+def peek(own):
+    bodies = own.fill(2)
+    seen = yield Act(own.queue.peek, 1000)
+    expect(set(bodies) <= {bytes(one.body) for one in seen}, "peek shows what waits")
+
+
+@recipe("Fifo.stats", "PriorityQueue.stats")
+def stats(own):
+    own.fill()
+    told = yield Act(own.queue.stats)
+    expect(told.ready >= 1, "stats count what waits")
+
+
+@recipe("Fifo.purge", "PriorityQueue.purge")
+def purge(own):
+    with own.takes_off(own.fill(2)):
+        erased = yield Act(own.queue.purge)
+        expect(type(erased) is int, "purge tells how many: {}", erased)
+
+
+@recipe("Fifo.redrive", "PriorityQueue.redrive")
+def redrive(own):
+    own.fill()
+    own.judged.get().nack(dead=True)
+    back = yield Act(own.queue.redrive)
+    expect(type(back) is int, "redrive tells how many: {}", back)
+    expect(own.judged.peek(), "what was dead waits again")
+
+
+@recipe("Fifo.pause")
+def pause(own):
+    own.fill()
+    try:
+        yield Act(own.queue.pause)
+        with pytest.raises(snowmelt.Empty):
+            own.judged.get(timeout=0)
+    finally:
+        own.judged.resume()
+
+
+@recipe("Fifo.resume")
+def resume(own):
+    own.fill()
+    own.judged.pause()
+    try:
+        yield Act(own.queue.resume)
+        with own.takes_off(own.came(item := own.judged.get(timeout=1))):
+            item.ack()
+    finally:
+        own.judged.resume()
+
+
+@recipe("PriorityQueue.select")
+def select(own):
+    own.fill(2)
+    seen = yield Act(own.queue.select, 1)
+    expect(seen is not None, "the first of two is there")
+
+
+@recipe("PriorityQueue.quantile")
+def quantile(own):
+    own.fill(2)
+    seen = yield Act(own.queue.quantile, 0.5)
+    expect(seen is not None, "the middle of two is there")
+
+
+@recipe("Fifo.value", "PriorityQueue.value", words="local")
+def value(own):
+    expect((yield Act(own.queue.value, b"body")) == b"body", "a body without a codec is its value")
+
+
+# --- staged, then published -----------------------------------------------------------------------
+
+
+@recipe("Fifo.stage", "PriorityQueue.stage")
+def stage(own):
+    body = own.new()
+    receipts = yield Act(own.queue.stage, [body])
+    with own.puts(body):
+        yield own.queue.publish(receipts)
+
+
+@recipe("Fifo.publish", "PriorityQueue.publish", "PriorityQueue.published")
+def publish(own):
+    body = own.new()
+    receipts = own.judged.stage([body])
+    with own.puts(body):
+        erased = yield Act(getattr(own.queue, own.row.call.partition(".")[2]), receipts)
+        if own.row.call.endswith("published"):
+            expect(erased == 0, "what was staged is not erased")
+
+
+@recipe("Fifo.plan")
+def plan(own):
+    number = next(own.numbers)
+    body = own.new()
+    receipts = own.judged.stage([body])
+    own.judge.fifo(f"{own.name}-plans").put(b"here it is")
+    planner = own.cluster.fifo(f"{own.name}-plans", producer="planner")
+    share = Share(own.name, tuple(receipts), 1)
+    planned = yield Act(planner.plan, [share], sequence=number)
+    expect(planned.shares == (share,), "what was written down is told")
+    with own.puts(body):
+        own.judged.publish(planned.shares[0].receipts)
+
+
+# --- where items lie, and groups ------------------------------------------------------------------
+
+
+@recipe("Fifo.survey")
+def survey(own):
+    own.fill()
+    located = yield Act(own.queue.survey)
+    expect(located.spans, "what waits lies somewhere")
+
+
+@recipe("Fifo.read")
+def read(own):
+    own.fill()
+    reading = yield Act(own.queue.read, own.judged.survey().spans)
+    expect(reading.parts and not reading.unread, "what lies somewhere can be read")
+
+
+@recipe("Fifo.groups")
+def groups(own):
+    own.fill()
+    name = own.group()
+    own.judged.group(name).advance(items_max=1)
+    told = yield Act(own.queue.groups)
+    expect(name in [one.name for one in told], "a group that began is told")
+    own.judged.group(name).release()
+
+
+@recipe("Fifo.group", "PriorityQueue.group", words="local")
+def group(own):
+    made = yield Act(own.queue.group, "loaders")
+    expect(made.name == "loaders", "it has its name")
+
+
+@recipe("Group.advance")
+def advance(own):
+    own.fill(2)
+    group = own.queue.group(own.group())
+    given = yield Act(group.advance, items_max=2)
+    expect(given.end.count >= 1, "something waits, and is given")
+    yield group.release()
+
+
+def given_to_group(own):
+    own.fill(2)
+    group = own.queue.group(own.group())
+    given = yield group.advance(items_max=2)
+    return group, given.end
+
+
+@recipe("Group.locate")
+def locate(own):
+    group, end = yield from given_to_group(own)
+    located = yield Act(group.locate, BEGINNING, end)
+    expect(located.spans, "what was given lies somewhere")
+    yield group.release()
+
+
+@recipe("Group.batches")
+def batches(own):
+    group, end = yield from given_to_group(own)
+    notes = yield Act(group.batches, BEGINNING, end)
+    expect(notes, "what was given is noted")
+    yield group.release()
+
+
+@recipe("Group.read")
+def read_note(own):
+    group, end = yield from given_to_group(own)
+    (note,) = yield group.batches(BEGINNING, end)
+    expect((yield Act(group.read, note)), "what was given can be read")
+    yield group.release()
+
+
+@recipe("Group.release")
+def release(own):
+    group, _ = yield from given_to_group(own)
+    back = yield Act(group.release)
+    expect(back >= 1, "what it held goes back: {}", back)

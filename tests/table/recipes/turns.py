@@ -1,0 +1,139 @@
+"""Of batons, counters and topics."""
+
+import snowmelt
+from table.account import expect
+from table.recipes import Act, recipe
+
+
+@recipe("Baton.acquire")
+def acquire(own):
+    held = yield Act(own.baton.acquire)
+    held.value = b"%d" % (value := own.turn(held))
+    yield held.release()
+    own.account.tell("passed", value)
+
+
+@recipe("Baton.with")
+def within(own):
+    held = yield Act(own.within, own.baton)
+    own.turn(held)
+
+
+@recipe("Baton.status")
+def status(own):
+    held = yield own.baton.acquire()
+    own.turn(held)
+    told = yield Act(own.baton.status)
+    expect(any(one.state == "held" for one in told), "a node says that it is held")
+    yield held.release()
+
+
+@recipe("Held.release", "Held.with", "Held.through")
+def release(own):
+    held = yield own.baton.acquire()
+    held.value = b"%d" % (value := own.turn(held))
+    match own.row.call:
+        case "Held.release":
+            yield Act(held.release)
+        case "Held.with":
+            yield Act(own.within, held)
+        case _:
+            yield Act(held.through, lambda hold: hold.release())
+    own.account.tell("passed", value)
+    next_one = yield own.baton.acquire(timeout=2)
+    own.turn(next_one)
+    yield next_one.release()
+
+
+@recipe("Held.save")
+def save(own):
+    held = yield own.baton.acquire()
+    value = own.turn(held)
+    yield Act(held.save, b"%d" % value)
+    own.account.tell("passed", value)
+    yield held.release()
+
+
+@recipe("Held.check", words="local quiet")
+def check(own):
+    held = yield own.baton.acquire()
+    own.turn(held)
+    yield Act(held.check)
+    yield held.release()
+
+
+@recipe("Held.wait_lost", words="local endless")
+def wait_lost(own):
+    held = yield own.baton.acquire()
+    own.turn(held)
+    lost = yield Act(held.wait_lost, timeout=0.05)
+    expect(lost is False, "it was not lost")
+    yield held.release()
+
+
+@recipe("Counter.next")
+def following(own):
+    taken = yield Act(own.counter.next)
+    own.account.tell("number", *taken)
+
+
+@recipe("Multicast.publish")
+def publish(own):
+    topic, body = own.topic, own.new()
+    yield Act(topic.publish, body)
+    own.account.tell("said", body)
+
+
+@recipe("Multicast.publish_many")
+def publish_many(own):
+    topic, bodies = own.topic, [own.new() for _ in range(3)]
+    yield Act(topic.publish_many, bodies)
+    own.account.tell("said", *bodies)
+
+
+def says(own):
+    """The judge publishes; what comes to a subscription afterwards has it in it."""
+    body = own.new()
+    own.judge.multicast(own.name).publish(body)
+    own.account.tell("said", body)
+    return body
+
+
+@recipe("Multicast.subscribe")
+def subscribe(own):
+    listener = yield Act(own.topic.subscribe, timeout=3)
+    body = says(own)
+    message = yield own.following(listener)
+    expect(message.body == body, "what is said afterwards is heard")
+    yield listener.close()
+
+
+@recipe("Subscription.next")
+def hears(own):
+    listener = yield own.topic.subscribe(timeout=3)
+    body = says(own)
+    message = yield Act(own.following, listener)
+    expect(message.body == body, "what is said afterwards is heard")
+    yield listener.close()
+
+
+@recipe("Subscription.for", words="local")
+def iterated(own):
+    listener = yield own.topic.subscribe(timeout=3)
+    same = yield Act(lambda: iter(listener) if hasattr(listener, "__iter__") else aiter(listener))
+    body = says(own)
+    message = yield own.following(same)
+    expect(message.body == body, "what is said afterwards is heard")
+    yield listener.close()
+
+
+@recipe("Subscription.close", "Subscription.with", words="local")
+def close(own):
+    listener = yield own.topic.subscribe(timeout=0.2)
+    yield Act(listener.close) if own.row.call.endswith("close") else Act(own.within, listener)
+    says(own)
+    try:
+        yield own.following(listener)
+    except (StopIteration, StopAsyncIteration, snowmelt.SnowmeltError):
+        return
+    expect(False, "a subscription that is closed hears nothing")

@@ -1,0 +1,80 @@
+"""Of workers: one over a fifo, whose handler ends it when it has done what was put."""
+
+import asyncio
+import threading
+import time
+
+from table.account import expect
+from table.recipes import Act, recipe
+
+
+def working(own):
+    """A worker that ends when it has handled one item, and what it handled."""
+    own.fill()
+    handled = []
+
+    def handle(item):
+        own.came(item)
+        own.account.tell("doing", item.body)
+        handled.append(bytes(item.body))
+        if own.row.call == "Worker.run":
+            worker.stop()
+
+    async def handle_async(item):
+        handle(item)
+
+    handler = handle_async if own.face.__name__.endswith("aio") else handle
+    worker = own.face.Worker(own.queue, handler, grace=1)
+    return worker, handled
+
+
+@recipe("Worker.run")
+def run(own):
+    worker, handled = working(own)
+    yield Act(worker.run)
+    expect(handled, "it has worked")
+    own.account.tell("done", *handled)
+
+
+@recipe("Worker.stop")
+def stop(own):
+    worker, handled = working(own)
+    if hasattr(worker, "__aenter__"):
+        task = asyncio.ensure_future(worker.run())
+        while not handled:
+            yield asyncio.sleep(0.005)
+        yield Act(worker.stop)
+        yield asyncio.wait_for(task, 5)
+    else:
+        thread = threading.Thread(target=worker.run, daemon=True)
+        thread.start()
+        until(lambda: handled)
+        yield Act(worker.stop)
+        thread.join(5)
+        expect(not thread.is_alive(), "a worker that is stopped ends")
+    own.account.tell("done", *handled)
+
+
+@recipe("Worker.with")
+def within(own):
+    worker, handled = working(own)
+
+    def work():
+        with worker:
+            until(lambda: handled)
+
+    async def work_async():
+        async with worker:
+            while not handled:
+                await asyncio.sleep(0.005)
+
+    yield Act(work_async if hasattr(worker, "__aenter__") else work)
+    expect(handled, "it has worked")
+    own.account.tell("done", *handled)
+
+
+def until(so, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not so() and time.monotonic() < end:
+        time.sleep(0.005)
+    expect(so(), "it did not come to pass in time")

@@ -215,11 +215,27 @@ def _names(words: tuple[str, ...]) -> list[str]:
     return commands + [str(one.name) for one in app.registered_groups]
 
 
-def test_a_node_does_not_run_without_its_assertions(tmp_path: Path) -> None:
-    command = [sys.executable, "-O", "-m", "snowmelt", "node", "--id", "n1"]
-    command += ["--data", str(tmp_path / "n1"), "--listen", f"127.0.0.1:{free_port()}"]
+@pytest.mark.parametrize("what", ["node", "folder", "folder on a loop"])
+def test_nothing_that_keeps_items_runs_without_its_assertions(tmp_path: Path, what: str) -> None:
+    data = str(tmp_path / "n1")
+    node = ["-m", "snowmelt", "node", "--id", "n1", "--data", data]
+    command = {
+        "node": [*node, "--listen", f"127.0.0.1:{free_port()}"],
+        "folder": ["-m", "snowmelt", "put", "orders", "one", "--data", data],
+        "folder on a loop": ["-c", _ON_A_LOOP, data],
+    }[what]
+    command = [sys.executable, "-O", *command]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert ended.returncode == 3
     assert "without -O" in ended.stderr
     assert ended.stdout == ""
     assert not (tmp_path / "n1").exists()
+
+
+_ON_A_LOOP = """
+import asyncio, sys, snowmelt.aio
+async def main():
+    async with snowmelt.aio.open(sys.argv[1]): pass
+try: asyncio.run(main())
+except snowmelt.SnowmeltError as error: sys.exit(sys.stderr.write(str(error)) and error.exit_code)
+"""

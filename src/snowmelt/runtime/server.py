@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from snowmelt.core.errors import MachineCrashed, NodeRefused, SnowmeltError, Unavailable
+from snowmelt.core.errors import MachineCrashed, SnowmeltError, Unavailable
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
 from snowmelt.protocols import baton, echo, fifo, membership, multicast, priority
@@ -327,8 +327,6 @@ async def _within(seconds: float, done: Callable[[], bool]) -> None:
 
 def run(config: NodeConfig, ready: Callable[[Address], None] | None = None) -> None:
     """Runs a node until it is told to stop, on the fastest loop there is."""
-    if not __debug__:
-        raise NodeRefused("run without -O: the machines' assertions are part of their safety")
     # Python looks through all it holds for cycles now and then, and holds up everybody meanwhile.
     # Most of it is the modules, which stay for good: 20 to 30 ms of every such look, in the middle
     # of some message (`benchmarks/fifo_runs.py`). Without them a look takes some milliseconds.

@@ -39,7 +39,14 @@ from typing import Final, Self
 import lmdb
 import msgspec
 
-from snowmelt.core.errors import BadOption, DiskFull, MachineError, StoreDamaged, StoreError
+from snowmelt.core.errors import (
+    BadOption,
+    DiskFull,
+    MachineError,
+    NodeRefused,
+    StoreDamaged,
+    StoreError,
+)
 from snowmelt.core.record import (
     BULK,
     KEY_BYTES_MAX,
@@ -166,6 +173,11 @@ class Store:
         eighth, at least 16 MiB (see `room.py`). `flush=False` is for records that may be lost with
         the machine: it survives the death of the process, not of the power.
         """
+        if not __debug__:  # whoever changes a folder opens it here: a node, a program, a rescue
+            raise NodeRefused(
+                "run without -O (or PYTHONOPTIMIZE): the machines' assertions are part of their "
+                "safety"
+            )
         if size_max < SIZE_MAX_LOWEST:
             raise BadOption("size_max", size_max, f"{SIZE_MAX_LOWEST} or more")
         with naming(folder), contextlib.ExitStack() as undo:

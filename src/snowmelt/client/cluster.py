@@ -43,7 +43,8 @@ class Cluster(Queues):
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._place = read(url, token)
-        self._queues = self._client = Clients(self._place)
+        self._client = Clients(self._place)
+        super().__init__(self._client)
         self._parts = Parts()
         self._keeper = Keeper(self._client)
 

@@ -345,7 +345,8 @@ class EmbeddedCluster(Queues):
         self._parts = Parts()
         store = open_store(folder, timeout)
         try:
-            self._queues = self._machine = Machine(folder, store)
+            self._machine = Machine(folder, store)
+            super().__init__(self._machine)
             self._callers = LocalCallers(self._machine)
             self._keeper = Keeper(self._callers)
         except BaseException:

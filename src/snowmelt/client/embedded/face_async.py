@@ -190,7 +190,8 @@ class EmbeddedCluster(Queues):
     def __init__(self, folder: Path, timeout: float) -> None:
         self.folder = folder
         self._parts = Parts()
-        self._queues = self._driver = Driver(folder, timeout)
+        self._driver = Driver(folder, timeout)
+        super().__init__(self._driver)
         self._keeper = Keeper(self._driver)
 
     async def __aenter__(self) -> Self:

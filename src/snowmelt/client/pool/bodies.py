@@ -17,7 +17,9 @@ _ONE: Final = struct.Struct("<2i")
 
 
 def single(body: Buffer) -> Parcel:
-    """One body; a large one as it is: whoever put it must not change it any more.
+    """One body: what can change is copied, and so is what is small.
+
+    A large one that is read-only is kept as it is: by that it is handed over.
 
     >>> single("text")
     Traceback (most recent call last):
@@ -25,7 +27,7 @@ def single(body: Buffer) -> Parcel:
     """
     if type(body) is not bytes:
         body = as_buffer(body)
-        if len(body) < LARGE:
+        if len(body) < LARGE or not memoryview(body).readonly:
             body = bytes(body)
     size = len(body)
     if size > OBJECT_BYTES_MAX:
@@ -51,7 +53,7 @@ def several(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
             small, size = [], 0
             yield single(body)
             continue
-        small.append(body)
+        small.append(bytes(body))  # a generator may use one buffer again
         size += len(body)
         if len(small) == CALL_ITEMS or size >= CALL_BYTES:
             yield from parcels(small)
@@ -88,10 +90,10 @@ def numbers(spans: tuple[Span, ...]) -> Iterator[Interval]:
 def owned(blob: Buffer) -> bytes | bytearray:
     """A body that came alone, as a program gets it; not copied when it came from elsewhere.
 
-    What was put in this very process may be its program's own, and can change: that is copied.
+    What was put in this very process may be its program's own: that is copied.
 
     >>> mine = bytearray(b"frame")
-    >>> got = owned(memoryview(mine)); mine[0] = 0; got
+    >>> got = owned(memoryview(mine).toreadonly()); mine[0] = 0; got
     b'frame'
     """
     if not isinstance(blob, memoryview):

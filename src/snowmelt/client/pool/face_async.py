@@ -67,8 +67,9 @@ class Pool:
     async def put(self, body: Any, *, timeout: float = TIMEOUT) -> None:
         """Keeps an object here until somebody wants it. Raises `Full` when no buffer became free.
 
-        A body of 64 KiB or more is not copied: one that can change (a bytearray, an array) must
-        not, from now on.
+        The body is yours again once this returns: one that can change (a bytearray, an array) is
+        copied. One of 64 KiB or more that is read-only is not: `array.flags.writeable = False`, or
+        `memoryview(body).toreadonly()`, hands it over, and it must not change from now on.
         """
         kept = await self._port.call(
             pool_steps.put(self._codec.body(body), timeout, this_task()), timeout

@@ -8,13 +8,12 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from operator import itemgetter
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
-from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, Parcel, parcels, together
+from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, Parcel, as_bytes, parcels, together
 from snowmelt.core.batch import OFFSET_BYTES, Batch, Buffer
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.priority.calls import Part
@@ -84,8 +83,7 @@ def calls_of(
         for one in parcels(items):
             yield (Some.of(checked_priority(0 if priority is None else priority), one),)
         return
-    rest = iter(items)
-    while some := list(islice(rest, CALL_ITEMS)):
+    for some in _drawn(items):
         pairs = [one for one in some if isinstance(one, tuple)]
         if pairs and (priority is not None or len(pairs) < len(some)):
             raise TypeError(
@@ -96,8 +94,29 @@ def calls_of(
             yield from _mixed(pairs)
         else:
             own = checked_priority(0 if priority is None else priority)
-            for one in parcels(some):  # type: ignore[arg-type]  # no pair is among them
+            for one in parcels(some):  # no pair is among them
                 yield (Some.of(own, one),)
+
+
+def _drawn(items: Iterable[Any]) -> Iterator[Sequence[Any]]:
+    """A call's worth each; what a generator gives is read before it is asked for the next."""
+    if isinstance(items, list | tuple):
+        for at in range(0, len(items), CALL_ITEMS):
+            yield items[at : at + CALL_ITEMS]
+        return
+    some: list[Any] = []
+    size = 0
+    for one in items:
+        paired = isinstance(one, tuple)
+        *rank, given = one if paired else (one,)
+        body = as_bytes(given)
+        size += len(body)
+        if some and (size > CALL_BYTES or len(some) == CALL_ITEMS):
+            yield some
+            some, size = [], len(body)
+        some.append((*rank, body) if paired else body)
+    if some:
+        yield some
 
 
 def parts_of(several: tuple[Some, ...], settings: QueueSettings) -> tuple[Part, ...]:

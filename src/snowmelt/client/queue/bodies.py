@@ -2,7 +2,7 @@
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from typing import Final
 
@@ -15,6 +15,8 @@ from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
 
 CALL_BYTES: Final = 8 << 20
 CALL_ITEMS: Final = 32_768
+_AHEAD: Final = 256
+"""So many bodies are taken from a generator before it is looked how much they are."""
 HEADERS_BYTES_MAX: Final = 64 << 10
 
 _PLAIN: Final = frozenset({bytes, bytearray})
@@ -48,7 +50,7 @@ def parcel(body: Buffer) -> Parcel:
     Traceback (most recent call last):
     TypeError: a body is bytes, not str; say how it is written, as in body.encode()
     """
-    body = _as_bytes(body)
+    body = as_bytes(body)
     if len(body) > BODY_BYTES_MAX:
         raise TooLarge(f"a body of {len(body)} bytes; at most {BODY_BYTES_MAX} can be put")
     return Parcel(1, _ONE.pack(0, len(body)), body)
@@ -60,14 +62,15 @@ def together(bodies: list[bytes]) -> Parcel:
     >>> together([b"one", b"two"]).blob
     b'onetwo'
     """
-    if len(bodies) == 1:
-        return Parcel(1, _ONE.pack(0, len(bodies[0])), bodies[0])
-    edges = list(accumulate(map(len, bodies), initial=0))
-    return Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), b"".join(bodies))
+    if len(bodies) == 1:  # as where nobody puts beside
+        return parcel(bodies[0])
+    return _packed(bodies, list(accumulate(map(len, bodies), initial=0)))
 
 
 def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterator[Parcel]:
     """Bodies, as few calls as they fit into; an endless iterable is taken in bit by bit.
+
+    What a generator gives is read before it is asked for the next.
 
     >>> [one.count for one in parcels([b"one", b"two"])]
     [2]
@@ -81,12 +84,16 @@ def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterat
         return
     if isinstance(bodies, str | bytes | bytearray | memoryview):
         raise TypeError(f"put_many takes several bodies, not one {type(bodies).__name__}; see put")
-    if isinstance(bodies, list | tuple) and len(bodies) <= limit.items:
-        yield from _of_part(bodies, limit.bytes)
-        return
-    rest = iter(bodies)
-    while part := list(islice(rest, limit.items)):
-        yield from _of_part(part, limit.bytes)
+    if (
+        isinstance(bodies, list | tuple)
+        and 0 < len(bodies) <= limit.items
+        and _PLAIN.issuperset(map(type, bodies))
+    ):
+        edges = list(accumulate(map(len, bodies), initial=0))
+        if edges[-1] <= limit.bytes:
+            yield _packed(bodies, edges)
+            return
+    yield from _drawn(bodies, limit)
 
 
 def packed_headers(headers: Mapping[str, str] | Labels | None) -> bytes:
@@ -137,30 +144,36 @@ def as_buffer(body: object) -> Buffer:
     return view.cast("B")
 
 
-def _as_bytes(body: object) -> bytes:
+def as_bytes(body: object) -> bytes:
+    """The same, for good: whatever can change is copied."""
     return body if type(body) is bytes else bytes(as_buffer(body))
 
 
-def _of_part(bodies: list[Buffer] | tuple[Buffer, ...], bytes_max: int) -> Iterator[Parcel]:
-    """No more bodies than go in one call, cut where the bytes are too many for one call."""
-    if not _PLAIN.issuperset(map(type, bodies)):
-        bodies = [_as_bytes(body) for body in bodies]
-    blob = b"".join(bodies)
-    edges = list(accumulate(map(len, bodies), initial=0))
-    if len(blob) <= bytes_max:
-        if bodies:
-            yield Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), blob)
-        return
-    first = 0
-    while first < len(bodies):
-        base = edges[first]
-        last = max(bisect_right(edges, base + bytes_max) - 1, first + 1)
-        if edges[last] - base > BODY_BYTES_MAX:
-            parcel(bodies[first])  # which says that it is too large
-        offsets = [edge - base for edge in edges[first : last + 1]]
-        data = blob[base : edges[last]]
-        yield Parcel(last - first, struct.pack(f"<{len(offsets)}i", *offsets), data)
-        first = last
+def _drawn(bodies: Iterable[Buffer], limit: CallLimit) -> Iterator[Parcel]:
+    """Each is read before the next is asked for: whoever makes them may use one buffer again."""
+    rest = iter(bodies)
+    items: list[bytes] = []
+    edges = [0]
+    while some := [
+        body if type(body) is bytes else as_bytes(body)
+        for body in islice(rest, min(len(items), _AHEAD) or 1)
+    ]:
+        items += some
+        edges += accumulate(map(len, some), initial=edges.pop())
+        while len(items) > 1 and (edges[-1] > limit.bytes or len(items) > limit.items):
+            count = max(1, min(bisect_right(edges, limit.bytes) - 1, limit.items))
+            yield _packed(items[:count], edges[: count + 1])
+            base = edges[count]
+            items, edges = items[count:], [edge - base for edge in edges[count:]]
+    if items:
+        yield _packed(items, edges)
+
+
+def _packed(bodies: Sequence[Buffer], edges: list[int]) -> Parcel:
+    """Bodies that lie between these edges."""
+    if len(bodies) == 1:
+        return parcel(bodies[0])
+    return Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), b"".join(bodies))
 
 
 def _of_batch(batch: Batch, limit: CallLimit) -> Iterator[Parcel]:
@@ -169,6 +182,4 @@ def _of_batch(batch: Batch, limit: CallLimit) -> Iterator[Parcel]:
             whole = batch.trimmed()
             yield Parcel(len(batch), bytes(whole.offsets), bytes(whole.blob))
         return
-    for start in range(0, len(batch), limit.items):
-        part = batch.slice(start, min(start + limit.items, len(batch)))
-        yield from _of_part(list(map(bytes, part)), limit.bytes)
+    yield from _drawn(batch, limit)

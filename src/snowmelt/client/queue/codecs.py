@@ -181,7 +181,7 @@ def _write_arrow(value: Any) -> memoryview:
     sink = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(sink, value.schema) as stream:
         stream.write_table(value)
-    return memoryview(sink.getvalue())
+    return memoryview(sink.getvalue()).toreadonly()  # nobody else has it
 
 
 def _read_arrow(body: Buffer) -> Any:

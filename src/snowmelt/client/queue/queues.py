@@ -11,20 +11,25 @@ from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.options import (
     OverlayOptions,
     PriorityOptions,
+    Wanted,
     overlaid,
     overlay_settings,
     priority_settings,
 )
 from snowmelt.client.priority.steps import PrioritySteps, list_priority_queues
 from snowmelt.client.queue.codecs import codec_of
+from snowmelt.client.queue.known import Known
 from snowmelt.client.queue.options import Producer, QueueOptions, queue_settings
 from snowmelt.core.errors import BadOption
+from snowmelt.protocols.fifo.settings import queue_name
 
 
 class Queues:
     """What asks for queues by their names, through one port."""
 
-    _queues: Port
+    def __init__(self, port: Port) -> None:
+        self._queues = port
+        self._known = Known()
 
     @overload
     def fifo(
@@ -75,11 +80,15 @@ class Queues:
         with the options `replicas`, `lease`, `max_deliveries` and `max_items`.
         """
         if overlaid(ordering, producer, sequence):
-            settings = overlay_settings(name, options)
-            return PriorityQueue(
-                self._queues, PrioritySteps(name, settings, fifo=True), codec_of(codec)
+            ranked = self._ranked(name, overlay_settings(name, options), fifo=True)
+            return PriorityQueue(self._queues, ranked, codec_of(codec))
+        settings = queue_settings(**options)
+        if producer is not None or sequence is not None:
+            steps = FifoSteps(name, settings, Producer(producer, sequence))
+        else:
+            steps = self._known.once(
+                (queue_name(name), settings), lambda: FifoSteps(name, settings, self._own(name))
             )
-        steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
         return Fifo(self._queues, steps, codec_of(codec))
 
     def priority(
@@ -95,7 +104,7 @@ class Queues:
         answered; a get holds it for `lease` seconds (30); after `max_deliveries` (20) that failed
         it is set aside as dead; the queue holds `max_items` at most. `codec` is as `fifo` has it.
         """
-        steps = PrioritySteps(name, priority_settings(name, **options))
+        steps = self._ranked(name, priority_settings(name, **options), fifo=False)
         return PriorityQueue(self._queues, steps, codec_of(codec))
 
     def queue(
@@ -121,3 +130,12 @@ class Queues:
         if kind != "fifo":
             names.update(run(self._queues, list_priority_queues(timeout)))
         return sorted(names)
+
+    def _own(self, name: str) -> Producer:
+        """This client as the producer of a queue: one, with whatever settings it is asked for."""
+        return self._known.once(queue_name(name), Producer)
+
+    def _ranked(self, name: str, wanted: Wanted | None, *, fifo: bool) -> PrioritySteps:
+        return self._known.once(
+            (queue_name(name), wanted, fifo), lambda: PrioritySteps(name, wanted, fifo=fifo)
+        )

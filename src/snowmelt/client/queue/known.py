@@ -1,0 +1,42 @@
+"""The queues that one client has asked for: all its handles of one queue share what is here.
+
+So a client is one producer of a queue, though it makes a handle for each put, and looks once for
+whom to ask. A producer that is named has one who counts: it is never shared.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+KNOWN_MOST: Final = 10_000
+"""The queues that were asked for the longest time ago are forgotten; who has a handle keeps it."""
+
+
+class Known:
+    """By what was asked for; any threads may ask, and handlers of signals: each step is whole.
+
+    >>> known = Known()
+    >>> known.once(("orders", 1), list) is known.once(("orders", 1), list)
+    True
+    """
+
+    def __init__(self, most: int = KNOWN_MOST) -> None:
+        self._made: OrderedDict[Hashable, Any] = OrderedDict()
+        self._most = most
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What was made for this before, or is made now."""
+        found: T | None = self._made.get(key)
+        if found is None:
+            found = self._made.setdefault(key, make())  # another may have made it meanwhile
+        with suppress(KeyError):  # it was forgotten just now
+            self._made.move_to_end(key)
+            if len(self._made) > self._most:
+                self._made.popitem(last=False)
+        return found

@@ -108,13 +108,14 @@ def _drawn(items: Iterable[Any]) -> Iterator[Sequence[Any]]:
     size = 0
     for one in items:
         paired = isinstance(one, tuple)
-        *rank, given = one if paired else (one,)
-        body = as_bytes(given)
+        if paired and len(one) != 2:
+            raise TypeError(f"pairs of a priority and a body are put, not {len(one)} things")
+        body = as_bytes(one[1] if paired else one)
         size += len(body)
         if some and (size > CALL_BYTES or len(some) == CALL_ITEMS):
             yield some
             some, size = [], len(body)
-        some.append((*rank, body) if paired else body)
+        some.append((one[0], body) if paired else body)
     if some:
         yield some
 

@@ -236,7 +236,10 @@ def test_options_that_cannot_be_are_named(cluster: snowmelt.EmbeddedCluster) -> 
         ({"processes": 2}, "processes is 2; allowed: none for an open folder"),
         ({"grace": -1}, "grace is -1; allowed: 0 to"),
         ({"prefetch": 0}, "prefetch is 0"),
-        ({"tasks": 2}, "option is 'tasks'; allowed: retry, prefetch, grace, threads, processes"),
+        (
+            {"tasks": 2},
+            "option is 'tasks'; allowed: retry, prefetch, grace, signals, threads, processes",
+        ),
         ({"retry": 3}, "retry is 3; allowed: a Retry, None, or a map"),
         ({"retry": {"ValueError": None}}, "a kind of error is 'ValueError'"),
         ({"retry": {ValueError: 3}}, "retry of ValueError is 3"),

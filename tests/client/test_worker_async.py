@@ -129,7 +129,11 @@ async def test_options_that_cannot_be_are_named(opened: Opened) -> None:
         orders = cluster.fifo("orders")
         for handler, options, words in (
             (handle, {"tasks": 0}, "tasks is 0; allowed: 1 to 10000"),
-            (handle, {"threads": 2}, "option is 'threads'; allowed: retry, prefetch, grace, tasks"),
+            (
+                handle,
+                {"threads": 2},
+                "option is 'threads'; allowed: retry, prefetch, grace, signals, tasks",
+            ),
             (print, {}, "allowed: an async function; snowmelt.Worker takes others"),
         ):
             with pytest.raises(snowmelt.BadOption) as raised:

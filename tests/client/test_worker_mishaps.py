@@ -1,7 +1,9 @@
 """A worker whose handlers do what they ought not to do, or are cancelled."""
 
 import asyncio
+import logging
 import os
+import re
 import signal
 import threading
 from contextlib import suppress
@@ -34,8 +36,10 @@ class Untold(Exception):
     ids=["no-utf-8", "no-words", "too-many-words"],
 )
 def test_whatever_a_handler_raises_it_is_an_item_that_failed(
-    tmp_path: Path, error: Exception, reason: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Exception, reason: str
 ) -> None:
+    caplog.set_level(logging.CRITICAL, "snowmelt")  # what is no UTF-8 can't be reported
+
     def handle(item: Any) -> None:
         if item.body == b"bad":
             raise error
@@ -224,3 +228,42 @@ def test_a_cluster_that_is_silent_when_a_worker_begins_is_given_some_seconds(
         Worker(other.fifo("orders"), lambda _: done.set()).run(timeout=SOON)
         assert done.is_set()
         resumes.join()
+
+
+def test_a_failure_is_logged_in_words_with_its_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handle(_: Any) -> None:
+        raise KeyError("id")
+
+    async def handle_async(_: Any) -> None:
+        raise KeyError("id")
+
+    async def work() -> None:
+        async with snowmelt.aio.open(tmp_path / "two") as cluster:
+            orders = cluster.fifo("orders")
+            await orders.put(b"one")
+            await snowmelt.aio.Worker(orders, handle_async, retry=None).run(timeout=SOON)
+
+    with snowmelt.open(tmp_path / "one") as cluster:
+        orders = cluster.fifo("orders")
+        orders.put(b"one")
+        Worker(orders, handle, retry=Retry(first=600)).run(timeout=SOON)
+    asyncio.run(work())
+    first, second = [one for one in caplog.records if one.name == "snowmelt"]
+    assert first.getMessage().startswith("a handler failed: queue orders, position 0, again in ")
+    assert second.getMessage().startswith("a handler failed: queue orders, position 0, dead at ")
+    for one in (first, second):
+        assert "reason KeyError: 'id' (test_worker_mishaps.py, line " in one.getMessage()
+        assert 'raise KeyError("id")' in caplog.handler.format(one)
+
+
+def test_no_line_of_the_log_leaves_out_what_it_is_about() -> None:
+    root = Path(snowmelt.__file__).parent
+    bare = [
+        f"{file.name}: {line.strip()}"
+        for file in root.rglob("*.py")
+        for line in file.read_text().splitlines()
+        if "LOG.log(" not in line and re.search(r"\bLOG\.(log|warning|error|info)\(|extra=\{", line)
+    ]
+    assert not bare, "tell() writes the fields into the message"

@@ -44,5 +44,5 @@ async def test_a_node_whose_disk_fails_ends_and_says_why(
         await running
     assert raised.value.exit_code == 7
     (line,) = caplog.records
-    assert line.getMessage() == "halted"
+    assert line.getMessage().startswith("halted: node n1, error ")
     assert FAILED in line.fields["reason"]

@@ -10,14 +10,14 @@ LOG: Final = logging.getLogger("snowmelt")
 
 
 class JsonLines(logging.Formatter):
-    """`{"at": …, "level": …, "event": …, …}`; `extra={"fields": {…}}` adds fields."""
+    """`{"at": …, "level": …, "event": …, …}`; `tell` has the event and its fields apart."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
         told = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "event": record.getMessage(),
+            "event": getattr(record, "event", None) or record.getMessage(),
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
@@ -34,6 +34,26 @@ def set_up(level: str = "info") -> None:
     LOG.propagate = False
 
 
-def tell(event: str, level: int = logging.INFO, /, **fields: object) -> None:
-    """Logs an event and its fields."""
-    LOG.log(level, event, extra={"fields": fields})
+def tell(
+    event: str, level: int = logging.INFO, error: BaseException | None = None, /, **fields: object
+) -> None:
+    """Logs an event, its fields in words, and the traceback of an error.
+
+    >>> LOG.addHandler(handler := logging.StreamHandler(sys.stdout))
+    >>> tell("a loop waits", logging.WARNING, queue="orders", again_in="0.2 s")
+    a loop waits: queue orders, again in 0.2 s
+    >>> LOG.removeHandler(handler)
+    """
+    extra = {"event": event, "fields": fields}
+    text = "%s: %s" if fields else "%s%s"
+    LOG.log(level, text, event, _Words(fields), exc_info=error, extra=extra, stacklevel=2)
+
+
+class _Words:
+    """Fields as a person reads them; written only where a line is."""
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self._fields = fields
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name.replace('_', ' ')} {one}" for name, one in self._fields.items())

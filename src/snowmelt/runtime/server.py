@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -42,8 +41,9 @@ from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.folders import check_node
 from snowmelt.runtime.limits import Limits
-from snowmelt.runtime.logs import LOG, tell
+from snowmelt.runtime.logs import tell
 from snowmelt.runtime.severing import Severing
+from snowmelt.runtime.signals import Borrowed
 from snowmelt.runtime.statistics import NodeStatistics
 from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
@@ -205,12 +205,11 @@ class Server:
         """Runs until a signal, `kill` or a refusal; raises what made it stop."""
         loop = asyncio.get_running_loop()
         listening = await self.start()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
-        if ready is not None:
-            ready(listening)
-        await self._stopping.wait()
-        await self.stop(depart=self.failure is None)
+        with Borrowed(lambda _: loop.call_soon_threadsafe(self._stopping.set)):
+            if ready is not None:
+                ready(listening)
+            await self._stopping.wait()
+            await self.stop(depart=self.failure is None)
         if self.failure is not None:
             raise self.failure
 
@@ -252,9 +251,7 @@ class Server:
 
     def crashed(self, error: BaseException) -> None:
         """A bug: the disk is sound, the memory is not; end, and let a supervisor start again."""
-        LOG.critical(
-            "a machine crashed", exc_info=error, extra={"fields": {"node": self.config.id}}
-        )
+        tell("a machine crashed", logging.CRITICAL, error, node=self.config.id)
         self._fail(MachineCrashed(f"a machine of {self.config.id} raised {error!r}; see the log"))
 
     def _refused(self, _: NodeId, error: SnowmeltError) -> None:

@@ -82,6 +82,10 @@ class Intake:
         if self._turn.acquire(timeout=ASKED_SECONDS):
             self._turn.release()
 
+    def abandon(self) -> None:
+        """Nobody waits any more for what it has to tell."""
+        self._tender.abandon()
+
     def end(self) -> None:
         """The same, when its cluster is closed before."""
         self.close()

@@ -32,6 +32,7 @@ class Tender:
         self._end = threading.Event()
         self._last: tuple[Hand | None, str] = (None, "")
         self._thread: threading.Thread | None = None
+        self._abandoned = False
         opened(self)
 
     def see(self) -> None:
@@ -44,7 +45,7 @@ class Tender:
 
     def end_of(self, port: Port | None) -> None:
         """Ends the loop when it is of this port, which is about to be closed, or whatever port."""
-        if port is not None and port is not self._port:
+        if (port is not None and port is not self._port) or self._abandoned:
             return
         loop = self._loop()
         if loop is not None:
@@ -58,6 +59,10 @@ class Tender:
         The thread does it, so that it is done though whoever closes is interrupted.
         """
         self._close(hand, reason, wait=True)
+
+    def abandon(self) -> None:
+        """It tells what it can; nobody waits for that any more, not even its cluster."""
+        self._abandoned = True
 
     def drop(self, hand: Hand | None, reason: str) -> None:
         """The loop was dropped; nothing is waited for where it may be the collector of garbage."""

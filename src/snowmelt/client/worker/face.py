@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack
 
@@ -23,7 +23,7 @@ from snowmelt.client.worker.options import (
 from snowmelt.client.worker.pools import PoolIntake
 from snowmelt.client.worker.processes import Crew
 from snowmelt.client.worker.shift import Shift
-from snowmelt.client.worker.signals import Heeding
+from snowmelt.client.worker.signals import stopped_by_signals
 from snowmelt.core.errors import BadOption, NoSuchQueue
 from snowmelt.runtime.logs import tell
 
@@ -36,8 +36,8 @@ class Running(Protocol):
     def work(self) -> None:
         """Until it ends."""
 
-    def stop(self) -> None:
-        """It is to end."""
+    def stop(self, *, hard: bool = False) -> None:
+        """It is to end, warmly or at once."""
 
 
 class Worker:
@@ -49,8 +49,9 @@ class Worker:
     of their own, if that is said. Their leases are renewed for as long as it takes.
 
     `run` works for ever, until SIGTERM or SIGINT: then what is in hand has `grace` seconds (30) to
-    be done, and the rest goes back; a second signal ends it at once. In a `with` it works in the
-    background.
+    be done, and the rest goes back; a second signal ends it at once. A handler that the program has
+    for them is called as well; with `signals=False` it is the program that stops the worker. In a
+    `with` it works in the background.
 
     >>> import snowmelt, tempfile
     >>> def handle(item):
@@ -92,7 +93,7 @@ class Worker:
         """
         running = self._begin(timeout)
         try:
-            with Heeding(running.stop):
+            with self._signals(running):
                 running.work()
         finally:
             self._running = None
@@ -111,7 +112,7 @@ class Worker:
                 running.work()
             except BaseException as error:
                 self._failure = error
-                tell("a worker ended", logging.ERROR, queue=self._queue.name, reason=str(error))
+                tell("a worker ended", logging.ERROR, error, queue=self._queue.name)
             finally:
                 self._running = None
 
@@ -146,6 +147,9 @@ class Worker:
             running = self._shift(idle)
         self._running = running
         return running
+
+    def _signals(self, running: Running) -> AbstractContextManager[None]:
+        return stopped_by_signals(running.stop) if self._settings.signals else nullcontext()
 
     def _reach(self) -> None:
         """Raises here what would end each of its processes."""

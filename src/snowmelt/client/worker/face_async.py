@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -18,7 +20,7 @@ from snowmelt.client.worker.options import (
 )
 from snowmelt.client.worker.pools_async import PoolIntake
 from snowmelt.client.worker.shift_async import Shift
-from snowmelt.client.worker.signals import HeedingLoop
+from snowmelt.client.worker.signals import stopped_by_signals
 from snowmelt.core.errors import BadOption
 
 Source = Fifo | PriorityQueue | Pool
@@ -70,14 +72,16 @@ class Worker:
         When it is cancelled, its handlers are, and what they had in hand goes back.
         """
         shift = self._begin(timeout)
-        heeding = HeedingLoop(shift.stop)
+        loop = asyncio.get_running_loop()
+
+        def stop(*, hard: bool = False) -> None:
+            loop.call_soon_threadsafe(partial(shift.stop, hard=hard))
+
         try:
-            with heeding:
+            with stopped_by_signals(stop) if self._settings.signals else nullcontext():
                 await shift.work()
         finally:
             self._shift = None
-        if heeding.ends is not None:
-            raise heeding.ends
 
     def stop(self) -> None:
         """Ends it warmly; an `async with` waits for that when it is left."""

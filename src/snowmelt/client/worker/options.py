@@ -13,6 +13,8 @@ from snowmelt.core.errors import BadOption
 GRACE: Final = 30.0
 REACH_SECONDS: Final = 5.0
 """How long the nodes may take to answer for the first time."""
+LAST_SECONDS: Final = 0.75
+"""How long what is left goes back when `grace` is over, or at a second signal."""
 THREADS_MAX: Final = 10_000
 PROCESSES_MAX: Final = 1_000
 
@@ -23,6 +25,7 @@ class CommonOptions(TypedDict, total=False):
     retry: Retry | Kinds | None
     prefetch: int
     grace: float
+    signals: bool
 
 
 class WorkerOptions(CommonOptions, total=False):
@@ -48,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True):
     """0: none but this."""
     prefetch: int | None
     grace: float
+    signals: bool
 
 
 def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Settings:
@@ -64,12 +68,16 @@ def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Setti
     grace = options.get("grace", GRACE)
     if type(grace) not in (int, float) or not 0 <= grace <= SECONDS_MAX:
         raise BadOption("grace", grace, f"0 to {SECONDS_MAX:.0f} seconds")
+    signals = options.get("signals", True)
+    if type(signals) is not bool:
+        raise BadOption("signals", signals, "True or False")
     return Settings(
         Retrying(options.get("retry", Retry())),
         _count(at_once, options.get(at_once, 1), THREADS_MAX),
         _count("processes", options["processes"], PROCESSES_MAX) if "processes" in options else 0,
         checked_prefetch(options.get("prefetch")),
         grace,
+        signals,
     )
 
 

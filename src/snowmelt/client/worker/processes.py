@@ -19,19 +19,17 @@ from multiprocessing import connection, get_context
 from multiprocessing.context import ForkProcess
 from typing import Final
 
-from snowmelt.client.worker.options import Settings
+from snowmelt.client.worker.options import LAST_SECONDS, Settings
 from snowmelt.client.worker.shift import Shift
-from snowmelt.client.worker.signals import Heeding
+from snowmelt.client.worker.signals import Stopping
 from snowmelt.core.errors import MachineError
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.logs import tell
+from snowmelt.runtime.signals import Borrowed
 
-ENDING_SECONDS: Final = 25.0
-"""How much longer than its handlers a process may take to end: what it has must go back."""
-ENDED: Final = seconds(2)
-ENDINGS: Final = 2
-"""So often those are told that are to end at once, and so long each may take."""
+_EXIT: Final = 0.2
+"""How much longer a process may take to end, once its worker has."""
 _APART: Final = milliseconds(500)
 """Between two that are begun in place of others, so that what dies at once is no storm."""
 
@@ -49,9 +47,12 @@ class Crew:
         self._told, self._tells = os.pipe()
         self._next = Instant(0)
         self._missing = 0
+        self._hard = False
+        self._failure: MachineError | None = None
 
-    def stop(self) -> None:
-        """They are to end, warmly; from anywhere, also from a handler of signals."""
+    def stop(self, *, hard: bool = False) -> None:
+        """They are to end, warmly or at once; from anywhere, also from a handler of signals."""
+        self._hard |= hard
         with suppress(OSError):  # it has ended
             os.write(self._tells, b"s")
 
@@ -61,13 +62,14 @@ class Crew:
             self._processes = [self._start() for _ in range(self._settings.processes)]
             while self._processes and not self._look(None):
                 self._replace()
-            os.close(self._held)
-            self._held = -1
-            end = later(steady_now(), seconds(self._settings.grace + ENDING_SECONDS))
-            while self._processes and seconds_until(end):
+            self._let_go()
+            end = later(steady_now(), seconds(self._settings.grace + LAST_SECONDS + _EXIT))
+            while self._processes and seconds_until(end) and not self._hard:
                 self._look(seconds_until(end))
         finally:
             self._end()
+        if self._failure is not None:
+            raise self._failure
 
     def _start(self) -> ForkProcess:
         process = self._fork.Process(target=self._serve, name="snowmelt-worker")
@@ -83,14 +85,14 @@ class Crew:
             self._processes.remove(one)
             if code > 0:
                 text = f"a worker process ended with {code}; standard error has what it raised"
-                raise MachineError(text)
+                self._failure = MachineError(text)
             if code < 0 and self._held >= 0:
                 tell("a worker process was killed", pid=one.pid, signal=-code)
                 self._missing += 1
         if self._told in ready:
             os.read(self._told, 64)
             return True
-        return False
+        return self._failure is not None
 
     def _replace(self) -> None:
         while self._missing:
@@ -99,24 +101,28 @@ class Crew:
             self._missing -= 1
             self._processes.append(self._start())
 
+    def _let_go(self) -> None:
+        """Tells them that they are to end, warmly."""
+        held, self._held = self._held, -1
+        if held >= 0:
+            os.close(held)
+
     def _end(self) -> None:
+        """Each gives back what it has, if it can in a moment: its second word is to end at once."""
         try:
-            for _ in range(ENDINGS):  # one that had not heard yet that all end hears the next
-                self._let_end(later(steady_now(), ENDED))
-        finally:  # also at a third signal
+            self._let_go()
+            for one in self._processes:
+                one.terminate()
+            late = later(steady_now(), seconds(LAST_SECONDS + _EXIT))
+            while self._processes and seconds_until(late):
+                connection.wait([one.sentinel for one in self._processes], seconds_until(late))
+                self._processes = [one for one in self._processes if one.exitcode is None]
+        finally:
             for one in self._processes:
                 one.kill()
             for one in self._processes:
                 one.join()
             self._close()
-
-    def _let_end(self, late: Instant) -> None:
-        """Each gives back what it has, if it can by then."""
-        for one in self._processes:
-            one.terminate()
-        while self._processes and seconds_until(late):
-            connection.wait([one.sentinel for one in self._processes], seconds_until(late))
-            self._processes = [one for one in self._processes if one.exitcode is None]
 
     def _close(self) -> None:
         ends = (self._alive, self._held, self._told, self._tells)
@@ -133,20 +139,18 @@ class Crew:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # its parent's handler is not its own
         shift = self._shift()
         shift.wait_for_cluster()
-
-        heeding = Heeding(shift.stop)
+        stopping = Stopping(shift.stop)
 
         def until_its_parent_ends() -> None:
             os.read(self._alive, 1)
-            heeding.stop()
+            stopping()
 
         threading.Thread(target=until_its_parent_ends, name="snowmelt-parent", daemon=True).start()
         try:
-            with heeding:
+            with Borrowed(stopping, signal.SIGTERM):
                 shift.work()
         except SystemExit:
             self.stop()
             raise
-        if heeding.signal:  # and not its parent
-            signal.signal(heeding.signal, signal.SIG_DFL)
-            os.kill(os.getpid(), heeding.signal)
+        if stopping.signal:  # and not its parent alone
+            os.kill(os.getpid(), stopping.signal)

@@ -13,18 +13,25 @@ from snowmelt.client.leases.intake import Intake
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects import Object
-from snowmelt.client.worker.options import REACH_SECONDS, Settings, check_worked
+from snowmelt.client.worker.options import (
+    LAST_SECONDS,
+    REACH_SECONDS,
+    Settings,
+    check_worked,
+)
 from snowmelt.client.worker.pools import PoolIntake
 from snowmelt.client.worker.retrying import Fate, last_line
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.instant import later, seconds
+from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.logs import tell
 
 POLL_SECONDS: Final = 1.0
 """How long a get may wait before it is looked whether the worker is to stop."""
 _STOP: Final = "stop"
+_HARD: Final = "at once"
 _ENDED: Final = "ended"
+_CLOSED: Final = "closed"
 
 
 class Shift:
@@ -46,17 +53,20 @@ class Shift:
         self._pursuit = Pursuit(name, None, REACH_SECONDS)
         self._chance = Random()
         self._told: SimpleQueue[str] = SimpleQueue()  # handlers of signals may put into it
-        self._stopped = False
+        self._left = 0  # threads that work
+        self._stopped = self._hard = self._closed = False
         self._over = threading.Event()
         self._failure: BaseException | None = None
         self._hands: dict[int, Item | Object] = {}
         """What handlers work on. Each change is one step, so it needs no lock."""
         self._since = steady_now()  # something came, or was over
+        self._late = self._graced()
+        """When `grace` is over, once it is to end."""
 
-    def stop(self) -> None:
-        """It is to end, warmly (rule 4 of the package); from anywhere."""
+    def stop(self, *, hard: bool = False) -> None:
+        """It is to end, warmly (rule 4 of the package), or at once; from anywhere."""
         self._stopped = True  # at once, for whoever asks is the first to know that it is enough
-        self._told.put(_STOP)
+        self._told.put(_HARD if hard else _STOP)
 
     def wait_for_cluster(self) -> None:
         """The cluster was there: should it be away, it is waited for."""
@@ -64,52 +74,73 @@ class Shift:
 
     def work(self) -> None:
         """Works until it is told to stop, or nothing came for long; raises what ended it."""
-        threads = [
-            threading.Thread(target=self._serve, name=f"snowmelt-worker-{number}", daemon=True)
-            for number in range(self._settings.at_once)
-        ]
         try:
-            for thread in threads:
-                thread.start()
-            ended = self._wait(len(threads))
+            for number in range(self._settings.at_once):
+                self._begin(self._serve, f"snowmelt-worker-{number}")
+                self._left += 1
+            while self._left and not self._stopped and self._failure is None:
+                self._hear(None)
             self._over.set()
-            if isinstance(self._intake, Intake):
-                with suppress(SnowmeltError):  # then when it is closed, or the lease ends
-                    self._intake.rest()
-            self._drain(len(threads) - ended)
+            self._late = self._graced()
+            self._begin(self._rest, "snowmelt-worker-rests")
+            while self._left and not self._hard and self._hear(self._late):
+                pass
+            if self._left and not self._hard:
+                told = {"queue": self._name, "handlers": self._left}
+                tell("a worker gave up its handlers", logging.WARNING, **told)
         finally:
+            if not self._over.is_set():
+                self._late = self._graced()
             self._over.set()
-            self._close()
+            self._end()
         if self._failure is not None:
             raise self._failure
 
-    def _wait(self, threads: int) -> int:
-        """Until it is to end; how many threads have, by then."""
-        ended = 0
-        while self._told.get() != _STOP:
-            ended += 1
-            if ended == threads or self._failure is not None:
-                break
-        return ended
+    def _graced(self) -> Instant:
+        return later(steady_now(), seconds(self._settings.grace))
 
-    def _drain(self, left: int) -> None:
-        """What is in hand has its time to be done."""
-        end = later(steady_now(), seconds(self._settings.grace))
-        while left:
-            try:
-                left -= self._told.get(timeout=seconds_until(end)) == _ENDED
-            except NothingTold:
-                tell("a worker gave up its handlers", logging.WARNING, queue=self._name, count=left)
-                return
+    def _begin(self, work: Callable[[], None], name: str) -> None:
+        threading.Thread(target=work, name=name, daemon=True).start()
+
+    def _hear(self, end: Instant | None) -> bool:
+        """Waits for a word; whether one came in time."""
+        try:
+            word = self._told.get(timeout=None if end is None else seconds_until(end))
+        except NothingTold:
+            return False
+        self._left -= word == _ENDED
+        self._hard |= word == _HARD
+        self._closed |= word == _CLOSED
+        return True
+
+    def _end(self) -> None:
+        """What is in hand goes back. A second signal leaves that a moment, and so does `grace`."""
+        self._begin(self._close, "snowmelt-worker-closes")
+        while not (self._closed or self._hard) and self._hear(self._late):
+            pass
+        end = later(steady_now(), seconds(LAST_SECONDS))
+        while not self._closed and self._hear(end):
+            pass
+        if not self._closed and isinstance(self._intake, Intake):
+            self._intake.abandon()
+
+    # --- in threads of their own, for a node may be silent ----------------------------------------
+
+    def _rest(self) -> None:
+        if isinstance(self._intake, Intake):
+            with suppress(SnowmeltError):  # then when it is closed, or the lease ends
+                self._intake.rest()
 
     def _close(self) -> None:
-        """What is still in hand goes back."""
-        if isinstance(self._intake, Intake):
-            self._intake.close()
-        for held in list(self._hands.values()):
-            if isinstance(held, Object) and held.open:
-                with suppress(SnowmeltError):
-                    held.nack()
+        try:
+            if isinstance(self._intake, Intake):
+                self._intake.close()
+            for held in list(self._hands.values()):
+                if isinstance(held, Object) and held.open:
+                    with suppress(SnowmeltError):
+                        held.nack()
+        finally:
+            self._told.put(_CLOSED)
 
     # --- in a thread ------------------------------------------------------------------------------
 
@@ -162,7 +193,7 @@ class Shift:
             if not self._settled(held):
                 held.ack()
         except SnowmeltError as error:
-            tell("done, and not told", logging.WARNING, queue=self._name, reason=str(error))
+            tell_untold("done", self._name, held, error)
 
     def _failed(self, held: Item | Object, error: BaseException) -> None:
         failures = 0 if isinstance(held, Object) else held.failures
@@ -177,7 +208,7 @@ class Shift:
             else:
                 held.nack(fate.wait, fate.reason, dead=fate.dead)
         except SnowmeltError as failure:
-            tell("failed, and not told", logging.WARNING, queue=self._name, reason=str(failure))
+            tell_untold("failed", self._name, held, failure)
 
     def _settled(self, held: Item | Object) -> bool:
         """Whether its handler has said what becomes of it (rule 1)."""
@@ -196,8 +227,18 @@ class Shift:
 
 
 def tell_failed(queue: str, held: Any, fate: Fate, error: BaseException) -> None:
-    """Logs it."""
-    what: dict[str, object] = {"dead": True} if fate.dead else {"again_in": round(fate.wait, 3)}
-    if hasattr(held, "position"):
-        what["position"] = int(held.position)
-    tell("a handler failed", logging.WARNING, queue=queue, reason=last_line(error), **what)
+    """Logs that its handler raised."""
+    again = {"dead": "at once"} if fate.dead else {"again_in": f"{fate.wait:.3g} s"}
+    what = _which(queue, held) | again
+    tell("a handler failed", logging.WARNING, error, **what, reason=last_line(error))
+
+
+def tell_untold(what: str, queue: str, held: Any, error: SnowmeltError) -> None:
+    """Logs that no node took what became of an item."""
+    tell(f"{what}, and not told", logging.WARNING, **_which(queue, held), reason=str(error))
+
+
+def _which(queue: str, held: Any) -> dict[str, object]:
+    """An object of a pool has no position."""
+    position = getattr(held, "position", None)
+    return {"queue": queue} if position is None else {"queue": queue, "position": int(position)}

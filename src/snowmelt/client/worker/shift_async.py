@@ -12,11 +12,11 @@ from snowmelt.client.leases.intake_async import Intake
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects_async import Object
-from snowmelt.client.worker.options import REACH_SECONDS, Settings
+from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings
 from snowmelt.client.worker.pools_async import PoolIntake
-from snowmelt.client.worker.shift import POLL_SECONDS, tell_failed
+from snowmelt.client.worker.shift import POLL_SECONDS, tell_failed, tell_untold
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.instant import later, seconds
+from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.logs import tell
 
@@ -44,9 +44,13 @@ class Shift:
         self._cancels = False
         self._failure: BaseException | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._resting: asyncio.Task[None] | None = None
+        self._ending: asyncio.Timeout | None = None
         self._hands: dict[int, Item | Object] = {}
         """What handlers work on."""
         self._since = steady_now()  # something came, or was over
+        self._late = self._graced()
+        """When `grace` is over, once it is to end."""
 
     def stop(self, *, hard: bool = False) -> None:
         """It is to end, warmly (rule 4 of the package), or at once."""
@@ -54,6 +58,9 @@ class Shift:
         if hard:
             self._hard = True
             self._cancel()
+            if self._ending is not None and not self._ending.expired():
+                soon = asyncio.get_running_loop().time() + LAST_SECONDS / 2
+                self._ending.reschedule(soon)
 
     async def work(self) -> None:
         """Works until it is told to stop, or nothing came for long; raises what ended it."""
@@ -61,22 +68,25 @@ class Shift:
             asyncio.create_task(self._serve(), name=f"snowmelt-worker-{number}")
             for number in range(self._settings.at_once)
         ]
+        patience = POLL_SECONDS
         try:
             await self._over.wait()
-            if isinstance(self._intake, Intake):
-                with suppress(SnowmeltError):  # then when it is closed, or the lease ends
-                    await self._intake.rest()
-            _, left = await asyncio.wait(self._tasks, timeout=self._settings.grace)
+            self._late = self._graced()
+            self._resting = asyncio.create_task(self._rest())
+            _, left = await asyncio.wait(self._tasks, timeout=seconds_until(self._late))
             if left and not self._hard:
-                count = len(left)
-                tell("a worker gave up its handlers", logging.WARNING, queue=self._name, left=count)
+                told = {"queue": self._name, "handlers": len(left)}
+                tell("a worker gave up its handlers", logging.WARNING, **told)
+            patience = LAST_SECONDS / 2
         finally:
+            if not self._over.is_set():
+                self._late = self._graced()
             self._over.set()  # also for a handler that does not end when it is cancelled
             self._cancel()
             try:
-                await asyncio.wait(self._tasks, timeout=POLL_SECONDS)
+                await asyncio.wait(self._tasks, timeout=patience)
             finally:  # whoever cancels this once more
-                await self._close()
+                await self._end()
         if self._failure is not None:
             raise self._failure
 
@@ -85,8 +95,24 @@ class Shift:
         for task in self._tasks:
             task.cancel()
 
+    def _graced(self) -> Instant:
+        return later(steady_now(), seconds(self._settings.grace))
+
+    async def _rest(self) -> None:
+        if isinstance(self._intake, Intake):
+            with suppress(SnowmeltError):  # then when it is closed, or the lease ends
+                await self._intake.rest()
+
+    async def _end(self) -> None:
+        """What is in hand goes back. A second signal leaves that a moment, and so does `grace`."""
+        warm = 0.0 if self._hard else seconds_until(self._late)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(warm + LAST_SECONDS / 2) as self._ending:
+                await self._close()
+        if self._resting is not None:
+            self._resting.cancel()
+
     async def _close(self) -> None:
-        """What is still in hand goes back."""
         if isinstance(self._intake, Intake):
             await self._intake.close()
         for held in list(self._hands.values()):
@@ -166,7 +192,7 @@ class Shift:
             if not self._settled(held):
                 await held.ack()
         except SnowmeltError as error:
-            tell("done, and not told", logging.WARNING, queue=self._name, reason=str(error))
+            tell_untold("done", self._name, held, error)
 
     async def _failed(self, held: Item | Object, error: BaseException) -> None:
         failures = 0 if isinstance(held, Object) else held.failures
@@ -181,7 +207,7 @@ class Shift:
             else:
                 await held.nack(fate.wait, fate.reason, dead=fate.dead)
         except SnowmeltError as failure:
-            tell("failed, and not told", logging.WARNING, queue=self._name, reason=str(failure))
+            tell_untold("failed", self._name, held, failure)
 
     def _settled(self, held: Item | Object) -> bool:
         """Whether its handler has said what becomes of it (rule 1)."""

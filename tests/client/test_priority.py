@@ -131,7 +131,7 @@ def test_a_lease_ends_and_is_extended_and_told_when_it_is_lost(
     jobs.put(b"one")
     late = jobs.get()
     item = jobs.get(timeout=10)
-    assert (item.body, item.failures, item.reason) == (b"one", 1, "its lease ended")
+    assert (item.body, item.failures, item.reason) == (b"one", 1, "the lease ended")
     with pytest.raises(LeaseLost):
         late.ack()
     item.extend()
@@ -276,7 +276,7 @@ def test_a_folder_keeps_its_queue_and_leases_end_with_their_process(tmp_path: Pa
     with snowmelt.open(tmp_path) as cluster:
         jobs = cluster.priority("jobs")
         with jobs.get(timeout=0) as item:
-            assert (item.body, item.failures, item.reason) == (b"two", 1, "its lease ended")
+            assert (item.body, item.failures, item.reason) == (b"two", 1, "the lease ended")
         assert jobs.put(b"three", priority=1) > 0
     with snowmelt.open(tmp_path) as cluster:
         assert bodies(cluster.priority("jobs")) == [(1, b"one"), (1, b"three")]

@@ -14,6 +14,8 @@ import queue
 from typing import Any, ClassVar, Final
 
 SHOWN_MAX: Final = 200
+LEASE_ENDED: Final = "the lease ended"
+"""Why a delivery failed of which nobody said anything."""
 
 
 def in_short(value: object) -> str:

@@ -320,7 +320,7 @@ def shortened(reason: str) -> str:
     return reason.encode(errors="backslashreplace")[:REASON_BYTES].decode(errors="ignore")
 
 
-def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
+def positions_of(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
     """Where parts lie, one after another; neighbours become one."""
     if len(parts) == 1:
         return _stretches(parts[0])
@@ -388,7 +388,7 @@ class Delivered:
         self.lost = ""  # why the lease is not held any more
         self.gone: tuple[Interval, ...] = ()
         """What was refused of it: it is with others by now, though the rest may be held."""
-        self.left = IntervalSet(_positions(parts))
+        self.left = IntervalSet(positions_of(parts))
         """What is neither acknowledged nor given back."""
 
     def __len__(self) -> int:
@@ -397,7 +397,7 @@ class Delivered:
     @property
     def positions(self) -> tuple[Interval, ...]:
         """Where its items lie, in their order. O(items) where priorities have no number."""
-        return _in_turn(self.parts) if _keyed(self.parts) else _positions(self.parts)
+        return _in_turn(self.parts) if _keyed(self.parts) else positions_of(self.parts)
 
     def open_in(self, where: Interval | None) -> tuple[Interval, ...]:
         """What of some positions, or of all, is still to be settled."""

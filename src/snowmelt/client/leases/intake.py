@@ -5,6 +5,7 @@ of threads ask, each works on what it was given for as long as it takes, and not
 """
 
 import threading
+from _thread import get_ident
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
@@ -18,6 +19,7 @@ from snowmelt.client.leases.delivered import items_of, runs
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.suspects import works_alone
 from snowmelt.client.leases.tender import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
@@ -39,19 +41,27 @@ class Intake:
         self._turn = threading.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()  # of one lease
         self._rests = False
+        self._free = threading.Event()  # of an item that is worked on alone (`suspects.py`)
+        self._free.set()
+        self._alone = 0
         self._origin = Origin()
 
     def next(self, timeout: float) -> Item | None:
         """The next item; None when none came in the time, or others wait before."""
         self._origin.check("this worker", "make one in this process")
-        if not self._turn.acquire(timeout=timeout):
+        if self._alone == get_ident():
+            self._free.set()  # whoever asks is done with what it had
+        if not (self._free.wait(timeout) and self._turn.acquire(timeout=timeout)):
             return None
         try:
-            if not (self._ahead or self._rests):
+            if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(self._more(timeout))
-            while self._ahead:
+            while self._ahead and self._free.is_set():
                 item = self._ahead.popleft()
                 if not item.held[0].lost:  # else it is with others by now
+                    if works_alone(item.failures, item.reason):
+                        self._alone = get_ident()
+                        self._free.clear()
                     return item
             return None
         finally:

@@ -8,12 +8,14 @@ from itertools import starmap
 
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.connection.until_set import until_set
 from snowmelt.client.leases.consuming_async import Gathering
 from snowmelt.client.leases.delivered import items_of, runs
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.suspects import works_alone
 from snowmelt.client.leases.tender_async import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
@@ -35,17 +37,26 @@ class Intake:
         self._turn = asyncio.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()  # of one lease
         self._rests = False
+        self._free = asyncio.Event()  # of an item that is worked on alone (`suspects.py`)
+        self._free.set()
+        self._alone: asyncio.Task[object] | None = None
         self._origin = Origin()
 
     async def next(self, timeout: float) -> Item | None:
         """The next item; None when none came in the time."""
         self._origin.check("this worker", "make one in this process")
+        if self._alone is asyncio.current_task():
+            self._free.set()  # whoever asks is done with what it had
+        await until_set(self._free, timeout)
         async with self._turn:
-            if not (self._ahead or self._rests):
+            if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(await self._more(timeout))
-            while self._ahead:
+            while self._ahead and self._free.is_set():
                 item = self._ahead.popleft()
                 if not item.held[0].lost:  # else it is with others by now
+                    if works_alone(item.failures, item.reason):
+                        self._alone = asyncio.current_task()
+                        self._free.clear()
                     return item
             return None
 

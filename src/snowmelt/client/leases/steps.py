@@ -27,6 +27,7 @@ from snowmelt.client.leases.delivered import (
 )
 from snowmelt.client.queue.options import seconds_of
 from snowmelt.core.errors import (
+    LEASE_ENDED,
     BadOption,
     Closed,
     DiskFull,
@@ -38,7 +39,6 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.fifo.leases import LEASE_ENDED
 from snowmelt.protocols.fifo.settings import DELAY_LONGEST
 from snowmelt.runtime.clock import steady_now
 

@@ -23,8 +23,9 @@ from typing import Final, TypeAlias
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP
-from snowmelt.client.leases.delivered import Delivered, Refused, runs
+from snowmelt.client.leases.delivered import Delivered, Refused, positions_of, runs
 from snowmelt.client.leases.steps import Late, LeaseSteps, Word
+from snowmelt.client.leases.suspects import kept_together, suspected
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
@@ -139,6 +140,8 @@ class Tending:
         """Seconds between two calls of `tend`."""
         self.closing = False
         """Whether the loop has ended."""
+        self._suspects = False
+        """Whether what came last was a suspect: more of them may come, which are got singly."""
         self.settled = 0
         """How many items were acknowledged or given back."""
         watch(self)
@@ -223,17 +226,38 @@ class Tending:
                 self._told(told, done, late.get(told.delivered.token))
 
         try:
-            steps = self._steps.get_many(items_max, bytes_max, timeout, word, LOOP, heard)
+            most = 1 if self._suspects else items_max
+            steps = self._steps.get_many(most, bytes_max, timeout, word, LOOP, heard)
             delivered, _ = yield from steps
         except BaseException:
             if told is not None and told.tells(done):
                 self._keep(told, done)
             raise
-        if delivered is None or self.took(delivered):
+        if delivered is None:
+            return None
+        if self.took(delivered):
+            yield from self._part(delivered)
             return delivered
         with suppress(SnowmeltError):  # else when the lease ends
             yield from self._steps.give_back(delivered, None, 0.0, "")
         return None
+
+    def _part(self, delivered: Delivered) -> Steps[None]:
+        """Gives back what is not to be worked on with the rest (`suspects.py`)."""
+        kept = kept_together(delivered)
+        self._suspects = suspected(kept[0])
+        if self._suspects:
+            now = steady_now()
+            with self._lock:
+                told = [one for one in self._leases.values() if one.since is not None]
+            for tended in told:
+                yield from self._tend(tended, now)
+        if kept is delivered.parts:
+            return
+        back = _without(delivered.open_in(None), positions_of(kept))
+        with suppress(SnowmeltError):  # then they stay together
+            if (yield from self._steps.told(delivered, Word(delivered.token, back=back))) is None:
+                delivered.parts = kept
 
     def tend(self) -> Steps[None]:
         """Does what is due now, until the loop ends: then `close` tells the rest."""

@@ -11,10 +11,12 @@ Rules:
    that kind of error; or it is set aside as dead at once. Its reason is the traceback's last line.
 3. Leases are renewed for as long as the worker is there, however long a handler takes. A worker
    that is killed renews nothing: its items are offered again when their leases end, and count as
-   failed.
+   failed. Those are leased singly, and worked on alone in the end (`leases/suspects.py`).
 4. A stop is warm: nothing is taken any more, what was leased ahead goes back at once, and what is
    in hand has `grace` seconds to be done. What is not done by then goes back and counts as no
-   failure. SIGTERM and SIGINT stop so; the second of them ends it at once.
+   failure. SIGTERM and SIGINT stop so; the second of them ends it at once. The program's own
+   handlers hear them too (`runtime/signals.py`). A silent node makes none of this longer: what it
+   was not told in a moment, its leases' end will.
 5. What stops programs (`SystemExit` and its like), raised by a handler, stops the worker: warmly,
    its item counted as failed, or it would end worker after worker; and `run` raises it. An async
    handler that is cancelled, and not by its worker, has failed as any other.

@@ -14,7 +14,6 @@ from snowmelt.protocols.fifo.limits import LIMITS, Limits
 
 SPARE: Final = 64
 """So many deadlines more may be kept than twice those that count."""
-LEASE_ENDED: Final = "the lease ended"
 
 
 class Lease(msgspec.Struct):

@@ -23,6 +23,7 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
+from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
@@ -31,7 +32,7 @@ from snowmelt.protocols.fifo.aside import Aside
 from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.extents import Lane, Run, Runs
 from snowmelt.protocols.fifo.groups import Groups
-from snowmelt.protocols.fifo.leases import LEASE_ENDED, Lease, Leases
+from snowmelt.protocols.fifo.leases import Lease, Leases
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.producers import Producers

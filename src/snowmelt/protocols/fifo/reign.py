@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo import messages
@@ -21,7 +22,6 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.journal import Journal, remind_mirrors, tell
 from snowmelt.protocols.fifo.keeper import Keeper
-from snowmelt.protocols.fifo.leases import LEASE_ENDED
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.mirrors import Mirrors

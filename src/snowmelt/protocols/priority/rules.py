@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, union
@@ -113,7 +114,7 @@ class Rules:
 
     def lapsing(self, token: int) -> Rule:
         """A lease's time is over; one that is kept has none (rule 14 of the package)."""
-        failing = self.failing(token, "its lease ended")
+        failing = self.failing(token, LEASE_ENDED)
         return lambda was: None if was.time == FOR_GOOD else failing(was)
 
     def freed(self, was: Standing) -> Standing | None:

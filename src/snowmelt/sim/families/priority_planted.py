@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Event
@@ -93,7 +94,7 @@ class LapsingRules(Rules):
 
     def lapsing(self, token: int) -> Rule:
         """As any other."""
-        return self.failing(token, "its lease ended")
+        return self.failing(token, LEASE_ENDED)
 
     def of(self, word: Word) -> Rule:
         """To keep is to say yes."""

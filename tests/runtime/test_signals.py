@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from snowmelt.runtime.signals import Borrowed
+from snowmelt.runtime.signals import BorrowedSignals
 
 FIRST, SECOND = signal.SIGTERM, signal.SIGINT
 Loops = Callable[[], asyncio.AbstractEventLoop]
@@ -31,7 +31,10 @@ def heard() -> Iterator[list[int]]:
 
 def test_several_borrow_at_once_and_end_in_any_order(heard: list[int]) -> None:
     own, told = signal.getsignal(FIRST), list[str]()
-    one, two = Borrowed(lambda _: told.append("one")), Borrowed(lambda _: told.append("two"))
+    one, two = (
+        BorrowedSignals(lambda _: told.append("one")),
+        BorrowedSignals(lambda _: told.append("two")),
+    )
     with ExitStack() as later:
         with ExitStack() as sooner:
             sooner.enter_context(one)
@@ -47,7 +50,7 @@ def test_a_thread_hears_what_the_main_thread_has_borrowed() -> None:
     begun, told, over = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
-        with Borrowed(lambda _: told.set(), FIRST):
+        with BorrowedSignals(lambda _: told.set(), FIRST):
             begun.set()
             over.wait(30)
 
@@ -56,7 +59,7 @@ def test_a_thread_hears_what_the_main_thread_has_borrowed() -> None:
     begun.wait(30)
     signal.raise_signal(FIRST)
     assert not told.is_set(), "it is for the main thread to borrow"
-    with Borrowed(lambda _: None, FIRST):
+    with BorrowedSignals(lambda _: None, FIRST):
         signal.raise_signal(FIRST)
     over.set()
     thread.join()
@@ -71,8 +74,8 @@ def test_what_the_owners_handler_raises_is_raised_when_the_last_has_ended() -> N
     went_on = []
 
     def work() -> None:
-        with Borrowed(lambda _: None):
-            with Borrowed(lambda _: None):
+        with BorrowedSignals(lambda _: None):
+            with BorrowedSignals(lambda _: None):
                 signal.raise_signal(FIRST)
             went_on.append(True)
 
@@ -86,7 +89,7 @@ def test_whoever_takes_a_handler_away_keeps_it_and_may_put_back_what_was_there(
     heard: list[int],
 ) -> None:
     own, told = signal.getsignal(FIRST), list[int]()
-    with Borrowed(told.append, FIRST):
+    with BorrowedSignals(told.append, FIRST):
         found = signal.signal(FIRST, lambda *_: told.append(0))
         signal.raise_signal(FIRST)
     signal.raise_signal(FIRST)
@@ -94,7 +97,7 @@ def test_whoever_takes_a_handler_away_keeps_it_and_may_put_back_what_was_there(
     signal.signal(FIRST, found)  # long after
     signal.raise_signal(FIRST)
     assert heard == [FIRST]
-    with Borrowed(told.append, FIRST):
+    with BorrowedSignals(told.append, FIRST):
         signal.raise_signal(FIRST)
     assert (told[2:], heard) == ([FIRST], [FIRST, FIRST])
     assert signal.getsignal(FIRST) is own
@@ -103,7 +106,7 @@ def test_whoever_takes_a_handler_away_keeps_it_and_may_put_back_what_was_there(
 def test_what_is_ignored_stays_ignored() -> None:
     told: list[int] = []
     signal.signal(FIRST, signal.SIG_IGN)
-    with Borrowed(told.append, FIRST):
+    with BorrowedSignals(told.append, FIRST):
         signal.raise_signal(FIRST)
     assert (told, signal.getsignal(FIRST)) == ([], signal.SIG_IGN)
 
@@ -129,7 +132,9 @@ def test_a_loop_hears_its_own_signals_meanwhile_and_afterwards_and_none_of_a_chi
     async def work() -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(FIRST, told.append, "loop")
-        with Borrowed(lambda _: loop.call_soon_threadsafe(told.append, "borrower"), FIRST, SECOND):
+        with BorrowedSignals(
+            lambda _: loop.call_soon_threadsafe(told.append, "borrower"), FIRST, SECOND
+        ):
             signal.raise_signal(FIRST)
             await asyncio.sleep(0.05)
             assert sorted(told) == ["borrower", "loop"]
@@ -151,7 +156,7 @@ def test_a_loop_hears_its_own_signals_meanwhile_and_afterwards_and_none_of_a_chi
 def test_a_signal_that_comes_during_a_fork_is_the_childs(heard: list[int]) -> None:
     told: list[int] = []
     signal.signal(FIRST, signal.SIG_DFL)
-    with Borrowed(told.append, FIRST):
+    with BorrowedSignals(told.append, FIRST):
         for _ in range(20):
             child = os.fork()
             if not child:

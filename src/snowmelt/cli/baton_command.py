@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import Final
 
 from snowmelt.cli import baton_guardian
@@ -22,6 +21,7 @@ from snowmelt.client.baton.face import Held
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import later, seconds
 from snowmelt.runtime.clock import STEADY, steady_now
+from snowmelt.runtime.signals import BorrowedSignals
 
 KILL_AFTER: Final = 10.0
 TELL: Final = 0.25
@@ -51,7 +51,7 @@ class Command:
         that it waits for ended by that signal, too.
         """
         baton_guardian.adopt()
-        with self._signals_passed_on():
+        with BorrowedSignals(self._pass_on, *PASSED_ON):
             witness, report = self._start()
             threading.Thread(target=self._watch, daemon=True).start()
             ended_by = self._listen(report)
@@ -107,18 +107,7 @@ class Command:
         with suppress(OSError):  # it has ended, or ends
             os.write(self._control, line + b"\n")
 
-    @contextmanager
-    def _signals_passed_on(self) -> Iterator[None]:
-        heeded = [one for one in PASSED_ON if signal.getsignal(one) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, self._pass_on) for number in heeded}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        del frame
+    def _pass_on(self, number: int) -> None:
         if self._control < 0:
             self._early.append(number)
         else:

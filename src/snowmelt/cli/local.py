@@ -62,11 +62,7 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
 
 def end_on_sigterm() -> None:
     """Makes SIGTERM end this program as Ctrl-C does, so that it stops the nodes it started."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 class Home(NamedTuple):

@@ -43,7 +43,7 @@ from snowmelt.runtime.folders import check_node
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.severing import Severing
-from snowmelt.runtime.signals import Borrowed
+from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.runtime.statistics import NodeStatistics
 from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
@@ -205,7 +205,7 @@ class Server:
         """Runs until a signal, `kill` or a refusal; raises what made it stop."""
         loop = asyncio.get_running_loop()
         listening = await self.start()
-        with Borrowed(lambda _: loop.call_soon_threadsafe(self._stopping.set)):
+        with BorrowedSignals(lambda _: loop.call_soon_threadsafe(self._stopping.set)):
             if ready is not None:
                 ready(listening)
             await self._stopping.wait()

@@ -27,14 +27,14 @@ ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 """By which programs are ended."""
 
 
-class Borrowed:
+class BorrowedSignals:
     """Hears these signals for as long as a `with` of it lasts, where a main thread does so.
 
     `heard` is called in the main thread, between any two of its steps.
 
     >>> told = []
     >>> before = signal.signal(signal.SIGUSR2, lambda *_: told.append("the program"))
-    >>> with Borrowed(lambda number: told.append("the borrower"), signal.SIGUSR2):
+    >>> with BorrowedSignals(lambda number: told.append("the borrower"), signal.SIGUSR2):
     ...     signal.raise_signal(signal.SIGUSR2)
     >>> signal.raise_signal(signal.SIGUSR2)
     >>> told
@@ -70,11 +70,11 @@ class _Loan:
         self.number = number
         self.lent = False
         self._owners: Any = signal.SIG_DFL
-        self._borrowers: dict[Borrowed, bool] = {}
+        self._borrowers: dict[BorrowedSignals, bool] = {}
         """And whether in the main thread."""
         self._raised: BaseException | None = None
 
-    def add(self, one: Borrowed) -> None:
+    def add(self, one: BorrowedSignals) -> None:
         main = threading.current_thread() is threading.main_thread()
         self._borrowers[one] = main
         if main and not self.lent:
@@ -86,7 +86,7 @@ class _Loan:
             self.lent = True
             signal.signal(self.number, self._handle)
 
-    def remove(self, one: Borrowed) -> BaseException | None:
+    def remove(self, one: BorrowedSignals) -> BaseException | None:
         """What its owner's handler has raised, if it was the last."""
         self._borrowers.pop(one, None)
         main = threading.current_thread() is threading.main_thread()
@@ -106,6 +106,8 @@ class _Loan:
     def _give_back(self, handler: Any) -> None:
         if self.lent and signal.getsignal(self.number) == self._handle:
             signal.signal(self.number, handler)
+            if _of_loop(handler):  # as it was put there
+                signal.siginterrupt(self.number, False)
         self.lent = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -137,11 +139,15 @@ def _ends_by_default(handler: Any) -> bool:
     return runner or handler in (signal.SIG_DFL, signal.default_int_handler)
 
 
+def _of_loop(handler: Any) -> bool:
+    """Whether it does nothing by itself: its loop hears by a byte (rule 3)."""
+    of_asyncio = getattr(handler, "__module__", "") == "asyncio.unix_events"
+    return of_asyncio or hasattr(getattr(handler, "__self__", None), "add_signal_handler")
+
+
 def _fallback(number: int, handler: Any) -> Any:
     """What a child has instead: nothing that would end or wake what runs in its parent."""
-    of_asyncio = getattr(handler, "__module__", "") == "asyncio.unix_events"
-    of_loop = of_asyncio or hasattr(getattr(handler, "__self__", None), "add_signal_handler")
-    if of_loop or _ends_by_default(handler):
+    if _of_loop(handler) or _ends_by_default(handler):
         return signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
     return handler
 

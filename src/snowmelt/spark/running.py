@@ -12,16 +12,16 @@ down, whatever is in it; one stage's passes while another computes.
 """
 
 import logging
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption, OutcomeUnknown, StateError
+from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.spark.aside import errors_into
 from snowmelt.spark.failing import StageFailed
 from snowmelt.spark.graph import in_order, upstream
@@ -244,16 +244,12 @@ def _heeding_signals(stop: Callable[[], None]) -> Iterator[None]:
         return
     seen: list[int] = []
 
-    def heed(number: int, _: FrameType | None) -> None:
+    def heed(number: int) -> None:
         if seen:
             logging.disable(logging.CRITICAL)  # whoever is cut off has nothing more to say
             raise KeyboardInterrupt
         seen.append(number)
         stop()
 
-    before = {number: signal.signal(number, heed) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with BorrowedSignals(heed):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -26,7 +26,7 @@ from snowmelt.core.errors import MachineError
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.logs import tell
-from snowmelt.runtime.signals import Borrowed
+from snowmelt.runtime.signals import BorrowedSignals
 
 _EXIT: Final = 0.2
 """How much longer a process may take to end, once its worker has."""
@@ -147,7 +147,7 @@ class Crew:
 
         threading.Thread(target=until_its_parent_ends, name="snowmelt-parent", daemon=True).start()
         try:
-            with Borrowed(stopping, signal.SIGTERM):
+            with BorrowedSignals(stopping, signal.SIGTERM):
                 shift.work()
         except SystemExit:
             self.stop()

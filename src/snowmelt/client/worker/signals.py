@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from snowmelt.runtime.signals import Borrowed
+from snowmelt.runtime.signals import BorrowedSignals
 
 
 class Stop(Protocol):
@@ -40,7 +40,7 @@ class Stopping:
 def stopped_by_signals(stop: Stop) -> Iterator[None]:
     """While it lasts; what a second signal ends is the program."""
     stopping = Stopping(stop)
-    with Borrowed(stopping):
+    with BorrowedSignals(stopping):
         yield
         if stopping.at_once:
             raise ended_by(stopping.signal)

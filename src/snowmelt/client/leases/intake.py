@@ -49,9 +49,9 @@ class Intake:
     def next(self, timeout: float) -> Item | None:
         """The next item; None when none came in the time, or others wait before."""
         self._origin.check("this worker", "make one in this process")
-        if self._alone == get_ident():
-            self._free.set()  # whoever asks is done with what it had
-        if not (self._free.wait(timeout) and self._turn.acquire(timeout=timeout)):
+        if not (self._free.is_set() or self._waits(timeout)):
+            return None
+        if not self._turn.acquire(timeout=timeout):
             return None
         try:
             if not (self._ahead or self._rests) and self._free.is_set():
@@ -59,13 +59,19 @@ class Intake:
             while self._ahead and self._free.is_set():
                 item = self._ahead.popleft()
                 if not item.held[0].lost:  # else it is with others by now
-                    if works_alone(item.failures, item.reason):
+                    if self._tending.suspects and works_alone(item.failures, item.reason):
                         self._alone = get_ident()
                         self._free.clear()
                     return item
             return None
         finally:
             self._turn.release()
+
+    def _waits(self, timeout: float) -> bool:
+        """Until what is worked on alone is done with, as it is when its thread asks for more."""
+        if self._alone == get_ident():
+            self._free.set()
+        return self._free.wait(timeout)
 
     def settled(self, item: Item) -> bool:
         """Whether somebody has said what becomes of it."""

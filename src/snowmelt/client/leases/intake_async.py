@@ -45,20 +45,25 @@ class Intake:
     async def next(self, timeout: float) -> Item | None:
         """The next item; None when none came in the time."""
         self._origin.check("this worker", "make one in this process")
-        if self._alone is asyncio.current_task():
-            self._free.set()  # whoever asks is done with what it had
-        await until_set(self._free, timeout)
+        if not self._free.is_set():
+            await self._waits(timeout)
         async with self._turn:
             if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(await self._more(timeout))
             while self._ahead and self._free.is_set():
                 item = self._ahead.popleft()
                 if not item.held[0].lost:  # else it is with others by now
-                    if works_alone(item.failures, item.reason):
+                    if self._tending.suspects and works_alone(item.failures, item.reason):
                         self._alone = asyncio.current_task()
                         self._free.clear()
                     return item
             return None
+
+    async def _waits(self, timeout: float) -> None:
+        """Until what is worked on alone is done with, as it is when its task asks for more."""
+        if self._alone is asyncio.current_task():
+            self._free.set()
+        await until_set(self._free, timeout)
 
     def settled(self, item: Item) -> bool:
         """Whether somebody has said what becomes of it."""

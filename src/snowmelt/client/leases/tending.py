@@ -140,7 +140,7 @@ class Tending:
         """Seconds between two calls of `tend`."""
         self.closing = False
         """Whether the loop has ended."""
-        self._suspects = False
+        self.suspects = False
         """Whether what came last was a suspect: more of them may come, which are got singly."""
         self.settled = 0
         """How many items were acknowledged or given back."""
@@ -226,7 +226,7 @@ class Tending:
                 self._told(told, done, late.get(told.delivered.token))
 
         try:
-            most = 1 if self._suspects else items_max
+            most = 1 if self.suspects else items_max
             steps = self._steps.get_many(most, bytes_max, timeout, word, LOOP, heard)
             delivered, _ = yield from steps
         except BaseException:
@@ -245,8 +245,8 @@ class Tending:
     def _part(self, delivered: Delivered) -> Steps[None]:
         """Gives back what is not to be worked on with the rest (`suspects.py`)."""
         kept = kept_together(delivered)
-        self._suspects = suspected(kept[0])
-        if self._suspects:
+        self.suspects = suspected(kept[0])
+        if self.suspects:
             now = steady_now()
             with self._lock:
                 told = [one for one in self._leases.values() if one.since is not None]

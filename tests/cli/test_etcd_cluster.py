@@ -158,6 +158,74 @@ def test_a_node_of_another_cluster_does_not_start_on_the_prefix(tmp_path):
                 other.start()
 
 
+@NEEDS_ETCD
+def test_nobody_founds_a_cluster_where_etcd_has_lost_one(tmp_path):
+    with LocalEtcd(tmp_path / "etcd") as etcd:
+        options = ["--coordinator", etcd.url]
+        with LocalCluster(1, tmp_path / "nodes", 0.5, options=options) as cluster:
+            identity = cluster.start().identity
+        again = ran("found", "--coordinator", etcd.url)
+        assert again.returncode == 4
+        assert f"has cluster {identity} ('snowmelt')" in again.stderr
+        _lose(etcd, tmp_path)
+        for folder, why in (("nodes/n1", f"is of cluster {identity}"), ("new", "snowmelt found")):
+            words = ["--data", str(tmp_path / folder), "--listen", f"127.0.0.1:{free_port()}"]
+            ended = ran("node", "--id", "n1", *words, *options)
+            assert ended.returncode == 3
+            assert why in ended.stderr
+
+
+def _lose(etcd, tmp_path):
+    etcd.stop()
+    shutil.rmtree(tmp_path / "etcd" / "data")
+    etcd.start()
+
+
+@NEEDS_ETCD
+@pytest.mark.soak
+def test_a_cluster_that_etcd_has_lost_is_founded_anew_from_its_nodes_folders(tmp_path):
+    with LocalEtcd(tmp_path / "etcd") as etcd:
+        options = ["--coordinator", etcd.url]
+        with LocalCluster(3, tmp_path / "nodes", 0.5, options=options) as cluster:
+            view = cluster.start()
+            with snowmelt.connect(cluster.url) as door:
+                door.fifo("orders", replicas=2).put_many([b"%d" % n for n in range(9)], timeout=30)
+                for node in cluster.nodes:
+                    node.kill()
+                _lose(etcd, tmp_path)
+                _found_anew(cluster.nodes, view.coordinator, etcd.url)
+                assert cluster.start().identity == view.identity
+                got = door.fifo("orders").get_many(20, timeout=30)  # the client of before goes on
+                assert [item.body for item in got] == [b"%d" % n for n in range(9)]
+
+
+def _found_anew(nodes, leader, url):
+    (first,) = (node for node in nodes if node.name == leader)
+    first.folder.rename(first.folder.with_suffix(".old"))
+    members = [node for node in nodes if node is not first]
+    folders = [word for node in members for word in ("--from", str(node.folder))]
+    assert ran("rescue", "--data", str(first.folder), *folders, "--yes").returncode == 0
+    join = ["--join", first.address]
+    on_disk = [
+        LocalNode(one.name, one.port, one.folder, [] if one is first else join) for one in nodes
+    ]
+    with contextlib.ExitStack() as stack:
+        for node in on_disk:
+            node.start()
+            stack.callback(node.kill)
+        end = time.monotonic() + COPIED_SECONDS
+        while not all(_sees(node, len(nodes)) for node in on_disk):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    moved = ran("migrate", "--data", str(first.folder), "--coordinator", url, "--yes")
+    assert moved.returncode == 0, moved.stderr
+
+
+def _sees(node, count):
+    status = node.status()
+    return status is not None and status.view is not None and len(status.view.members) == count
+
+
 def test_up_says_where_to_get_an_etcd_when_none_is_installed(tmp_path):
     ended = ran("up", "--coordinator", "etcd", PATH=str(tmp_path))
     assert ended.returncode != 0

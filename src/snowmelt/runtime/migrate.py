@@ -159,15 +159,16 @@ class Migration:
     # --- the disk ---------------------------------------------------------------------------------
 
     def _move(self, found: disk.Kept, fifo: Started, baton: Started, priority: Started) -> Move:
-        if found.self is None or (found.ledger is None and not found.moved):
+        if not found.id or (found.ledger is None and not found.moved):
             raise StateError(f"{self._data} is not the folder of a node that decides on its disk")
         ledger = found.ledger
         if ledger is None or found.moved not in ("", self.where):
             how = "its nodes with --coordinator" if ledger is None else "the move again with it"
             raise StateError(f"etcd decides for this cluster already: start {how} {found.moved}")
         member = ledger.view.member(ledger.view.coordinator)
-        if member is None:
-            raise StateError(f"{found.self.id} never began to decide; start it with --coordinator")
+        if member is None or found.self is None:
+            how = "start it once, without --coordinator, and stop it again"
+            raise StateError(f"{found.id} has not begun to decide: {how}")
         leader = Leader(member.id, member.address, found.self.birth, found.self.start, randbits(63))
         kept_values, too_large = of_batons(baton)
         return Move(

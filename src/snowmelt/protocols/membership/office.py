@@ -286,7 +286,8 @@ class Office:
                 return UNFOUNDED
             return (
                 f"this disk is of cluster {identity_of(mine)}, and etcd has none under this prefix:"
-                " give the prefix of the cluster, or put etcd's data back; keep this folder"
+                " give the prefix of the cluster, put etcd's data back, or found the cluster anew"
+                " from its nodes' folders (snowmelt rescue); keep this one"
             )
         if founded.name != self._name:
             return (

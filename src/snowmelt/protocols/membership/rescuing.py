@@ -62,7 +62,8 @@ def check_named(
     if view.coordinator in named:
         raise Cannot(
             f"the folder of {view.coordinator}, who leads in view {view.epoch}, is among these: if"
-            " it decides on its disk, start it; if etcd does, put etcd's data back"
+            " it decides on its disk, start it; if etcd does, put etcd's data back, or name the"
+            " others without it"
         )
     both = sorted(set(named) & set(lost))
     if both:

@@ -62,10 +62,17 @@ def looked_at(folder: Path) -> Kept:
         return check_node(folder, store)
 
 
+def check_new(folder: Path) -> None:
+    """Raises when the folder holds what is no store's."""
+    if folder.is_file() or (
+        folder.is_dir() and any(folder.iterdir()) and read_stamp(folder) is None
+    ):
+        raise BadOption("--data", str(folder), "a new folder; this one holds something else")
+
+
 def found_on_disk(folder: Path, node: NodeId) -> str:
     """Founds a cluster in a folder on which there is nothing yet; returns its identity."""
-    if folder.is_dir() and read_stamp(folder) is None and any(folder.iterdir()):
-        raise BadOption("--data", str(folder), "a new folder; this one holds something else")
+    check_new(folder)
     with Store.open(folder) as store:
         known = check_node(folder, store)
         if known.id:

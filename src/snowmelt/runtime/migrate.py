@@ -75,13 +75,13 @@ from snowmelt.protocols.priority.roll import SETTINGS
 from snowmelt.protocols.priority.settings import Registered
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import Line
+from snowmelt.runtime.folders import MEMBERSHIP
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 
 TERMS_UNHEARD: Final = 1 << 10
 """No baton was handed on so many terms beyond what the root was told."""
 LEASE_SECONDS: Final = 60
-MEMBERSHIP: Final = b"membership/"
 FIFO: Final = b"fifo/"
 BATON: Final = b"baton/"
 PRIORITY: Final = b"priority/"

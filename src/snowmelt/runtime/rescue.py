@@ -44,10 +44,10 @@ from snowmelt.protocols.membership.rescuing import Cannot, Witness
 from snowmelt.protocols.membership.view import Ledger
 from snowmelt.protocols.priority.roll import SETTINGS
 from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.runtime.folders import MEMBERSHIP, check_new, looked_at
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 
-MEMBERSHIP: Final = b"membership/"
 FIFO: Final = b"fifo/"
 PRIORITY: Final = b"priority/"
 BATON: Final = b"baton/"
@@ -164,18 +164,14 @@ class Rescue:
 
 def _check_empty(data: Path) -> None:
     """Rule 3."""
-    if data.is_file() or (data.is_dir() and any(data.iterdir()) and read_stamp(data) is None):
-        raise BadOption("--data", str(data), "a new folder; this one holds something else")
-    if not data.is_dir() or read_stamp(data) is None:
-        return
-    with _held(data) as store:
-        there = store.recover()
-    if _shared(MEMBERSHIP, twice(LEDGER, b""))[0].key in [one.key for one in there.records]:
+    check_new(data)
+    found = looked_at(data)
+    if found.ledger is not None:
         raise StateError(
             f"{data} is the folder of a coordinator, and it reads well: there is nothing to rescue."
-            " Start it: snowmelt node --data " + str(data)
+            f" Start it: snowmelt node --data {data}"
         )
-    if there.records or there.damaged:
+    if found.id:
         raise BadOption("--data", str(data), "a new folder; this one is a node's")
 
 

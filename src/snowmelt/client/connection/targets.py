@@ -70,7 +70,13 @@ class Targets:
         self._away[target] = now + AWAY_SECONDS
 
     def hopeless(self, target: NodeId, failure: Exception | None) -> bool:
-        """Whether to ask others would not help either: they don't let it in, or all are strange."""
+        """Whether to ask others would not help either: they don't let it in, or all are strange.
+
+        >>> from snowmelt.client.connection.url import read
+        >>> targets = Targets(read("snowmelt://localhost:4410,localhost:4411"))
+        >>> [targets.hopeless(one, OtherCluster()) for one in targets.known]
+        [False, True]
+        """
         if not isinstance(failure, OtherCluster):
             return isinstance(failure, AccessDenied)
         self._strange.add(target)

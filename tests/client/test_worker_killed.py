@@ -2,15 +2,23 @@
 
 import subprocess
 import sys
-from itertools import product
 
 import snowmelt
 from snowmelt.cli.local import LocalNode
 
+WAYS = ("fifo-threads", "priority-threads", "fifo-processes", "priority-processes", "fifo-tasks")
+
 PROGRAM = """
 import asyncio, os, signal, sys
 import snowmelt, snowmelt.aio
-url, kind, way = sys.argv[1:]
+url, *ways = sys.argv[1:]
+for each in ways:
+    kind, way = each.split("-")
+    if not os.fork():
+        break
+else:
+    codes = [os.wait()[1] for _ in ways]
+    sys.exit(any(codes))
 def handle(item):
     if item.body == b"25":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -40,14 +48,13 @@ while ended:  # whoever starts it again
 
 def test_one_that_kills_its_process_is_dead_alone(node: LocalNode) -> None:
     with snowmelt.connect(node.url) as cluster:
-        queues, programs = [], []
-        for kind, way in product(("fifo", "priority"), ("threads", "processes", "tasks")):
-            queue = getattr(cluster, kind)(f"{kind}-{way}", lease=0.5, max_deliveries=3)
+        queues = []
+        for name in WAYS:
+            kind, _, _ = name.partition("-")
+            queue = getattr(cluster, kind)(name, lease=0.5, max_deliveries=3)
             queue.put_many([str(number).encode() for number in range(50)])
             queues.append(queue)
-            command = [sys.executable, "-c", PROGRAM, node.url, kind, way]
-            programs.append(subprocess.Popen(command))
-        assert [each.wait(60) for each in programs] == [0] * 6
+        subprocess.run([sys.executable, "-c", PROGRAM, node.url, *WAYS], check=True, timeout=60)
         for queue in queues:
             (dead,) = queue.peek(dead=True)
             assert (dead.body, dead.failures, dead.reason) == (b"25", 3, "the lease ended")

@@ -81,6 +81,7 @@ class Guardian:
                 self._hear(os.read(self._control, 4096))
             self._reap(process)
             self._act()
+        self._reap(process)  # who ended since the last look has left its code
         return self._code if self._code is not None else 128 + signal.SIGKILL
 
     def _woken(self) -> int:

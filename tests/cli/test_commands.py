@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import snowmelt as snowmelt_client
 from cli.program import snowmelt
 from snowmelt.cli import local
 from snowmelt.cli.local import LocalCluster, free_port
@@ -62,6 +63,27 @@ def test_forget_frees_an_id_and_refuses_one_that_is_present(cluster: LocalCluste
     ended = snowmelt("forget", "n2", "--url", cluster.nodes[1].url)  # which sends it to n1
     assert (ended.returncode, ended.stdout) == (4, "")
     assert "n2 is present in view" in ended.stderr
+
+
+def test_forget_shows_the_queues_that_only_an_absent_node_has(tmp_path: Path) -> None:
+    with LocalCluster(2, tmp_path, 0.2) as two:
+        two.start()
+        with snowmelt_client.connect(two.url) as client:
+            at = {}
+            for number in range(40):
+                queue = client.fifo(f"q{number}", replicas=1)
+                queue.put(b"x")
+                at[queue.stats().master] = f"q{number}"
+                if len(at) == 2:
+                    break
+        (name,) = (queue for master, queue in at.items() if master.startswith("n2"))
+        two.nodes[1].kill()
+        two.wait_for(["n1"], 30.0)
+        asked = snowmelt("forget", "n2", "--url", two.url)
+        assert (asked.returncode, asked.stdout) == (4, "")
+        assert f"{name}: nobody who is here answers for it" in asked.stderr
+        assert "snowmelt forget n2 --yes" in asked.stderr
+        assert snowmelt("forget", "n2", "--yes", "--url", two.url).stdout == "n2 is free\n"
 
 
 @pytest.mark.parametrize("command", [("status",), ("ping",), ("forget", "n1")])

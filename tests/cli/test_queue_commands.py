@@ -100,7 +100,9 @@ def test_without_acknowledgement_they_stay(run: Run, queue: str) -> None:
     told = as_json(run("stats", queue, "--json"))
     assert (told["ready"], told["leased"], told["dead"]) == (2, 0, 0)
     assert told["settings"]["flush"] == "always"
-    assert b"ready" in fine(run("stats", queue))
+    shown = fine(run("stats", queue))
+    assert b"ready" in shown
+    assert shown.split(b"durable copies")[1].split()[0] == b"1"
 
 
 def test_queues_are_listed(run: Run, queue: str) -> None:

@@ -17,8 +17,9 @@ from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator, read_token
 from snowmelt.cli.show import as_builtins, standing_table, status_table
+from snowmelt.cli.waiting import waiting
 from snowmelt.client.cluster import Cluster
-from snowmelt.core.errors import BadOption
+from snowmelt.core.errors import BadOption, Unavailable
 
 URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
 TOKEN = typer.Option(help="File with the cluster's token.")
@@ -166,10 +167,18 @@ def forget(
     node: Annotated[str, typer.Argument(help="The id of a node that is gone for good.")],
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Even if queues wait for it.")] = False,
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
     """Free the id of an absent node, so that a node with an empty disk may take it."""
     check_timeout(timeout)
     with open_cluster(url, token_file) as cluster:
+        lacking = [] if yes else list(waiting(cluster, timeout))
+        if lacking:
+            listed = "; ".join(lacking)
+            raise Unavailable(
+                f"queues wait for nodes that are away ({listed}): start {node} on its disk, "
+                f"or, if that is lost, say so with: snowmelt forget {node} --yes"
+            )
         cluster.forget(node, timeout=timeout)
     print(f"{node} is free")

@@ -65,8 +65,8 @@ def test_a_poison_job_is_set_aside_though_a_supervisor_starts_the_loop_anew(
     jobs.put_many([b"poison", b"fine"])
     done: list[bytes] = []
 
-    def work() -> None:
-        for job in jobs.consume(timeout=0):
+    def work(timeout: float) -> None:
+        for job in jobs.consume(timeout=timeout):
             if job.body == b"poison":
                 raise ValueError("can't be read")
             done.append(job.body)
@@ -74,8 +74,8 @@ def test_a_poison_job_is_set_aside_though_a_supervisor_starts_the_loop_anew(
 
     for _ in range(3):
         with pytest.raises(ValueError, match="can't be read"):
-            work()
-    work()
+            work(5)  # what went back is there a moment later
+    work(0.5)
     (dead,) = jobs.peek(dead=True)
     assert (dead.body, dead.failures, dead.reason) == (b"poison", 3, "ValueError: can't be read")
     assert done == [b"fine"]
@@ -86,32 +86,32 @@ def test_how_a_loop_was_left_is_known(queues: Queues) -> None:
     orders.put(b"one")
 
     def left_by_break() -> None:
-        for _ in orders.consume(timeout=0):
+        for _ in orders.consume(timeout=5):
             break
 
     def left_by_return() -> object:
-        for number, item in enumerate(orders.consume(timeout=0)):
+        for number, item in enumerate(orders.consume(timeout=5)):
             return number, item
         return None
 
     def left_in_a_generator() -> None:
-        for _ in (item for item in orders.consume(timeout=0)):
+        for _ in (item for item in orders.consume(timeout=5)):
             raise KeyError("within")
 
     def left_by_interrupt() -> None:
-        with orders.consume(timeout=0) as loop:
+        with orders.consume(timeout=5) as loop:
             for _ in loop:
                 raise KeyboardInterrupt
 
     def caught_before() -> None:
-        for item in orders.consume(timeout=0):
+        for item in orders.consume(timeout=5):
             try:
                 int(item.body)
             except ValueError:
                 break
 
     def failures() -> int:
-        with orders.get(timeout=0) as item:
+        with orders.get(timeout=5) as item:
             orders.put(b"one")
             return item.failures
 

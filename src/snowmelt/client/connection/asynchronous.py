@@ -114,6 +114,8 @@ class AsyncClient:
             if not answer.done():
                 answer.set_result(Unknown("the client was closed before the answer came"))
         await self._transport.close()
+        if self._bound.failure is not None:
+            raise self._bound.failure
 
     def _refused(self, target: NodeId, error: SnowmeltError) -> None:
         """Not let in: waiting would not help a call of which nothing was sent."""

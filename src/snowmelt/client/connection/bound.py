@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import Ending
-from snowmelt.core.errors import Closed, WrongLoop
+from snowmelt.core.errors import Closed, SnowmeltError, WrongLoop
 
 CLOSING_SECONDS: Final = 0.25
 """How long closing waits for what cancelled calls have left behind."""
@@ -18,6 +18,8 @@ class Bound:
 
     def __init__(self) -> None:
         self.closed = False
+        self.failure: SnowmeltError | None = None
+        """What a loop that was ended by closing could not tell; for whoever closes to raise."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._orphans: set[asyncio.Task[None]] = set()
         self._endings: WeakSet[Ending] = WeakSet()
@@ -55,7 +57,10 @@ class Bound:
             return False
         self.check()
         for one in list(self._endings):
-            await one.end()
+            try:
+                await one.end()
+            except SnowmeltError as failure:
+                self.failure = self.failure or failure
         if self._orphans:  # what a cancelled call got goes back, if it is there by now
             await asyncio.wait(self._orphans, timeout=CLOSING_SECONDS)
         self.closed = True

@@ -91,12 +91,14 @@ class Clients:
 
     def close(self) -> None:
         """Ends the loops over queues, and the connections; a call under way ends soon."""
-        end_loops(self)
-        self.closed = True
-        while self._idle:
-            self._idle.pop().close()
-        for client in list(self._lent):
-            client.close(CLOSING_SECONDS)
+        try:
+            end_loops(self)
+        finally:
+            self.closed = True
+            while self._idle:
+                self._idle.pop().close()
+            for client in list(self._lent):
+                client.close(CLOSING_SECONDS)
 
 
 class Borrowed:

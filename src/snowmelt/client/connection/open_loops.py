@@ -4,6 +4,8 @@ import atexit
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
+from snowmelt.core.errors import SnowmeltError
+
 
 class Loop(Protocol):
     """One of them."""
@@ -28,11 +30,20 @@ def opened(loop: Loop) -> None:
 
 
 def end_loops(port: Any = None) -> None:
-    """Ends the loops over a cluster's queues, or all there are; what they gathered is told."""
+    """Ends the loops over a cluster's queues, or all there are; what they gathered is told.
+
+    Raises what the first of them could not tell, once all have ended.
+    """
+    failures: list[SnowmeltError] = []
     for reference in _OPEN.valuerefs():
         loop = reference()
         if loop is not None:
-            loop.end_of(port)
+            try:
+                loop.end_of(port)
+            except SnowmeltError as failure:
+                failures.append(failure)
+    if failures and port is not None:  # else the program ends, and it is logged
+        raise failures[0]
 
 
 atexit.register(end_loops)  # later there is no thread any more that could tell

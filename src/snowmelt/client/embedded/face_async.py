@@ -95,8 +95,9 @@ class Driver:
             self._closing.set()
             self._handed.put(None)
             await asyncio.to_thread(self._thread.join)
-            if self._failure is not None:
-                raise self._failure
+            failure = self._failure or self._bound.failure
+            if failure is not None:
+                raise failure
 
     # --- in the thread ----------------------------------------------------------------------------
 

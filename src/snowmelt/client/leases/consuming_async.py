@@ -20,6 +20,7 @@ from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leases.tender_async import Tender
 from snowmelt.client.leases.tending import Hand, Tending
 from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
 
@@ -35,9 +36,12 @@ class Gathering:
         self._steps = steps
         self._tending = tending
 
-    async def done(self, delivered: Delivered, position: int) -> None:
+    async def done(self, delivered: Delivered, position: int, *, wait: bool) -> None:
         """Done with this one."""
-        self._tending.done(delivered, position)
+        if wait:
+            await run_async(self._port, self._tending.ack_now(delivered, position))
+        else:
+            self._tending.done(delivered, position)
 
     async def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Done with these."""
@@ -120,10 +124,14 @@ class Consumption:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.end(reason_of(error))
+        await self._end_by(error, reason_of(error))
 
     async def aclose(self) -> None:
-        """Ends it. In the handler of an exception that ended the loop, what was in hand failed."""
+        """Ends it. In the handler of an exception that ended the loop, what was in hand failed.
+
+        Raises when an acknowledgement was not taken (`LeaseLost`), or may not have been
+        (`OutcomeUnknown`).
+        """
         await self.end(self._handled())
 
     async def end(self, reason: str = "") -> None:
@@ -160,9 +168,18 @@ class Consumption:
                     self._hand = item
                     return item
                 return await self._first()
-        except BaseException:
-            await self.end()
+        except BaseException as error:
+            await self._end_by(error)
             raise
+
+    async def _end_by(self, error: BaseException | None, reason: str = "") -> None:
+        """What ended it otherwise is what is to be told first."""
+        try:
+            await self.end(reason)
+        except SnowmeltError as failure:
+            if error is None or isinstance(error, StopAsyncIteration):
+                raise failure from None
+            error.add_note(str(failure))
 
     async def _first(self) -> Item:
         delivered = None if self._over else await self._ask()

@@ -8,6 +8,7 @@ import threading
 from _thread import get_ident
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from itertools import starmap
 from typing import Final
@@ -23,6 +24,7 @@ from snowmelt.client.leases.suspects import works_alone
 from snowmelt.client.leases.tender import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.runtime.clock import steady_now
 
 ASKED_SECONDS: Final = 1.5
@@ -94,7 +96,8 @@ class Intake:
         Also what a thread asked for and has not got yet: it is waited for, a little, since a
         program that ends has no thread any more that could give it back.
         """
-        self._tender.close(None, "")
+        with suppress(SnowmeltError):  # what was not taken is logged: its handlers have ended
+            self._tender.close(None, "")
         if self._turn.acquire(timeout=ASKED_SECONDS):
             self._turn.release()
 

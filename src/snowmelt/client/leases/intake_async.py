@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from itertools import starmap
 
@@ -19,6 +20,7 @@ from snowmelt.client.leases.suspects import works_alone
 from snowmelt.client.leases.tender_async import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.runtime.clock import steady_now
 
 
@@ -82,7 +84,8 @@ class Intake:
 
     async def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is."""
-        await self._tender.close(None, "")
+        with suppress(SnowmeltError):  # what was not taken is logged: its handlers have ended
+            await self._tender.close(None, "")
 
     async def end(self) -> None:
         """The same, when its cluster is closed before."""

@@ -41,7 +41,7 @@ class Counter(Protocol):
     codec: Codec
     """In which its bodies are written."""
 
-    def done(self, delivered: Delivered, position: int) -> None:
+    def done(self, delivered: Delivered, position: int, *, wait: bool) -> None:
         """Done with this one."""
 
     def ack(self, delivered: Delivered, where: Interval | None) -> None:
@@ -71,8 +71,9 @@ class Desk:
         self._kind = Acks(steps)
         self._acks = TogetherThreads(port, self._kind)
 
-    def done(self, delivered: Delivered, position: int) -> None:
+    def done(self, delivered: Delivered, position: int, *, wait: bool) -> None:
         """Done with this one."""
+        del wait  # it does, always
         self.ack(delivered, Interval(position, position + 1))
 
     def ack(self, delivered: Delivered, where: Interval | None) -> None:
@@ -178,9 +179,13 @@ class Item:
         """When it was put, by the clock of the node that took it; None for items of before."""
         return put_at_of(self._part, self._place)
 
-    def ack(self) -> None:
-        """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""
-        self._counter.done(self._delivered, self._place)
+    def ack(self, *, wait: bool = False) -> None:
+        """It is done and never comes again. Raises `LeaseLost` when it is another's by now.
+
+        Of a loop it is gathered: it is in the journal when the loop has ended, and a moment later
+        otherwise. With `wait` it is when this returns, as it always is of an item of a get.
+        """
+        self._counter.done(self._delivered, self._place, wait=wait)
 
     def nack(self, delay: float = 0.0, reason: str = "", *, dead: bool = False) -> None:
         """It failed and is to be delivered again, not before `delay` seconds have passed.

@@ -99,13 +99,15 @@ class Taking(Generic[S]):
 
         As many are leased at once as are worked off in a moment, or up to `prefetch`; a task
         renews their leases for as long as the loop works. `item.ack()` gathers: acknowledgements
-        travel with the next get, and after a tenth of a second at the latest.
+        travel with the next get, and after a tenth of a second at the latest; `ack(wait=True)`
+        waits until one is taken. A loop that has ended, or was closed, has told all, or raises.
 
         When the loop is left by an exception, the item in hand failed, as in an `async with`,
         unless it was acknowledged. What else was not acknowledged when the loop ends goes back and
         does not count as failed; acknowledging it later is refused as `LeaseLost`.
 
-        On an event loop a `break` alone ends it a little later; `async with`, or `aclose`, at once.
+        A `break` alone ends it a little later, and waits for nobody; `async with`, or `aclose`, at
+        once.
         """
         most = checked_prefetch(prefetch)
         return Consumption(self._port, self._steps, most, timeout, self._codec)

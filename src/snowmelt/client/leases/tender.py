@@ -1,19 +1,24 @@
 """The thread that tends the leases of a loop over a queue."""
 
 import threading
+from _thread import start_new_thread
 from collections import deque
-from typing import Final
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Final, TypeAlias
 from weakref import ref
 
 from snowmelt.client.connection.open_loops import Ending, opened
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.connection.waits import CLOSING_LONGEST
-from snowmelt.client.leases.leaving import GIVEN_UP
 from snowmelt.client.leases.tending import Hand, Tending
 
 LOOK: Final = 1.0
 """So often it is looked whether a loop without leases is there; and so long one that is gone has
 to say how it was left, unless that was interrupted."""
+
+Last: TypeAlias = tuple[Hand | None, str]
+"""What was in hand when a loop ended, and why it failed, if it did."""
 
 
 class Tender:
@@ -28,9 +33,9 @@ class Tender:
         self._tending = tending
         self._gone = deque[object]()
         self._loop = ref(loop, self._gone.append)  # one step, so nothing comes between
-        self._wake = threading.Event()
-        self._end = threading.Event()
-        self._last: tuple[Hand | None, str] = (None, "")
+        self._said: SimpleQueue[Last | None] = SimpleQueue()
+        """Its last, or that there is a lease. A destructor may put into it, whatever it is in."""
+        self._rests = False
         self._thread: threading.Thread | None = None
         self._abandoned = False
         opened(self)
@@ -41,7 +46,8 @@ class Tender:
             thread = threading.Thread(target=self._work, name="snowmelt-tender", daemon=True)
             thread.start()  # a second one does no harm, if this is interrupted
             self._thread = thread
-        self._wake.set()
+        if self._rests:
+            self._said.put(None)
 
     def end_of(self, port: Port | None) -> None:
         """Ends the loop when it is of this port, which is about to be closed, or whatever port."""
@@ -50,44 +56,49 @@ class Tender:
         loop = self._loop()
         if loop is not None:
             loop.end()
-        elif self._thread is not None:  # which says the last of one that is gone
-            self._thread.join(CLOSING_LONGEST)
+        else:  # the thread says the last of one that is gone
+            self._join()
 
     def close(self, hand: Hand | None, reason: str) -> None:
         """Has the thread tell what is done and give back the rest, and waits for that.
 
-        The thread does it, so that it is done though whoever closes is interrupted.
+        The thread does it, so that it is done though whoever closes is interrupted. Raises when
+        something that was acknowledged was not taken, or may not have been.
         """
-        self._close(hand, reason, wait=True)
+        self.drop(hand, reason)
+        self._join()
 
     def abandon(self) -> None:
         """It tells what it can; nobody waits for that any more, not even its cluster."""
         self._abandoned = True
 
     def drop(self, hand: Hand | None, reason: str) -> None:
-        """The loop was dropped; nothing is waited for where it may be the collector of garbage."""
-        self._close(hand, reason, wait=reason != GIVEN_UP)
-
-    def _close(self, hand: Hand | None, reason: str, *, wait: bool) -> None:
+        """The same behind the scenes: no destructor waits, nor takes a lock."""
         self._tending.closing = True
-        self._last = hand, reason
-        self._end.set()
-        if self._thread is None and self._tending.idle:
-            return
-        self.see()
-        if wait and self._thread is not None:
+        self._said.put((hand, reason))
+        if self._thread is None and not self._tending.idle:  # interrupted before it was seen
+            start_new_thread(self._work, ())
+
+    def _join(self) -> None:
+        if self._thread is not None:
             self._thread.join(CLOSING_LONGEST)
+            self._tending.check_told(ended=not self._thread.is_alive())
 
     def _work(self) -> None:
-        while not self._over():
-            self._wake.wait(LOOK)
-            self._wake.clear()
-            while not (self._tending.idle or self._end.wait(self._tending.tick) or self._gone):
-                run(self._port, self._tending.tend())
-        run(self._port, self._tending.close(*self._last))
+        last: Last | None = None
+        while last is None and not self._gone:
+            self._rests = True
+            if self._tending.idle:
+                last = self._heard(LOOK)
+            self._rests = False
+            while last is None and not (self._tending.idle or self._gone):
+                last = self._heard(self._tending.tick)
+                if last is None:
+                    run(self._port, self._tending.tend())
+        last = last or self._heard(LOOK) or self._heard(LOOK) or (None, "")
+        run(self._port, self._tending.close(*last))
 
-    def _over(self) -> bool:
-        if self._gone:
-            self._end.wait(LOOK)
-            return True
-        return self._end.is_set()
+    def _heard(self, seconds: float) -> Last | None:
+        with suppress(Empty):
+            return self._said.get(timeout=seconds)
+        return None

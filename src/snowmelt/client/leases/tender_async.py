@@ -25,13 +25,17 @@ class Tender:
         self._wake.set()
 
     async def close(self, hand: Hand | None, reason: str) -> None:
-        """Tells what is done and gives back the rest, though whoever waits for it is cancelled."""
+        """Tells what is done and gives back the rest, though whoever waits for it is cancelled.
+
+        Raises when something that was acknowledged was not taken, or may not have been.
+        """
         ending = asyncio.ensure_future(self._ended(hand, reason))
         try:
             await asyncio.shield(ending)
         except asyncio.CancelledError:
             self._port.keep(_seen(ending))
             raise
+        self._tending.check_told()
 
     def drop(self, hand: Hand | None, reason: str) -> None:
         """The loop was dropped, perhaps by the collector of garbage, which may be anywhere."""

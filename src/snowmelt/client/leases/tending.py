@@ -23,10 +23,10 @@ from typing import Final, TypeAlias
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP
-from snowmelt.client.leases.delivered import Delivered, Refused, positions_of, runs
+from snowmelt.client.leases.delivered import PLACE_MASK, Delivered, Refused, positions_of, runs
 from snowmelt.client.leases.steps import Late, LeaseSteps, Word
 from snowmelt.client.leases.suspects import kept_together, suspected
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.runtime.clock import steady_now
@@ -144,6 +144,8 @@ class Tending:
         """Whether what came last was a suspect: more of them may come, which are got singly."""
         self.settled = 0
         """How many items were acknowledged or given back."""
+        self._untold: list[SnowmeltError] = []
+        """The first failure to tell what was acknowledged."""
         watch(self)
 
     @property
@@ -207,7 +209,21 @@ class Tending:
             delivered.check_own(where)
         back = delivered.open_in(where)
         yield from self._steps.give_back(delivered, where, delay, reason, dead)
-        self.settled += _count(back)
+        self._settled(delivered, back)
+
+    def ack_now(self, delivered: Delivered, position: int) -> Steps[None]:
+        """This one is done, and that is known when it returns; it waits for none of the others."""
+        where = Interval(position, position + 1)
+        delivered.check_own(where)
+        done = delivered.open_in(where)
+        yield from self._steps.ack(delivered, where)
+        self._settled(delivered, done)
+
+    def _settled(self, delivered: Delivered, some: tuple[Interval, ...]) -> None:
+        self.settled += _count(some)
+        if not delivered.left.total:  # nothing is left to be tended
+            with self._lock:
+                self._leases.pop(delivered.token, None)
 
     def release(self, delivered: Delivered, back: tuple[Interval, ...]) -> Steps[None]:
         """These go back as if they had not been taken, with all of them in one word."""
@@ -281,7 +297,7 @@ class Tending:
         late = later(steady_now(), CLOSING)
         for delivered, done, back in leases:
             if steady_now() >= late:
-                self._not_told(done, "no node answered in time")
+                self._not_told(done, "no node answered in time", OutcomeUnknown)
                 continue
             failed = self._failed(delivered, back, hand) if reason else ()
             words = [Word(delivered.token, done=done, back=failed, reason=reason)] if failed else []
@@ -296,7 +312,7 @@ class Tending:
             try:
                 refused = yield from self._steps.told(delivered, word)
             except SnowmeltError as error:
-                self._not_told(word.done, str(error))
+                self._not_told(word.done, str(error), OutcomeUnknown)
                 return
             if refused is not None:
                 self._not_told(_late(delivered, word.done, refused), refused.why)
@@ -364,9 +380,22 @@ class Tending:
         if delivered.loss and not kept:  # by another's word; nobody will tell them any more
             self._not_told(_unsettled(delivered, own), delivered.loss)
 
-    def _not_told(self, done: tuple[Interval, ...], why: str) -> None:
+    def check_told(self, *, ended: bool = True) -> None:
+        """Raises when something that was acknowledged was not taken, or may not have been."""
+        queue = self._steps.name
+        if self._untold:
+            raise self._untold[0]
+        if not ended:
+            raise OutcomeUnknown(f"nobody answered to what was acknowledged last in {queue}")
+
+    def _not_told(
+        self, done: tuple[Interval, ...], why: str, kind: type[SnowmeltError] = LeaseLost
+    ) -> None:
         if done:
-            self._missed(self._steps.name, done, why)
+            queue, position = self._steps.name, done[0].start & PLACE_MASK
+            self._missed(queue, done, why)
+            text = f"{_count(done)} acknowledgements in {queue} from position {position} on: {why}"
+            self._untold = self._untold or [kind(text)]
 
 
 def _without(

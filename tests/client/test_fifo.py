@@ -363,10 +363,11 @@ def test_a_loop_keeps_its_leases_as_long_as_it_works(fifo: Make) -> None:
 def test_a_loop_that_ends_gives_back_what_it_did_not_acknowledge(fifo: Make) -> None:
     orders = fifo()
     orders.put_many([b"%d" % at for at in range(100)])
-    for item in orders.consume(timeout=5):
-        if item.position == 10:
-            break
-        item.ack()
+    with orders.consume(timeout=5) as loop:
+        for item in loop:
+            if item.position == 10:
+                break
+            item.ack()
     with orders.get_many(timeout=0) as items:
         assert bodies(items) == [b"%d" % at for at in range(10, 100)]
         assert {item.failures for item in items} == {0}

@@ -166,10 +166,11 @@ def test_a_loop_gathers_its_acknowledgements_and_gives_the_rest_back(
 ) -> None:
     jobs = cluster.priority(name, priorities=2)
     jobs.put_many((number % 2, b"%d" % number) for number in range(2500))
-    for count, item in enumerate(jobs.consume(prefetch=100), start=1):
-        item.ack()
-        if count == 1300:
-            break
+    with jobs.consume(prefetch=100) as loop:
+        for count, item in enumerate(loop, start=1):
+            item.ack()
+            if count == 1300:
+                break
     stats = jobs.stats()
     assert (stats.ready, stats.leased, stats.ready_by_priority) == (1200, 0, {1: 1200})
     with jobs.get_many(700) as items:

@@ -51,6 +51,7 @@ def test_a_break_waits_for_no_silent_node(own_node: LocalNode, queue: Queue) -> 
         assert left.get().body == b"two"
 
 
+@pytest.mark.soak  # it is waited for ten seconds
 def test_a_loop_that_ends_with_a_silent_node_raises(own_node: LocalNode) -> None:
     async def on_a_loop() -> None:
         async with snowmelt.aio.connect(own_node.url) as cluster:
@@ -92,7 +93,7 @@ def test_an_acknowledgement_that_waits_is_in_the_journal(own_node: LocalNode, qu
         with suppress(SnowmeltError), left.consume(prefetch=2) as loop:
             next(loop).ack(wait=True)
             own_node.kill()
-        own_node.start()
+            own_node.start()
         bodies: list[bytes] = []
         while len(bodies) < 2:
             bodies += [item.body for item in left.get_many(timeout=20)]

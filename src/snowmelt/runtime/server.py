@@ -45,6 +45,7 @@ from snowmelt.runtime.logs import tell
 from snowmelt.runtime.severing import Severing
 from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.runtime.statistics import NodeStatistics
+from snowmelt.runtime.strangers import Strangers
 from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
 from snowmelt.store.folder import others_may_look
@@ -87,6 +88,7 @@ class Server:
         self._etcd: EtcdClient | None = None
         self._severing: Severing | None = None
         self._known = KnownCluster("this disk", OTHER_CLUSTER)
+        self._strangers: Strangers | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -123,7 +125,8 @@ class Server:
         self._driver = Driver(host, self._way_out(transport), self, store)
         self._driver.gathered = partial(gathered, transport)
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
-        transport.deliver = self._driver.received
+        self._strangers = Strangers(config.id, transport.dropped, self._driver.received)
+        transport.deliver = self._strangers.deliver
         transport.gone = self._gone
         transport.lost = severing.lost
         tell("listening", node=config.id, address=str(listening), data=str(config.data))
@@ -226,6 +229,8 @@ class Server:
                 assert self._transport is not None
                 self._transport.addresses = {one.id: one.address for one in view.members}
                 members = [one.id for one in view.members]
+                assert self._strangers is not None
+                self._strangers.viewed(view)
                 tell("view", node=self.config.id, epoch=view.epoch, members=members)
             case CutOff(epoch):
                 self.current = False

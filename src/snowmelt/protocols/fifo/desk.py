@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from snowmelt.core.ahead import is_far
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
@@ -37,6 +38,7 @@ from snowmelt.core.record import Change, Found, Write
 from snowmelt.protocols.alarms import Alarms
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
+from snowmelt.protocols.fifo.messages import TERMS_AHEAD
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
 
 Then = Callable[[], None]
@@ -146,6 +148,13 @@ class Desk:
     def note(self, text: str) -> None:
         """Says why."""
         self._effects.append(Note(text))
+
+    def alarm(self, source: str, queue: str, term: int, mine: int) -> bool:
+        """Whether a term is one that nobody can have counted to; it is told, and not gone by."""
+        if not is_far(term, mine, TERMS_AHEAD):
+            return False
+        self.note(f"alarm: {source} speaks of term {term} of {queue}, and {mine} is known here")
+        return True
 
     def effect(self, effect: Effect[Any]) -> None:
         """Anything else."""

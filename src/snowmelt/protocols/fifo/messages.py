@@ -1,24 +1,40 @@
 """What nodes say to each other about fifos."""
 
-from typing import Final, get_args
+from typing import Annotated, Final, get_args
 
 import msgspec
 
+from snowmelt.core.ahead import COUNT_MAX, Count, Whole
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.calls import REQUESTS
 from snowmelt.protocols.fifo.settings import QueueSettings
 
-Pairs = tuple[tuple[bytes, bytes | None], ...]
+TERM_MAX: Final = 1 << 22
+"""Above the bits of a lease's token that count within a term, there is room for so many."""
+TERMS_AHEAD: Final = 1 << 14
+"""So many terms a node can have missed: four times a cluster was founded anew (`rescuing.py`)."""
+
+Term = Annotated[int, msgspec.Meta(ge=0, lt=TERM_MAX)]
+Step = Annotated[int, msgspec.Meta(ge=-1, le=COUNT_MAX)]
+"""-1: nothing, or not told."""
+Length = Annotated[Duration, msgspec.Meta(ge=0, le=COUNT_MAX)]
+Name = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[A-Za-z0-9._-]+\Z")]
+"""Of a queue. It is part of keys on the disk, and so are the next."""
+Keeper = Annotated[str, msgspec.Meta(max_length=128, pattern=r"^[A-Za-z0-9._/-]*\Z")]
+"""A node with its disk, or with its disk and its run (`streams.py`)."""
+Key = Annotated[bytes, msgspec.Meta(max_length=280)]
+
+Pairs = tuple[tuple[Key, bytes | None], ...]
 """Keys of a queue's journal with their new values; None where there is none any more."""
 
 
 class Extent(msgspec.Struct, frozen=True, array_like=True):
     """A run of items in a stream: from index `first` up to, not including, `stop`."""
 
-    stream: str
-    first: int
-    stop: int
+    stream: Keeper
+    first: Count
+    stop: Count
 
 
 # --- where a queue is at home ---------------------------------------------------------------------
@@ -27,25 +43,25 @@ class Extent(msgspec.Struct, frozen=True, array_like=True):
 class Home(msgspec.Struct, frozen=True, tag="fifo.home", array_like=True):
     """Who is a queue's master in this term, and who else keeps its journal."""
 
-    queue: str
-    term: int
-    master: str
-    mirrors: tuple[str, ...]
+    queue: Name
+    term: Term
+    master: Keeper
+    mirrors: tuple[Keeper, ...]
     settings: QueueSettings
-    run: str = ""
+    run: Keeper = ""
     """The run of the master for which this term was made."""
     active: bool = False
     """Whether the master has brought the journal over; only then it serves."""
-    before: tuple[str, ...] = ()
+    before: tuple[Keeper, ...] = ()
     """While it isn't active: the keepers of the journal in the last term that was."""
-    before_term: int = 0
+    before_term: Term = 0
     """Which term that was; 0 in the homes of before this was written down."""
 
 
 class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
     """Asks where a queue is at home. With settings: make it if it isn't there."""
 
-    queue: str
+    queue: Name
     settings: QueueSettings | None = None
     client: str = ""
     """Who would have it made, where there are several to choose from (`founding.py`)."""
@@ -54,7 +70,7 @@ class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
 class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
     """There is no such queue, or it has other settings; the error, as in `Declined`."""
 
-    queue: str
+    queue: Name
     error: str
     text: str
 
@@ -62,26 +78,26 @@ class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
 class Claim(msgspec.Struct, frozen=True, tag="fifo.claim", array_like=True):
     """A term as late as this is not mine to serve; I'd be master in a later one, in this run."""
 
-    queue: str
-    term: int
-    run: str
+    queue: Name
+    term: Term
+    run: Keeper
 
 
 class Activate(msgspec.Struct, frozen=True, tag="fifo.activate", array_like=True):
     """The journal of this term, which this run began, is safe with its new keepers."""
 
-    queue: str
-    term: int
-    run: str
+    queue: Name
+    term: Term
+    run: Keeper
 
 
 class Unreached(msgspec.Struct, frozen=True, tag="fifo.unreached", array_like=True):
     """I am the master in this term, and that keeper does not answer me: a way round it, please."""
 
-    queue: str
-    term: int
-    run: str
-    keeper: str
+    queue: Name
+    term: Term
+    run: Keeper
+    keeper: Keeper
 
 
 class Seek(msgspec.Struct, frozen=True, tag="fifo.seek", array_like=True):
@@ -93,8 +109,8 @@ class Seek(msgspec.Struct, frozen=True, tag="fifo.seek", array_like=True):
 class Held(msgspec.Struct, frozen=True, array_like=True):
     """That a node keeps a copy of a queue's journal."""
 
-    queue: str
-    fence: int
+    queue: Name
+    fence: Term
     """The latest term that was announced to the copy."""
     home: Home | None
     """Of the term whose journal it is; None when the copy has none, or it can't be read."""
@@ -103,7 +119,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
 class Sought(msgspec.Struct, frozen=True, tag="fifo.sought", array_like=True):
     """Of these, in the order of their names; perhaps there are more behind them."""
 
-    run: str
+    run: Keeper
     after: str
     held: tuple[Held, ...]
     more: bool
@@ -112,13 +128,13 @@ class Sought(msgspec.Struct, frozen=True, tag="fifo.sought", array_like=True):
 class Roll(msgspec.Struct, frozen=True, tag="fifo.roll", array_like=True):
     """Asks which queues there are; `number` comes back in the answer."""
 
-    number: int
+    number: Whole
 
 
 class Rolled(msgspec.Struct, frozen=True, tag="fifo.rolled", array_like=True):
     """These."""
 
-    number: int
+    number: Whole
     names: tuple[str, ...]
 
 
@@ -134,12 +150,12 @@ class Mirror(msgspec.Struct, frozen=True, tag="fifo.mirror", array_like=True):
     With a linger the answer need not wait for the flush.
     """
 
-    queue: str
-    term: int
-    journal: int
-    since: int
-    step: int
-    linger: Duration
+    queue: Name
+    term: Term
+    journal: Whole
+    since: Step
+    step: Step
+    linger: Length
     pairs: Pairs
     bodies: "tuple[Copy, ...]" = ()
     """Of puts that this step admits before they were copied (`early.py`); each is answered."""
@@ -148,26 +164,26 @@ class Mirror(msgspec.Struct, frozen=True, tag="fifo.mirror", array_like=True):
 class Follow(msgspec.Struct, frozen=True, tag="fifo.follow", array_like=True):
     """This journal begins with that step of that earlier one; whoever keeps just that, goes on."""
 
-    queue: str
-    term: int
-    journal: int
-    base_term: int
-    base_journal: int
-    step: int
+    queue: Name
+    term: Term
+    journal: Whole
+    base_term: Term
+    base_journal: Whole
+    step: Step
     home: Home
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="fifo.snapshot", array_like=True):
     """A piece of a queue's whole journal. With the last piece it replaces what was kept."""
 
-    queue: str
-    term: int
-    journal: int
-    number: int
+    queue: Name
+    term: Term
+    journal: Whole
+    number: Whole
     """Of this attempt to send it."""
-    piece: int
+    piece: Whole
     """From 1 on. A later piece may write over what came with an earlier one."""
-    step: int
+    step: Step
     """With the last piece: the step that the whole is of. Otherwise -1."""
     home: Home
     pairs: Pairs
@@ -176,75 +192,75 @@ class Snapshot(msgspec.Struct, frozen=True, tag="fifo.snapshot", array_like=True
 class Pieced(msgspec.Struct, frozen=True, tag="fifo.pieced", array_like=True):
     """I have this piece, flushed."""
 
-    queue: str
-    term: int
-    journal: int
-    number: int
-    piece: int
-    keeper: str
+    queue: Name
+    term: Term
+    journal: Whole
+    number: Whole
+    piece: Whole
+    keeper: Keeper
 
 
 class Mirrored(msgspec.Struct, frozen=True, tag="fifo.mirrored", array_like=True):
     """I keep this journal up to this step, flushed."""
 
-    queue: str
-    term: int
-    journal: int
-    number: int
+    queue: Name
+    term: Term
+    journal: Whole
+    number: Whole
     """Of the snapshot that it came with; 0 when it came with none."""
-    step: int
-    keeper: str
+    step: Step
+    keeper: Keeper
 
 
 class Vouch(msgspec.Struct, frozen=True, tag="fifo.vouch", array_like=True):
     """Say whether no later journal than this was announced to you."""
 
-    queue: str
-    term: int
-    journal: int
-    number: int
+    queue: Name
+    term: Term
+    journal: Whole
+    number: Whole
 
 
 class Vouched(msgspec.Struct, frozen=True, tag="fifo.vouched", array_like=True):
     """None was, when this question came."""
 
-    queue: str
-    term: int
-    journal: int
-    number: int
-    keeper: str
+    queue: Name
+    term: Term
+    journal: Whole
+    number: Whole
+    keeper: Keeper
 
 
 class Behind(msgspec.Struct, frozen=True, tag="fifo.behind", array_like=True):
     """I can't take that; of this journal I have `step` (-1: nothing)."""
 
-    queue: str
-    term: int
-    journal: int
-    number: int
+    queue: Name
+    term: Term
+    journal: Whole
+    number: Whole
     """Of the snapshot that I could not take a piece of; 0 when it was something else."""
-    step: int
-    keeper: str
+    step: Step
+    keeper: Keeper
 
 
 class Fence(msgspec.Struct, frozen=True, tag="fifo.fence", array_like=True):
     """From now on take nothing of an earlier term, nor of another journal of this one."""
 
-    queue: str
-    term: int
-    journal: int
+    queue: Name
+    term: Term
+    journal: Whole
 
 
 class Fenced(msgspec.Struct, frozen=True, tag="fifo.fenced", array_like=True):
     """Done; what I keep is a journal as of a step of a term (term 0: none)."""
 
-    queue: str
-    term: int
-    journal: int
-    keeper: str
-    kept_term: int
-    kept_journal: int
-    kept_step: int
+    queue: Name
+    term: Term
+    journal: Whole
+    keeper: Keeper
+    kept_term: Term
+    kept_journal: Whole
+    kept_step: Step
     sound: bool
     """Whether every record of it can be read, as far as is known."""
     unbroken: bool = False
@@ -254,19 +270,19 @@ class Fenced(msgspec.Struct, frozen=True, tag="fifo.fenced", array_like=True):
 class ReadJournal(msgspec.Struct, frozen=True, tag="fifo.read_journal", array_like=True):
     """Whom you are fenced for asks for what you keep, behind this key."""
 
-    queue: str
-    term: int
-    journal: int
+    queue: Name
+    term: Term
+    journal: Whole
     after: bytes
 
 
 class JournalRead(msgspec.Struct, frozen=True, tag="fifo.journal_read", array_like=True):
     """The next records in the order of keys; perhaps there are more behind them."""
 
-    queue: str
-    term: int
-    journal: int
-    keeper: str
+    queue: Name
+    term: Term
+    journal: Whole
+    keeper: Keeper
     after: bytes
     pairs: Pairs
     last: bytes
@@ -279,9 +295,9 @@ class JournalRead(msgspec.Struct, frozen=True, tag="fifo.journal_read", array_li
 class Superseded(msgspec.Struct, frozen=True, tag="fifo.superseded", array_like=True):
     """This journal of yours must stop: a term as late as that was announced to me by another."""
 
-    queue: str
-    term: int
-    journal: int
+    queue: Name
+    term: Term
+    journal: Whole
 
 
 # --- bodies ---------------------------------------------------------------------------------------
@@ -290,59 +306,59 @@ class Superseded(msgspec.Struct, frozen=True, tag="fifo.superseded", array_like=
 class Copy(msgspec.Struct, frozen=True, tag="fifo.copy", array_like=True):
     """Keep a copy of this segment."""
 
-    queue: str
-    stream: str
-    stop: int
-    linger: Duration
+    queue: Name
+    stream: Keeper
+    stop: Count
+    linger: Length
     body: bytes
 
 
 class Copied(msgspec.Struct, frozen=True, tag="fifo.copied", array_like=True):
     """I keep it, flushed; or I can't, and `refused` says why."""
 
-    queue: str
-    stream: str
-    stop: int
-    keeper: str
+    queue: Name
+    stream: Keeper
+    stop: Count
+    keeper: Keeper
     refused: str = ""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """One stored segment that asks to be admitted."""
 
-    first: int
-    stop: int
-    bytes: int
+    first: Count
+    stop: Count
+    bytes: Count
     producer: str
-    sequence: int
-    due: int
-    patience: int
-    keepers: tuple[str, ...]
-    hold: int = 0
+    sequence: Count
+    due: Annotated[int, msgspec.Meta(ge=-COUNT_MAX, le=COUNT_MAX)]
+    patience: Count
+    keepers: tuple[Keeper, ...]
+    hold: Count = 0
     """So long it is to be held back, until it is published; 0: it is to be put at once."""
     caller: str = ""
-    turn: int = 0
+    turn: Count = 0
     """Of this caller; as in `calls.Put`."""
-    age: Duration = Duration(0)
+    age: Length = Duration(0)
     """How long its node has had it."""
 
 
 class Admit(msgspec.Struct, frozen=True, tag="fifo.admit", array_like=True):
     """These segments of my stream are safe; make them part of the queue."""
 
-    queue: str
-    stream: str
+    queue: Name
+    stream: Keeper
     entries: tuple[Entry, ...]
-    low: int = 0
+    low: Count = 0
     """Of all below this index I have the verdicts, or ask for none."""
 
 
 class Verdict(msgspec.Struct, frozen=True, array_like=True):
     """What became of the entry that began at `first`. With an error, nothing was put."""
 
-    first: int
-    start: int
-    stop: int
+    first: Count
+    start: Count
+    stop: Count
     repeated: bool = False
     """Its producer had put it before."""
     dropped: bool = False
@@ -350,22 +366,22 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True):
     error: str = ""
     """With `OutcomeUnknown` nobody knows whether it was."""
     text: str = ""
-    copies: int = 0
+    copies: Count = 0
     """On how many nodes what was put is."""
 
 
 class Admitted(msgspec.Struct, frozen=True, tag="fifo.admitted", array_like=True):
     """It is done, and safe in the journal."""
 
-    queue: str
-    stream: str
+    queue: Name
+    stream: Keeper
     verdicts: tuple[Verdict, ...]
 
 
 class Drop(msgspec.Struct, frozen=True, tag="fifo.drop", array_like=True):
     """Nobody needs these any more."""
 
-    queue: str
+    queue: Name
     extents: tuple[Extent, ...]
 
 
@@ -376,27 +392,27 @@ class Keep(msgspec.Struct, frozen=True, tag="fifo.keep", array_like=True):
     nothing.
     """
 
-    queue: str
-    term: int
-    run: str
+    queue: Name
+    term: Term
+    run: Keeper
     extents: tuple[Extent, ...]
-    open: tuple[tuple[str, int], ...]
+    open: tuple[tuple[Keeper, Count], ...]
 
 
 class Kept(msgspec.Struct, frozen=True, tag="fifo.kept", array_like=True):
     """Done."""
 
-    queue: str
-    term: int
-    run: str
+    queue: Name
+    term: Term
+    run: Keeper
 
 
 class Replicate(msgspec.Struct, frozen=True, tag="fifo.replicate", array_like=True):
     """Get this extent from those who keep it, and keep it too; asked again, go on with it."""
 
-    queue: str
-    term: int
-    number: int
+    queue: Name
+    term: Term
+    number: Whole
     extent: Extent
     sources: tuple[NodeId, ...]
 
@@ -405,28 +421,28 @@ class Missing(msgspec.Struct, frozen=True, array_like=True):
     """What no source of a copy could give."""
 
     extent: Extent
-    absent: tuple[str, ...]
+    absent: tuple[Keeper, ...]
     """The keepers that have nothing there at all; with the others it can't be read."""
 
 
 class Replicated(msgspec.Struct, frozen=True, tag="fifo.replicated", array_like=True):
     """I keep that extent, but for what is missing; or there is no room here."""
 
-    queue: str
-    term: int
-    number: int
-    keeper: str
+    queue: Name
+    term: Term
+    number: Whole
+    keeper: Keeper
     stored: bool
     missing: tuple[Missing, ...]
     extent: Extent
-    run: str
+    run: Keeper
     """The run of the keeper in which it stored all of it."""
 
 
 class Pull(msgspec.Struct, frozen=True, tag="fifo.pull", array_like=True):
     """Send me the segments of this extent, as many as fit."""
 
-    queue: str
+    queue: Name
     extent: Extent
 
 
@@ -437,20 +453,20 @@ class Pulled(msgspec.Struct, frozen=True, tag="fifo.pulled", array_like=True):
     nothing is there at all, `absent` is who says so.
     """
 
-    queue: str
+    queue: Name
     extent: Extent
-    segments: tuple[tuple[int, bytes], ...]
-    bad_until: int
+    segments: tuple[tuple[Count, bytes], ...]
+    bad_until: Count
     absent: str
 
 
 class Broken(msgspec.Struct, frozen=True, tag="fifo.broken", array_like=True):
     """I was to read this, and have no copy that reads; it may have been dropped meanwhile."""
 
-    queue: str
+    queue: Name
     extent: Extent
-    keeper: str
-    position: int
+    keeper: Keeper
+    position: Count
     """Where in the queue the extent's first item lies, as whoever asked for it said."""
 
 

@@ -124,6 +124,11 @@ class Mirrors:
         """Whose journals are here."""
         return list(self._copies)
 
+    def alarm(self, source: str, queue: str, term: int) -> bool:
+        """Whether nobody can have counted to a term, by what the copy here was told of."""
+        copy = self._copies.get(queue)
+        return copy is not None and self._desk.alarm(source, queue, term, copy.fence)
+
     def seek(self, source: NodeId, message: Seek) -> None:
         """A coordinator asks what is here."""
         names = sorted(name for name in self._copies if name > message.after)
@@ -214,7 +219,7 @@ class Mirrors:
     def follow(self, source: NodeId, message: Follow) -> None:
         """A later journal begins where this copy may be."""
         queue, copy = message.queue, self._of(message.queue)
-        if self._refused(source, message):
+        if self._refused(source, message) or _is_astray(message):
             return
         base = (message.base_term, message.base_journal, message.step)
         if (message.term, message.journal) == (copy.term, copy.journal):
@@ -227,7 +232,7 @@ class Mirrors:
     def snapshot(self, source: NodeId, message: Snapshot) -> None:
         """A piece of a whole journal (rule 3)."""
         queue, copy = message.queue, self._of(message.queue)
-        if self._refused(source, message):
+        if self._refused(source, message) or _is_astray(message):
             return
         name = (message.term, message.journal, message.number)
         if name == (copy.term, copy.journal, copy.number):  # all of it is here
@@ -381,6 +386,11 @@ class Mirrors:
 
         swept = None if copy.arriving is not None else (copy.place, copy.places)
         look()
+
+
+def _is_astray(message: Follow | Snapshot) -> bool:
+    """Whether it names one journal, and its home another."""
+    return (message.home.queue, message.home.term) != (message.queue, message.term)
 
 
 def _is_older(message: Snapshot, coming: Arriving) -> bool:

@@ -143,7 +143,7 @@ class FifoNode:
         registry, keeper, copying = self._registry, self._keeper, self._copying
         reign, intake = self._reign, self._intake
         return {
-            messages.Home: lambda _, message: self._home(message),
+            messages.Home: self._home,
             messages.Nowhere: lambda _, message: self._directory.nowhere(message),
             messages.Rolled: lambda _, message: self._directory.rolled(message),
             messages.Where: registry.where,
@@ -204,7 +204,12 @@ class FifoNode:
         self._scribe.touch(queue)
         return self._scribe.masters.get(queue)
 
-    def _home(self, home: Home) -> None:
+    def _home(self, source: NodeId, home: Home) -> None:
+        known = self._directory.home(home.queue)
+        if known is not None and self._desk.alarm(source, home.queue, home.term, known.term):
+            return
+        if self._mirrors.alarm(source, home.queue, home.term):
+            return
         self._reign.heard(home)  # first: whoever waits for a master that is here now finds it
         self._directory.heard(home)
         if home.active:

@@ -48,6 +48,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.founding import Foundations
 from snowmelt.protocols.fifo.homes import Homes
 from snowmelt.protocols.fifo.messages import (
+    TERM_MAX,
     Activate,
     Claim,
     Held,
@@ -66,8 +67,6 @@ from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
 SHUNNED_FOR: Final[Duration] = seconds(120)
 """So long who did not answer a queue's master is not made its mirror again, in the same run."""
-TERM_MAX: Final = 1 << 22
-"""Above the bits of a lease's token that count within a term, there is room for so many."""
 
 
 class Registry:
@@ -207,7 +206,9 @@ class Registry:
 
     def _is_outgrown(self, home: Home, term: int, presence: Presence) -> bool:
         """Whether somebody met a later term than this disk knows (rule 6); a later one is made."""
-        if not home.term < term < TERM_MAX:
+        if not home.term < term < TERM_MAX - 1:
+            return False
+        if self._desk.alarm("a node", home.queue, term, home.term):
             return False
         self._floors[home.queue] = max(term, self._floors.get(home.queue, 0))
         if home.master in presence.keepers:
@@ -339,7 +340,9 @@ class Registry:
         queue, home = held.queue, self._kept.known.get(held.queue)
         known = 0 if home is None else home.term
         met = max(held.fence, 0 if held.home is None else held.home.term)
-        if not known < met < TERM_MAX or queue in self._kept.busy:
+        if not known < met < TERM_MAX - 1 or queue in self._kept.busy:
+            return
+        if self._desk.alarm("a node", queue, met, known):
             return
         self._floors[queue] = max(met, self._floors.get(queue, 0))
         best = self._later.get(queue)

@@ -148,25 +148,26 @@ class Reign:
 
     def fence(self, source: NodeId, message: messages.Fence) -> None:
         """Another node is to be the master, in a later term."""
-        self._overtaken(message.queue, message.term)
-        self._mirrors.fence(source, message)
+        if self._heeds(source, message):
+            self._mirrors.fence(source, message)
 
     def mirror(self, source: NodeId, message: messages.Mirror) -> None:
         """A step of another master; should it be of a later term, this node's term is over."""
-        self._overtaken(message.queue, message.term)
+        if not self._heeds(source, message):
+            return
         for body in message.bodies:  # in one write with the step; each is answered for itself
             self._keeper.copy(source, body)
         self._mirrors.mirror(source, message)
 
     def follow(self, source: NodeId, message: messages.Follow) -> None:
         """Another master's journal begins; see above."""
-        self._overtaken(message.queue, message.term)
-        self._mirrors.follow(source, message)
+        if self._heeds(source, message):
+            self._mirrors.follow(source, message)
 
     def snapshot(self, source: NodeId, message: messages.Snapshot) -> None:
         """A journal of another master; see above."""
-        self._overtaken(message.queue, message.term)
-        self._mirrors.snapshot(source, message)
+        if self._heeds(source, message):
+            self._mirrors.snapshot(source, message)
 
     def fenced(self, message: messages.Fenced) -> None:
         """A keeper of the last term's journal answers."""
@@ -228,14 +229,22 @@ class Reign:
             self._directory.forget(queue)
             self._claim(queue, message.term)
 
-    def _overtaken(self, queue: str, term: int) -> None:
-        """There is a later term of this queue than any of this node's."""
+    def _heeds(
+        self,
+        source: NodeId,
+        message: messages.Fence | messages.Mirror | messages.Follow | messages.Snapshot,
+    ) -> bool:
+        """Whether to go by a term; a later one than any of this node's ends this node's."""
+        queue, term = message.queue, message.term
+        if self._mirrors.alarm(source, queue, term):
+            return False
         master, succession = self._masters.get(queue), self._successions.get(queue)
         if (master is not None and master.home.term < term) or (
             succession is not None and succession.home.term < term
         ):
             self._resign(queue)
             self._directory.forget(queue)
+        return True
 
     def tick(self) -> None:
         """Time has passed, for those who are on their way."""

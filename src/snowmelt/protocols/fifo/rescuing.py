@@ -33,7 +33,7 @@ from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.streams import node_of
 
 TERMS_LEFT_OUT: Final = 1 << 12
-"""By so many a term leaps. There is room for a thousand such leaps (`registry.TERM_MAX`)."""
+"""By so many a term leaps. There is room for a thousand such leaps (`messages.TERM_MAX`)."""
 FIRST_TERM: Final = (b"f", b"g")
 """The records, twice, of the term with which new queues begin; 1 where there is none."""
 

@@ -75,9 +75,8 @@ def stop_of(segment_key: bytes) -> int:
 
 def erased(queue: str, extent: Extent) -> Erase:
     """The change that erases the segments of an extent. No segment lies across its ends."""
-    return Erase(
-        key(queue, extent.stream, extent.first + 1), key(queue, extent.stream, extent.stop + 1)
-    )
+    stop = max(extent.first, extent.stop)  # another node said them
+    return Erase(key(queue, extent.stream, extent.first + 1), key(queue, extent.stream, stop + 1))
 
 
 def node_range(queue: str, node: str) -> tuple[bytes, bytes]:

@@ -125,8 +125,10 @@ class Keeper:
 
     def join(self, source: NodeId, join: Join, now: Instant) -> Effects:
         """Rule 2."""
-        effects = self._surpassing(join)
-        return [*effects, *self._joined(source, join, now)]
+        return self._alarm(source, join) or [
+            *self._surpassing(join),
+            *self._joined(source, join, now),
+        ]
 
     def _joined(self, source: NodeId, join: Join, now: Instant) -> Effects:
         ledger = self._coordinator.decided
@@ -153,8 +155,10 @@ class Keeper:
 
     def heartbeat(self, source: NodeId, beat: Heartbeat, now: Instant) -> Effects:
         """Rule 3."""
-        effects = self._surpassing(beat)
-        return [*effects, *self._beaten(source, beat, now)]
+        return self._alarm(source, beat) or [
+            *self._surpassing(beat),
+            *self._beaten(source, beat, now),
+        ]
 
     def _beaten(self, source: NodeId, beat: Heartbeat, now: Instant) -> Effects:
         ledger = self._coordinator.decided
@@ -175,6 +179,21 @@ class Keeper:
         return [
             Note(f"{reason}, its heartbeat came late -> it must join again"),
             Send(source, Refused(beat.run, reason, final=False, number=beat.number)),
+        ]
+
+    def _alarm(self, source: NodeId, word: Join | Heartbeat) -> Effects:
+        """Rule 6: no view is made above one that nobody can have counted to."""
+        view = self._coordinator.decided.view
+        alarm = view.alarm(word.epoch, source) if word.cluster == view.cluster else ""
+        if not alarm:
+            return []
+        reason = (
+            f"this disk knows view {word.epoch}, far above view {view.epoch} of this cluster: start"
+            " the coordinator with its latest disk"
+        )
+        return [
+            Note(f"{alarm} -> refused, and no view is made above it"),
+            Send(source, Refused(word.run, reason, final=True)),
         ]
 
     def _surpassing(self, word: Join | Heartbeat) -> Effects:

@@ -4,20 +4,21 @@ from typing import Final, get_args
 
 import msgspec
 
+from snowmelt.core.ahead import Count, Whole
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.membership.view import Member, View
+from snowmelt.protocols.membership.view import Epoch, Length, Member, View
 
 
 class Join(msgspec.Struct, frozen=True, tag="membership.join", array_like=True):
     """Let me in. `cluster` is the cluster this disk belongs to, 0 when it belongs to none yet."""
 
-    number: int
-    run: int
+    number: Count
+    run: Whole
     member: Member
-    cluster: int
-    epoch: int
-    mark: int = 0
+    cluster: Whole
+    epoch: Epoch
+    mark: Whole = 0
     """Of the view with this number, as this node has it; 0 when it has none."""
 
 
@@ -28,7 +29,7 @@ class JoinByEtcd(Join, frozen=True, tag="membership.join-by-etcd", array_like=Tr
 class Redirected(msgspec.Struct, frozen=True, tag="membership.redirected", array_like=True):
     """I don't decide; this one does."""
 
-    run: int
+    run: Whole
     coordinator: NodeId
     address: Address
 
@@ -36,24 +37,24 @@ class Redirected(msgspec.Struct, frozen=True, tag="membership.redirected", array
 class Heartbeat(msgspec.Struct, frozen=True, tag="membership.heartbeat", array_like=True):
     """I am here, and this is the epoch I know."""
 
-    number: int
-    run: int
-    birth: int
-    start: int
-    cluster: int
-    epoch: int
-    mark: int = 0
+    number: Count
+    run: Whole
+    birth: Whole
+    start: Whole
+    cluster: Whole
+    epoch: Epoch
+    mark: Whole = 0
     """Of the view with this number, as this node has it."""
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="membership.accepted", array_like=True):
     """You are in, by what you said under this number. `view` is None when you have the newest."""
 
-    number: int
-    run: int
-    epoch: int
+    number: Count
+    run: Whole
+    epoch: Epoch
     view: View | None = None
-    unsure: Duration = Duration(0)
+    unsure: Length = Duration(0)
     """For so long from now somebody may be current whom that view lacks (rule 27)."""
 
 
@@ -61,7 +62,7 @@ class Adopt(msgspec.Struct, frozen=True, tag="membership.adopt", array_like=True
     """A new view was decided. Unlike `Accepted` it answers nothing, so it extends no lease."""
 
     view: View
-    unsure: Duration = Duration(0)
+    unsure: Length = Duration(0)
     """As in `Accepted`."""
 
 
@@ -71,25 +72,25 @@ class Refused(msgspec.Struct, frozen=True, tag="membership.refused", array_like=
     A refusal that is not final is undone by the next acceptance, and so names the word it answers.
     """
 
-    run: int
+    run: Whole
     reason: str
     final: bool
     superseded: bool = False
-    number: int = 0
+    number: Count = 0
 
 
 class Leave(msgspec.Struct, frozen=True, tag="membership.leave", array_like=True):
     """I am going, in order."""
 
-    run: int
-    start: int
-    cluster: int
+    run: Whole
+    start: Whole
+    cluster: Whole
 
 
 class Left(msgspec.Struct, frozen=True, tag="membership.left", array_like=True):
     """You are out of the view."""
 
-    run: int
+    run: Whole
 
 
 class GetStatus(msgspec.Struct, frozen=True, tag="membership.get-status", array_like=True):
@@ -128,5 +129,11 @@ class Departed(msgspec.Struct, frozen=True, tag="membership.departed", array_lik
 Message = Join | JoinByEtcd | Redirected | Heartbeat | Accepted | Adopt | Refused | Leave | Left
 Request = GetStatus | Forget | Depart
 Response = Status | Forgotten | Departed
+
+OF_STRANGERS: Final = frozenset(
+    (Join, JoinByEtcd, Heartbeat, Leave, Accepted, Redirected, Refused, Left)
+)
+"""What is heard of who is in no view that is known here: that it asks to join; that it does not
+know yet that it is out, which it is told; and answers to what this node asked, by its own run."""
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (*get_args(Message), *get_args(Request))

@@ -13,6 +13,7 @@ from snowmelt.core.node import (
     Event,
     Expired,
     Halt,
+    Note,
     Persisted,
     PersistFailed,
     Received,
@@ -109,6 +110,8 @@ class MembershipNode:
     def _handled(self, event: Event[Message | Request], now: Instant) -> Effects:
         effects = self._follower.expire(now)
         match event:
+            case Received(source, Accepted() | Adopt() as word) if self._alarm(source, word):
+                return [*effects, Note(f"{self._alarm(source, word)} -> passed over")]
             case Received(source, message):
                 return effects + self._received(source, message, now)
             case Expired(MemberTimer.SPEAK):
@@ -191,6 +194,13 @@ class MembershipNode:
                 return self._keeper.leave(source, message)
             case _:
                 return []  # meant for a coordinator, which this node is not; it will be said again
+
+    def _alarm(self, source: NodeId, word: Accepted | Adopt) -> str:
+        """Rule 6, of a member: whether it is told of a view that nobody can have counted to."""
+        epochs = [] if word.view is None else [word.view.epoch]
+        epochs += [] if isinstance(word, Adopt) else [word.epoch]
+        view = self._follower.view
+        return "" if view is None else view.alarm(max(epochs), source)
 
     def _redirect(self, source: NodeId, join: Join) -> Effects:
         view = self._follower.view

@@ -5,15 +5,23 @@ reads; when one changes its meaning, raise the number in `_VERSION`, and teach `
 form before anything else, so that a cluster can be upgraded node by node.
 """
 
-from typing import Final
+from typing import Annotated, Final
 from zlib import crc32
 
 import msgspec
 
+from snowmelt.core.ahead import Whole, is_far
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import Address, NodeId
 
 _VERSION: Final = 1
+EPOCHS: Final = 1 << 23
+"""So many views there may be: positions of priority queues have room for no more."""
+EPOCHS_AHEAD: Final = 1 << 18
+"""So many views a disk can have missed: four times a cluster was founded anew (`rescuing.py`)."""
+
+Epoch = Annotated[int, msgspec.Meta(ge=0, lt=EPOCHS)]
+Length = Annotated[Duration, msgspec.Meta(ge=0, le=1 << 56)]
 
 
 class Member(msgspec.Struct, frozen=True, order=True):
@@ -21,8 +29,8 @@ class Member(msgspec.Struct, frozen=True, order=True):
 
     id: NodeId
     address: Address
-    birth: int
-    start: int
+    birth: Whole
+    start: Whole
 
     @property
     def life(self) -> int:
@@ -52,8 +60,8 @@ def identity_of(cluster: int) -> str:
 class View(msgspec.Struct, frozen=True):
     """A numbered membership. `cluster` is the cluster's identity, drawn when it was founded."""
 
-    cluster: int
-    epoch: int
+    cluster: Whole
+    epoch: Epoch
     coordinator: NodeId
     members: tuple[Member, ...]
 
@@ -71,6 +79,12 @@ class View(msgspec.Struct, frozen=True):
         (True, False)
         """
         return 1 + crc32(msgspec.msgpack.encode(self))
+
+    def alarm(self, epoch: int, source: NodeId) -> str:
+        """What there is to say of who speaks of a view that nobody can have counted to; or ""."""
+        if not is_far(epoch, self.epoch, EPOCHS_AHEAD):
+            return ""
+        return f"alarm: {source} speaks of view {epoch}, and {self.epoch} is the last known here"
 
     def member(self, node: NodeId) -> Member | None:
         """The member of this id, if it is present. O(members)."""

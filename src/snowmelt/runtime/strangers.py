@@ -8,8 +8,8 @@ that it does not know yet that it is out, and may answer what this node asked
 (`membership.messages.OF_STRANGERS`); membership looks at each of these words by itself. A call is
 heard of anybody that was let in: it is what clients say.
 
-All else is dropped, counted, and told once of each name. Every family bears that loss: a network may
-lose anything, and whoever is in a view that is not known here yet says it again.
+All else is dropped, counted, and told once of each name. Families bear that: a network may lose
+anything, and whoever is in a view that is not known here yet says it again.
 """
 
 import logging

@@ -120,7 +120,7 @@ class Keeper:
         wanted: dict[str, IntervalSet] = {}
         for extent in message.extents:
             extents = wanted.setdefault(extent.stream, IntervalSet())
-            extents.add(Interval(extent.first, extent.stop))
+            extents.add(Interval(extent.first, max(extent.first, extent.stop)))
         ends = dict(message.open)
         ends.update((stream, 0) for named, stream in self._heard if named == queue)
         changes: list[Change] = []

@@ -5,6 +5,7 @@ from typing import Annotated, Final, get_args
 import msgspec
 
 from snowmelt.core.ahead import COUNT_MAX, Count, Whole
+from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.calls import REQUESTS
@@ -57,6 +58,9 @@ class Home(msgspec.Struct, frozen=True, tag="fifo.home", array_like=True):
     before_term: Term = 0
     """Which term that was; 0 in the homes of before this was written down."""
 
+    def __post_init__(self) -> None:
+        _check(self.settings)
+
 
 class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
     """Asks where a queue is at home. With settings: make it if it isn't there."""
@@ -65,6 +69,10 @@ class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
     settings: QueueSettings | None = None
     client: str = ""
     """Who would have it made, where there are several to choose from (`founding.py`)."""
+
+    def __post_init__(self) -> None:
+        if self.settings is not None:
+            _check(self.settings)
 
 
 class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
@@ -468,6 +476,14 @@ class Broken(msgspec.Struct, frozen=True, tag="fifo.broken", array_like=True):
     keeper: Keeper
     position: Count
     """Where in the queue the extent's first item lies, as whoever asked for it said."""
+
+
+def _check(settings: QueueSettings) -> None:
+    """Raises what makes a message one that does not read."""
+    try:
+        settings.checked()
+    except BadOption as error:
+        raise ValueError(str(error)) from error
 
 
 Message = (

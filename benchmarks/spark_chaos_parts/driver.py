@@ -38,7 +38,7 @@ def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def started(spark: SparkSession, plan: Plan, trigger: str) -> StreamingQuery:
     frame = (
         spark.readStream.format("snowmelt")
-        .options(url=plan.url, queues=",".join(SOURCES), group=GROUP)
+        .options(url=plan.url, queues=",".join(SOURCES), group=GROUP, failOnOlderCheckpoint="false")
         .options(maxMessagesPerTrigger=str(plan.rows), minPartitions=str(PARTITIONS))
         .load()
         .select("value")

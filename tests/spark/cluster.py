@@ -53,7 +53,10 @@ class Queues:
         return self.drained(writer.option("checkpointLocation", self.path(checkpoint)))
 
     def drained(self, writer: Any) -> StreamingQuery:
-        query: StreamingQuery = writer.trigger(availableNow=True).start()
+        return self.ended(writer.trigger(availableNow=True).start())
+
+    def ended(self, query: StreamingQuery) -> StreamingQuery:
+        """Waits for the end of a query."""
         try:
             assert query.awaitTermination(SECONDS)
         finally:
@@ -84,3 +87,10 @@ def wait_until(what: Callable[[], bool], seconds: float = 20) -> bool:
     while not what() and time.monotonic() < end:
         time.sleep(0.05)
     return what()
+
+
+def forget(checkpoint: Path, batch: int) -> None:
+    """Takes a batch out of Spark's logs."""
+    for log in ("offsets", "commits"):
+        for name in (str(batch), f".{batch}.crc"):
+            (checkpoint / log / name).unlink(missing_ok=True)

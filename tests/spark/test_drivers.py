@@ -173,6 +173,7 @@ class Life:
 
     def reader(self) -> StreamReader:
         options = {"url": self._queues.url, "timeout": "20", "queues": ",".join(self._sources)}
+        options["failOnOlderCheckpoint"] = "false"
         return StreamReader(options, source_schema(False))
 
     def write(self, rows: list[bytes], batch: int) -> Iterator[None]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
@@ -15,7 +16,7 @@ from snowmelt.core.errors import AlreadyPublished, BadOption, Full, GroupHeld, U
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.datasource import SnowmeltDataSource
 from snowmelt.spark.stream_source import StreamReader
-from spark.cluster import Queues, bodies, queues_of, wait_until
+from spark.cluster import Queues, bodies, forget, queues_of, wait_until
 
 ALL = ReadAllAvailable()
 
@@ -80,7 +81,11 @@ def test_a_batch_that_the_checkpoint_lost_is_planned_anew_with_nothing_added(
     one = reader.latestOffset(zero, ALL)
     published(queues, 1, read(reader, zero, one), queue="back.out")
     right.put_many([b"b1", b"b2", b"b3"])  # and batch 1 is in no log any more
-    later = reader_of(queues, queues="back.a,back.b")
+    with pytest.raises(
+        GroupHeld, match=r"items 1 to 2 .* of queue 'back\.a' was planned, and this"
+    ):
+        reader_of(queues, queues="back.a,back.b").latestOffset(zero, ALL)
+    later = reader_of(queues, queues="back.a,back.b", failOnOlderCheckpoint="false")
     again = later.latestOffset(zero, ALL)
     published(queues, 1, read(later, zero, again), queue="back.out")
     two = later.latestOffset(again, ALL)
@@ -226,14 +231,13 @@ def test_a_query_whose_logs_lost_their_last_batch_goes_on_and_one_that_lost_more
     queues.into(frame, "log", queue="log.out")
     left.put_many([b"a1", b"a2"])
     writer = frame.writeStream.format("snowmelt").options(url=queues.url, queue="log.out")
-    writer = writer.option("checkpointLocation", queues.path("log"))
-    query = writer.trigger(processingTime="1 hour").start()  # which leaves batch 1 unacknowledged
-    try:
-        assert wait_until(lambda: [one.batchId for one in query.recentProgress] == [1], 100)
-    finally:
-        query.stop()
+    one_batch(writer.option("checkpointLocation", queues.path("log")))
     forget(Path(queues.path("log")), 1)
     right.put_many([b"b1", b"b2", b"b3"])
+    with pytest.raises(StreamingQueryException, match="was planned, and this checkpoint does not"):
+        queues.into(frame, "log", queue="log.out")
+    options = {"queues": "log.a,log.b", "failOnOlderCheckpoint": "false"}
+    frame = queues.stream(spark, **options).select("value")
     queues.into(frame, "log", queue="log.out")
     expected = [b"a0", b"b0", b"a1", b"a2", b"b1", b"b2", b"b3"]
     assert sorted(bodies(queues.fifo("log.out"))) == sorted(expected)
@@ -244,8 +248,30 @@ def test_a_query_whose_logs_lost_their_last_batch_goes_on_and_one_that_lost_more
     assert queues.fifo("log.out").stats().tail == len(expected)
 
 
-def forget(checkpoint: Path, batch: int) -> None:
-    """Takes a batch out of Spark's logs."""
-    for log in ("offsets", "commits"):
-        for name in (str(batch), f".{batch}.crc"):
-            (checkpoint / log / name).unlink(missing_ok=True)
+def one_batch(writer: DataStreamWriter) -> None:
+    """Runs batch 1 and leaves it unacknowledged."""
+    query = writer.trigger(processingTime="1 hour").start()
+    try:
+        assert wait_until(lambda: [one.batchId for one in query.recentProgress] == [1], 100)
+    finally:
+        query.stop()
+
+
+def test_a_query_of_two_loads_does_not_lose_new_rows_in_parquet_when_its_last_batch_is_lost(
+    spark: SparkSession, queues: Queues
+) -> None:
+    left, right = queues.fifo("two.a"), queues.fifo("two.b")
+    left.put(b"a0")
+    right.put(b"b0")
+    loads = [queues.stream(spark, queue=f"two.{name}", group=name) for name in "ab"]
+    frame = loads[0].union(loads[1]).select("value")
+    writer = frame.writeStream.format("parquet").option("path", queues.path("two.parquet"))
+    writer = writer.option("checkpointLocation", queues.path("two"))
+    queues.drained(writer)
+    left.put(b"a1")
+    one_batch(writer)
+    forget(Path(queues.path("two")), 1)
+    right.put(b"b1")  # the next batch would have it, whose number the folder has
+    with pytest.raises(StreamingQueryException, match="and a new folder for Parquet"):
+        queues.drained(writer)
+    assert right.stats().ready + right.stats().assigned == 1

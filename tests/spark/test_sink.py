@@ -9,11 +9,19 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from snowmelt.core.errors import AlreadyPublished, BadOption, Full, NotStaged
+from snowmelt.core.errors import (
+    AlreadyPublished,
+    BadOption,
+    Full,
+    NotStaged,
+    QueueExists,
+    SnowmeltError,
+)
 from snowmelt.spark.datasource import SnowmeltDataSource
 from spark.cluster import Queues, bodies, queues_of
 
 VALUES = StructType().add("value", "binary")
+INTO = StructType().add("value", "binary").add("queue", "string")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +74,20 @@ def test_a_column_says_which_queue_and_when(spark: SparkSession, queues: Queues)
     assert (queues.fifo("one").stats().ready, queues.fifo("one").stats().delayed) == (30, 30)
 
 
+def test_a_queue_that_is_not_there_is_made_as_it_is_said(queues: Queues) -> None:
+    job(queues, {"made.a": [b"1"]}, replicas="1", durableCopies="1", flush="0.5", maxItems="9")
+    made = queues.fifo("made.a").stats().settings
+    assert (made.replicas, made.durable_copies, made.linger) == (1, 1, 500_000_000)
+    assert made.items_max == 9
+    job(queues, {"made.b": [b"1"]}, kind="priority", lease="60", maxDeliveries="3")
+    urgent = queues.priority("made.b").stats().settings
+    assert (urgent.lease, urgent.deliveries_max) == (60_000_000_000, 3)
+    with pytest.raises(QueueExists, match="max_items=9, asked 8"):
+        job(queues, {"made.a": [b"2"]}, replicas="1", maxItems="8")
+    with pytest.raises(SnowmeltError, match="replicas is 3; allowed: at most 1, the nodes present"):
+        job(queues, {"made.c": [b"2"]}, replicas="3")
+
+
 def test_a_job_with_a_name_and_a_number_is_put_once(spark: SparkSession, queues: Queues) -> None:
     frame = spark.range(10).selectExpr("cast(id as string) value")
     for version in ("1", "1", "2", "1"):
@@ -93,6 +115,75 @@ def test_what_a_function_of_batches_puts_needs_a_number_alone(
     queues.fifo("given").put(b"a")
     queues.each(frame, "by-function-anew", put)
     assert bodies(queues.fifo("by-function")) == [b"a", b"a"]
+
+
+def test_a_function_of_batches_writes_by_a_column_into_other_queues_each_time(
+    spark: SparkSession, queues: Queues
+) -> None:
+    """The same rows into two queues, then each half into one more; and all of it again."""
+    queues.fifo("fan").put_many([b"%d" % at for at in range(10)])
+    frame = queues.stream(spark, queue="fan").select("value")
+    odd = "cast(cast(value AS string) AS int) % 2"
+
+    def put(rows: DataFrame, batch: int) -> None:
+        for _ in range(2):
+            for queue in ("gold", "audit"):
+                queues.write(
+                    rows.selectExpr("value", f"'fan.{queue}' queue"), txnVersion=str(batch)
+                )
+            for half in range(2):
+                mine = rows.where(f"{odd} = {half}").selectExpr("value", f"'fan.{half}' queue")
+                queues.write(mine, txnVersion=str(batch))
+
+    queues.each(frame, "fan", put)
+    tails = {queue: queues.fifo(f"fan.{queue}").stats().tail for queue in ("gold", "audit", 0, 1)}
+    assert tails == {"gold": 10, "audit": 10, 0: 5, 1: 5}
+
+
+def job(queues: Queues, into: dict[str, list[bytes]], **options: str) -> None:
+    """A batch job with a name and a number puts rows into queues by a column."""
+    given = {"url": queues.url, "txnappid": "job", "txnversion": "7", "timeout": "2", **options}
+    source = SnowmeltDataSource(given)
+    writer = source.writer(schema=INTO, overwrite=False)
+    pairs = [(value, queue) for queue, values in into.items() for value in values]
+    values, names = zip(*pairs, strict=True) if pairs else ((), ())
+    columns = {"value": pa.array(values, pa.binary()), "queue": pa.array(names, pa.string())}
+    writer.commit([writer.write(iter([pa.record_batch(columns)]))])
+
+
+def test_of_writes_of_one_number_each_is_ended_as_it_was_begun(queues: Queues) -> None:
+    """The second is in one of its queues when its driver dies, and its rows go elsewhere then."""
+    full = queues.fifo("w.d", max_items=1)
+    full.put(b"there")
+    gold = {"w.a": [b"1"], "w.b": [b"2"]}
+    job(queues, gold)
+    with pytest.raises(Full):
+        job(queues, {"w.c": [b"1"], "w.d": [b"2"]})
+    full.get().ack()
+    with pytest.raises(AlreadyPublished, match="was begun before, with 2 items for "):
+        job(queues, {"w.d": [b"2"]})
+    for audit in ({"w.c": [b"2"], "w.d": [b"1"]}, {"w.c": [b"1"], "w.d": [b"2"]}):
+        job(queues, gold)
+        job(queues, audit)
+    assert [bodies(queues.fifo(f"w.{name}")) for name in "abcd"] == [[b"1"], [b"2"]] * 2
+
+
+def test_writes_of_one_number_into_priority_queues_are_told_apart(queues: Queues) -> None:
+    for _ in range(2):
+        job(queues, {"u.a": [b"1"], "u.b": [b"2"]}, kind="priority", txnappid="urgent")
+        job(queues, {"u.c": [b"1"], "u.d": [b"2"]}, kind="priority", txnappid="urgent")
+    assert [queues.priority(f"u.{name}").stats().ready for name in "abcd"] == [1, 1, 1, 1]
+
+
+def test_other_rows_for_a_queue_that_has_the_number_are_refused_before_any_are_put(
+    queues: Queues,
+) -> None:
+    job(queues, {"o.b": [b"1"]})
+    with pytest.raises(AlreadyPublished, match=r"in queue 'o\.b' .*in a function of batches anoth"):
+        job(queues, {"o.a": [b"1"], "o.b": [b"2"]})
+    job(queues, {"o.a": [b"1"], "o.b": [b"2"]}, failOnOtherContent="false")
+    job(queues, {})
+    assert (bodies(queues.fifo("o.a")), bodies(queues.fifo("o.b"))) == ([b"1"], [b"1"])
 
 
 def test_a_number_without_a_name_is_refused_where_no_query_gives_one(queues: Queues) -> None:

@@ -11,7 +11,7 @@ from snowmelt.cli.local import LocalCluster
 from snowmelt.core.errors import BadOption
 from snowmelt.spark.failing import StageFailed
 from snowmelt.spark.pipeline import Pipeline
-from spark.cluster import wait_until
+from spark.cluster import forget, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,9 @@ def test_a_stage_begun_anew_does_not_lose_its_batches_in_a_folder_of_the_old_one
         queue.put(b"b")
         run("places", "out")
         assert written("out") == [b"a", b"b"]
+        forget(tmp_path / "places" / "anew" / "write", 1)
+        with pytest.raises(BadOption, match=r"write is .* which knows of 1 batches only"):
+            run("places", "out")
         queue.group("anew.write").release()
         queue.put(b"c")
         with pytest.raises(BadOption, match=r"parquet of stage write .* allowed: a new folder"):

@@ -87,6 +87,12 @@ def test_an_older_checkpoint_and_a_second_query_are_refused(queues: Queues) -> N
     with pytest.raises(GroupHeld, match="this reader does not know it"):
         reader_of(queues, "older").latestOffset(start, ReadMaxRows(3))
     second = reader.latestOffset(first, ReadMaxRows(3))
+    rows = read(reader, first, second)
+    with pytest.raises(GroupHeld, match="was planned, and this checkpoint does not know it: it is"):
+        reader_of(queues, "older").latestOffset(first, ReadMaxRows(3))
+    again = reader_of(queues, "older", failOnOlderCheckpoint="false")
+    assert again.latestOffset(first, ReadMaxRows(3)) == second
+    assert read(again, first, second) == rows
     reader.latestOffset(second, ReadMaxRows(3))
     with pytest.raises(GroupHeld, match="is done with 2 items, and this reader knows of 1 only"):
         reader_of(queues, "older").latestOffset(first, ReadMaxRows(3))

@@ -5,6 +5,12 @@ queue `spark.publications`, which holds no items; then each queue gets its share
 written down that all have. What is written down stands. So a run that comes after a crash ends what
 was begun, even if it would share the rows out in another way.
 
+A stream puts once under a number. A function of batches may write more often, each time into other
+queues, and all its writes have the number of the batch. So these are told apart by their queues:
+what was begun in one of a write's queues is that write, and is ended; what was begun in others is
+another's, and so the write has the next place under the number. When all of them have ended, each
+queue knows by itself whether it has its share, as one does that the option names.
+
 A batch has a number, and the queue remembers what was published under it (`staging.content_of`).
 The same again does nothing. Anything else under a number that was used is refused: either this
 checkpoint is older than the queue, or the rows are others each time they are computed.
@@ -114,8 +120,13 @@ def _put(cluster: Cluster, share: Share, options: SinkOptions, name: Name) -> No
 
 def _put_all(cluster: Cluster, shares: list[Share], options: SinkOptions, name: Name) -> None:
     """Ends what was begun under this number, or begins it."""
-    digest = _digest(sum(share.digest for share in shares)) if options.compared else 0
-    planned = _planned(cluster, shares, options, name, digest)
+    alone = options.version is None
+    digest = _digest_of(shares) if alone and options.compared else 0
+    place: Name | None = name
+    if alone:
+        planned = _planned(cluster, shares, options, name, digest)
+    else:
+        place, planned = _write(cluster, shares, options, name)
     if planned.ended or not planned.shares:
         return
     staged = {share.queue: share for share in shares}
@@ -128,8 +139,72 @@ def _put_all(cluster: Cluster, shares: list[Share], options: SinkOptions, name: 
             _put_urgent(cluster, share.queue, (share,), options, name, own)
         else:
             _put(cluster, own, options, name)
-    home = cluster.fifo(PLANS, producer=name.producer)
-    home.publish((), sequence=name.sequence, digest=digest, timeout=options.connection.timeout)
+    if place is not None:
+        home = cluster.fifo(PLANS, producer=place.producer)
+        home.publish((), sequence=name.sequence, digest=digest, timeout=options.connection.timeout)
+
+
+def _write(
+    cluster: Cluster, shares: Sequence[Share], options: SinkOptions, name: Name
+) -> tuple[Name | None, Planned]:
+    """Which of a number's writes this is, and what it is to put; None where each queue knows it.
+
+    The first place is asked for with the shares, since most often there is no other.
+    """
+    queues = {share.queue for share in shares}
+    write, offered = 0, shares
+    while True:
+        place = _nth(name, write)
+        told = _planned(cluster, offered, options, place, 0)
+        begun = {share.queue for share in told.shares}
+        if begun and (not queues or begun & queues):
+            _check_alike(told.shares, shares, options, name)
+            return place, told
+        if begun or told.ended:
+            write, offered = write + 1, ()
+        elif not shares:
+            return None, told
+        elif _have(cluster, shares, options, name):
+            return None, Planned(tuple(shares))
+        else:
+            offered = shares
+
+
+def _have(cluster: Cluster, shares: Sequence[Share], options: SinkOptions, name: Name) -> bool:
+    """Whether queues have shares of this number; all are asked, and raise that have another."""
+    there = []
+    for share in shares:
+        home = f"{share.queue}.published" if options.kind == PRIORITY else share.queue
+        digest = share.digest if options.compared else 0
+        there.append(_planned(cluster, (), options, name, digest, home).ended)
+    return any(there)
+
+
+def _check_alike(
+    begun: Sequence[Share], shares: Sequence[Share], options: SinkOptions, name: Name
+) -> None:
+    """Raises when a write that was begun had other rows. Without any, it is ended as it is."""
+    if not shares or not options.compared or _digest_of(begun) == _digest_of(shares):
+        return
+    text = (
+        f"number {name.sequence} of {name.producer!r} was begun before, with {_count(begun)} items "
+        f"for {', '.join(share.queue for share in begun)}, and these {_count(shares)} are not the "
+        "same; nothing was put"
+    )
+    raise AlreadyPublished(text)
+
+
+def _count(shares: Iterable[Share]) -> int:
+    return sum(one.stop - one.first for share in shares for one in share.receipts)
+
+
+def _digest_of(shares: Iterable[Share]) -> int:
+    return _digest(sum(share.digest for share in shares))
+
+
+def _nth(name: Name, place: int) -> Name:
+    """The first has the name itself."""
+    return Name(f"{name.producer}.{place}" if place else name.producer, name.sequence)
 
 
 def _put_urgent(
@@ -145,18 +220,15 @@ def _put_urgent(
     Its numbers are the queue's, as a fifo's are: so a batch is in it once, whether the option names
     the queue or a column does. `own` is what this run staged, should the other be erased by now.
     """
-    digest = _digest(sum(share.digest for share in shares)) if options.compared else 0
+    digest = _digest_of(shares) if options.compared else 0
     home_name, mine = f"{queue}.published", shares if own is None else (own,)
-
-    def attempted(attempt: int) -> Name:
-        return Name(f"{name.producer}.{attempt}" if attempt else name.producer, name.sequence)
 
     def plan(attempt: int) -> Planned:
         offered = mine if attempt else shares
-        return _planned(cluster, offered, options, attempted(attempt), digest, home_name)
+        return _planned(cluster, offered, options, _nth(name, attempt), digest, home_name)
 
     def end(attempt: int) -> None:
-        number, timeout = attempted(attempt), options.connection.timeout
+        number, timeout = _nth(name, attempt), options.connection.timeout
         home = cluster.fifo(home_name, producer=number.producer)
         home.publish((), sequence=number.sequence, digest=digest, timeout=timeout)
 
@@ -210,12 +282,13 @@ def _telling(options: SinkOptions) -> Iterator[None]:
         raise SequenceTooOld(f"{error} (of txnAppId, the {number})") from None
     except AlreadyPublished as error:
         older = (
-            "another txnVersion for another write"
+            "another txnVersion for another write, or in a function of batches another txnAppId"
             if options.version is not None
             else "this checkpoint is older than the queue: go on from the newer one"
         )
         text = (
             f"{error}. Either {older}; or its rows are others each time they are computed: option "
-            "failOnOtherContent=false then leaves what was published, puts nothing and goes on"
+            "failOnOtherContent=false then leaves what was published, puts nothing and goes on, so "
+            "whatever these rows have that is new is lost"
         )
         raise AlreadyPublished(text) from None

@@ -42,6 +42,8 @@ class SnowmeltDataSource(DataSource):
       what is worth it is cut into as many
     - `batchSeconds`: how long a micro-batch is to last: the first is small, the next ones grow
     - `failOnDataLoss` (true): end with an error when items can't be read, or go on without them
+    - `failOnOlderCheckpoint` (true): end with an error when the checkpoint lost a batch, or plan
+      it again
     - `includeHeaders` (false): whether there is a column `headers`
 
     The columns are `key`, `value`, `queue`, `position`, `timestamp` (when it was put) and
@@ -61,6 +63,8 @@ class SnowmeltDataSource(DataSource):
       new checkpoint give a new name: its batches are numbered from 0 again
     - `txnVersion`: a batch job's number; one with the same name and number is put once
     - `stagedFor`: for how many seconds rows wait to be published (6 hours), then they are erased
+    - `replicas`, `durableCopies`, `flush`, `lease`, `maxDeliveries`, `maxItems`, `maxBytes`: with
+      which settings a queue is made that is not there
     """
 
     cores = 0
@@ -94,7 +98,7 @@ class SnowmeltDataSource(DataSource):
     @settling()
     def reader(self, schema: StructType) -> SnapshotReader:
         """A snapshot."""
-        given = tables.options_of(schema, self.options)
+        given = tables.read_options(schema, self.options)
         if source_options(given).kind == PRIORITY:
             allowed = f"{FIFO} for a snapshot; a priority queue is read by readStream, or by `peek`"
             raise BadOption("kind", PRIORITY, allowed)
@@ -106,7 +110,7 @@ class SnowmeltDataSource(DataSource):
         self, schema: StructType
     ) -> StreamReader | UrgentReader:
         """A group's reading."""
-        given = self._with_cores(tables.options_of(schema, self.options))
+        given = self._with_cores(tables.read_options(schema, self.options))
         if given.get("kind", FIFO).lower() == PRIORITY:
             return UrgentReader(given, schema)
         return StreamReader(given, schema, self.inside)
@@ -115,14 +119,14 @@ class SnowmeltDataSource(DataSource):
     @settling()
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
         """A batch job's writing."""
-        given = tables.options_of(schema, self.options)
+        given = tables.written_options(schema, self.options)
         return BatchSink(sink(given, schema, overwrite, streaming=False))
 
     @plainly()
     @settling()
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802
         """A stream's writing."""
-        given = tables.options_of(schema, self.options)
+        given = tables.written_options(schema, self.options)
         return StreamSink(sink(given, schema, overwrite, streaming=True))
 
     def _with_cores(self, given: dict[str, str]) -> dict[str, str]:

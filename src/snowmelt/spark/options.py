@@ -8,13 +8,14 @@ import math
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from snowmelt.client.connection.url import read
+from snowmelt.client.priority.options import PriorityOptions, priority_settings
 from snowmelt.client.queue.group_steps import group_name
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import Producer, queue_settings
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.fifo.settings import HOLD_LONGEST, queue_name
@@ -35,8 +36,19 @@ _SOURCE: Final = (
     "cores",
     "batchSeconds",
     "failOnDataLoss",
+    "failOnOlderCheckpoint",
     "includeHeaders",
 )
+_SETTINGS: Final = {
+    "replicas": "replicas",
+    "durableCopies": "durable_copies",
+    "flush": "flush",
+    "lease": "lease",
+    "maxDeliveries": "max_deliveries",
+    "maxItems": "max_items",
+    "maxBytes": "max_bytes",
+}
+"""What a queue is made with, and what a queue calls it."""
 _SINK: Final = (
     *_CONNECTION,
     "queue",
@@ -44,6 +56,7 @@ _SINK: Final = (
     "txnVersion",
     "stagedFor",
     "failOnOtherContent",
+    *_SETTINGS,
 )
 _ALIASES: Final = {
     "subscribe": "queues",
@@ -51,11 +64,26 @@ _ALIASES: Final = {
     "maxOffsetsPerTrigger": "maxMessagesPerTrigger",
     "topic": "queue",
 }
+_BEGINNING: Final = "none: a new group begins with what waits"
+_WAITING: Final = "none: the option `timeout` says for how long the cluster is waited for"
+_GATHERING: Final = "none: a batch is what waits; trigger(processingTime=…) lets more gather"
 _KAFKAS: Final = {
-    "startingOffsets": "none: a new group begins with what waits. Give each reader its own queue",
+    "startingOffsets": f"{_BEGINNING}. Give each reader its own queue",
+    "startingOffsetsByTimestamp": f"{_BEGINNING}, however old it is. Filter by column timestamp",
+    "startingOffsetsByTimestampStrategy": f"{_BEGINNING}, however old it is",
+    "startingTimestamp": f"{_BEGINNING}, however old it is. Filter by column timestamp",
     "endingOffsets": "none: a run of trigger(availableNow=True) ends with what waits at its start",
-    "startingTimestamp": "none: a new group begins with what waits, however old it is",
-    "kafka.bootstrap.servers": "none: the option `url` says where the cluster is",
+    "endingOffsetsByTimestamp": "none: filter by column timestamp",
+    "endingTimestamp": "none: filter by column timestamp",
+    "minOffsetsPerTrigger": _GATHERING,
+    "maxTriggerDelay": _GATHERING,
+    "maxRecordsPerPartition": "none: minPartitions says in how many tasks to read at least",
+    "assign": "none: a queue has no partitions of its own; name it by `queue` or `queues`",
+    "groupIdPrefix": "none: the option `group` is the whole name",
+    "fetchOffset.numRetries": _WAITING,
+    "fetchOffset.retryIntervalMs": _WAITING,
+    "kafkaConsumer.pollTimeoutMs": _WAITING,
+    "includeHeaders": "none in a sink: it takes a column `headers` if there is one",
 }
 """What Kafka's source has and a queue has not, and what to do instead."""
 _SPARKS_OWN: Final = ("checkpointlocation", "queryname")
@@ -88,6 +116,8 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     batch_seconds: float
     """How long a micro-batch is to last."""
     fail_on_loss: bool
+    fail_on_older: bool
+    """Whether a batch that the checkpoint lost is refused, or planned again."""
     headers: bool
 
 
@@ -106,6 +136,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """For how many seconds staged rows wait to be published."""
     compared: bool
     """Whether what is published again must be the same as what was published before."""
+    made: dict[str, Any]
+    """What a queue that is not there is made with."""
 
 
 def source_options(given: Mapping[str, str]) -> SourceOptions:
@@ -136,6 +168,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         cores=_count(said, "cores"),
         batch_seconds=_seconds(said, "batchSeconds", 0.0, 3600),
         fail_on_loss=_switch(said, "failOnDataLoss", "true"),
+        fail_on_older=_switch(said, "failOnOlderCheckpoint", "true"),
         headers=_switch(said, "includeHeaders", "false"),
     )
 
@@ -163,7 +196,18 @@ def sink_options(given: Mapping[str, str], streaming: bool) -> SinkOptions:
         version=None if version is None else _count(said, "txnVersion", 0),
         hold=_seconds(said, "stagedFor", HOLD, HOLD_LONGEST / 1e9),
         compared=_switch(said, "failOnOtherContent", "true"),
+        made=_made(said),
     )
+
+
+def of_sink(given: Mapping[str, str]) -> dict[str, str]:
+    """Those of a table's options that a sink has as well.
+
+    >>> of_sink({"url": "snowmelt://127.0.0.1:4410", "queue": "jobs", "group": "spark"})
+    {'url': 'snowmelt://127.0.0.1:4410', 'queue': 'jobs'}
+    """
+    names = {name.lower() for name in (*_SINK, "topic")}
+    return {name: value for name, value in given.items() if name.lower() in names}
 
 
 def _known(given: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
@@ -190,6 +234,8 @@ def _unknown(key: str, value: str, spelled: Mapping[str, str]) -> BadOption:
     for name, allowed in _KAFKAS.items():
         if key.lower() == name.lower():
             return BadOption(name, value, allowed)
+    if key.lower().startswith("kafka."):
+        return BadOption(key, value, "none: the option `url` says where the cluster is")
     return BadOption("option", key, _nearest(key.lower(), spelled))
 
 
@@ -212,6 +258,34 @@ def _kind(said: Mapping[str, str]) -> str:
     if kind not in (FIFO, PRIORITY):
         raise BadOption("kind", said["kind"], f"{FIFO}, the default, or {PRIORITY}")
     return kind
+
+
+def _made(said: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of a queue that are said, as a queue takes them."""
+    urgent = _kind(said) == PRIORITY
+    made: dict[str, Any] = {}
+    for option, name in _SETTINGS.items():
+        if option in said and urgent and name not in PriorityOptions.__annotations__:
+            raise BadOption(option, said[option], f"none with kind={PRIORITY}")
+        if option in said:
+            made[name] = _setting(option, name, said[option])
+    try:
+        _ = priority_settings("any", **made) if urgent else queue_settings(**made)
+    except BadOption as error:
+        option = next(one for one, name in _SETTINGS.items() if name == error.option)
+        raise BadOption(option, said.get(option), error.allowed) from None
+    return made
+
+
+def _setting(option: str, name: str, value: str) -> int | float | str:
+    if name == "flush" and value == "always":
+        return value
+    if name not in ("flush", "lease"):
+        return _count({option: value}, option, 0)
+    try:
+        return float(value)
+    except ValueError:
+        raise BadOption(option, value, "a number of seconds") from None
 
 
 def _queues(said: Mapping[str, str]) -> tuple[tuple[str, ...], str]:

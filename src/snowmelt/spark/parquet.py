@@ -4,8 +4,9 @@ Spark writes the number of each batch into a log within the folder, and leaves a
 number is not above the last one there: so none is written twice. It does not ask whose numbers
 these are. A new checkpoint begins with 0; in a folder that another checkpoint has written, all its
 batches up to that one's last would be in no file, and the queue be told that they are done. So with
-a checkpoint that wrote into the folder, if another went on there meanwhile. One batch more than a
-checkpoint knows of may be its own, if its logs lost their end.
+a checkpoint that wrote into the folder, if another went on there meanwhile, or if it was put back:
+Spark writes a batch into the checkpoint's log before the folder has it, so a batch that the folder
+alone knows is one that this checkpoint lost.
 """
 
 from typing import Final
@@ -26,7 +27,7 @@ def check_folder(session: SparkSession, stage: SparkStage, checkpoint: str) -> N
         return
     if _is_there(session, f"{checkpoint}/offsets"):
         known = _last(session, f"{checkpoint}/offsets")
-        if _last(session, f"{stage.parquet}/{_LOG}") <= known + 1:
+        if _last(session, f"{stage.parquet}/{_LOG}") <= known:
             return
         whose = f"this checkpoint, {checkpoint}, which knows of {known + 1} batches only"
     elif _is_there(session, f"{stage.parquet}/{_LOG}"):

@@ -106,6 +106,9 @@ class SparkRun:
         options["batchSeconds"] = str(stage.batch_seconds)
         options["cores"] = str(self._cores)
         options["failOnDataLoss"] = str(stage.fail_on_loss).lower()
+        # A stage reads one queue, and the queue that it fills tells whether rows are others.
+        kept = stage.sink is not None and stage.fail_on_other_content
+        options["failOnOlderCheckpoint"] = str(not kept).lower()
         if stage.partitions is not None:
             options["minPartitions"] = str(stage.partitions)
         form = "snowmelt"

@@ -88,7 +88,7 @@ def _stage(cluster: Cluster, load: Load, options: SinkOptions) -> Landed:
     if options.kind == PRIORITY:
         placed = stage_rows(cluster, load.queue, load.rows, load.delay, options)
         return Landed(placed, content_of(load.rows))
-    receipts = cluster.fifo(load.queue).stage(
+    receipts = cluster.fifo(load.queue, **options.made).stage(
         bodies(load.rows),
         headers=labels_of(load.rows),
         delay=load.delay,

@@ -12,8 +12,9 @@ is idle, and once more at the end of a run. So `start` itself is the acknowledge
 A checkpoint may be older than the queues: a copy was brought back, or a power cut took the end of
 Spark's logs. Then a batch was planned that it does not know, and may be in a sink under the number
 that the next batch gets. If the group is done with it, the queue refuses. Else the queue knows what
-was located, which was in that batch; and the first batch of a reader is made of that and of nothing
-else, whatever has come meanwhile. So it is the same batch again, under the same number.
+was located, which was in that batch: it is refused too (`older.py`), or planned again on request.
+Then the first batch of a reader is made of that and of nothing else, whatever has come meanwhile.
+So it is the same batch again, under the same number.
 """
 
 import time
@@ -41,6 +42,7 @@ from snowmelt.spark.lag import report
 from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues, queue_names
 from snowmelt.spark.offsets import Offset, told
+from snowmelt.spark.older import check_newest
 from snowmelt.spark.options import SourceOptions, source_options
 from snowmelt.spark.pace import Pace
 from snowmelt.spark.partitions import Found, Tasks, claimed, tasks
@@ -115,7 +117,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reading = queue_names(self._options) if self._pinned is None else tuple(self._pinned)
         # A queue that is not read any more may still hold a batch that was planned.
         names = in_turn(sorted({*reading, *before.marks}), before)
-        marks = self._planned(names, before)
+        marks = {} if self._begun else self._planned(names, before)
+        check_newest(marks, before.marks, self._options)
         if not marks:
             marks = self._taken(names, frozenset(reading), before, limit)
         self._acknowledged, self._begun = before, True
@@ -126,12 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset(before.group, {**before.marks, **marks}, kept).told()
 
     def _planned(self, names: list[str], before: Offset) -> dict[str, Mark]:
-        """What of several queues was in a batch that the checkpoint may not know.
-
-        With one queue there is no need to ask: what it gave is told again, with nothing added.
-        """
-        if self._begun or len(names) < 2:
-            return {}
+        """What was in a batch that the checkpoint does not know, by queue."""
         told = asked(names, lambda name: self._advance(name, before.mark(name), 0, EVERYTHING))
         marks = {}
         for name, one in told.items():
@@ -302,7 +300,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             f"this checkpoint can't go on. Run one query only with group {group!r}, and load a "
             "queue once only in it, or each time with a group of its own; to begin anew, run "
             f"`snowmelt groups release {name} {group}` or choose another group, and give the "
-            "query a new checkpointLocation"
+            "query a new checkpointLocation, and Parquet a new folder"
         )
 
 

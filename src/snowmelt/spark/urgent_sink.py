@@ -39,7 +39,7 @@ def stage_rows(
     cluster: Cluster, queue: str, rows: pa.RecordBatch, delay: float, options: SinkOptions
 ) -> list[Receipt]:
     """Stages rows that are due together; where they are, as a plan names it."""
-    jobs = cluster.priority(queue)
+    jobs = cluster.priority(queue, **options.made)
     staged: list[Places] = []
     for headers, pairs in _by_headers(rows):
         receipt = jobs.stage(

@@ -29,6 +29,7 @@ from snowmelt.spark.lag import SECONDS, Report, Waiting
 from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues
 from snowmelt.spark.offsets import VERSION, Offset, told
+from snowmelt.spark.older import check_newest
 from snowmelt.spark.options import SourceOptions, source_options
 from snowmelt.spark.partitions import BYTES, Tasks
 from snowmelt.spark.settling import settling
@@ -44,6 +45,8 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._left: int | None = None
         """How many items this run may take still, when it takes what was there at its start."""
         self._acknowledged = Offset("")
+        self._begun = False
+        """Whether it has told how far it is: from then on it knows what it planned."""
 
     @cached_property
     def _options(self) -> SourceOptions:
@@ -82,6 +85,9 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             given = self._group.advance(
                 before.mark(self._name), items_max=rows, bytes_max=size, timeout=self._timeout
             )
+        if given.located > before.mark(self._name).count and not self._begun:
+            check_newest({self._name: given.end}, before.marks, self._options)
+        self._begun = True
         if self._left is not None:
             self._left = max(0, self._left - given.taken)
         self._acknowledged = before
@@ -172,7 +178,7 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{error}; this checkpoint can't go on. Run one query only with group {group!r}; "
                 f"to begin anew, choose another group, or give back what this one holds, by "
                 f"cluster.priority({self._name!r}).group({group!r}).release(), and give the query "
-                "a new checkpointLocation"
+                "a new checkpointLocation, and Parquet a new folder"
             )
             raise LeaseLost(text) from None
         except OutcomeUnknown as error:

@@ -153,7 +153,7 @@ class PriorityGroupSteps:
             yield from self._make_notes(timeout)
             told = yield from self._group.advance(done, 0, EVERYTHING, 0, timeout)
         if told.end != done:
-            return Given(told.end)
+            return Given(told.end, located=told.located)
         status = yield from self._notes.stats(timeout)
         if status.leased:
             return Given(done)

@@ -47,6 +47,8 @@ class Given(msgspec.Struct, frozen=True):
     """The group's own goes up to here; equal to where it stood when there was nothing."""
     taken: int = 0
     """So many items were leased for it just now."""
+    located: int = 0
+    """So many of its batches were asked for, and may have been read."""
 
 
 def parts_of(note: Note, most: int) -> Iterable[Note]:

@@ -166,9 +166,10 @@ def test_a_body_that_cannot_be_read_fails_as_an_item_whose_handler_raised(
     orders = cluster.fifo("unread", codec="json")
 
     def work() -> None:
-        for item in orders.consume(timeout=0):
-            assert item.value == "good"
-            item.ack()
+        with orders.consume(timeout=0) as loop:
+            for item in loop:
+                assert item.value == "good"
+                item.ack()
 
     for _ in range(2):
         with pytest.raises(

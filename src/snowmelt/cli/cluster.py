@@ -20,6 +20,7 @@ from snowmelt.cli.show import as_builtins, standing_table, status_table
 from snowmelt.cli.waiting import waiting
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption, Unavailable
+from snowmelt.core.names import node_id
 
 URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
 TOKEN = typer.Option(help="File with the cluster's token.")
@@ -172,6 +173,7 @@ def forget(
 ) -> None:
     """Free the id of an absent node, so that a node with an empty disk may take it."""
     check_timeout(timeout)
+    node_id(node)
     with open_cluster(url, token_file) as cluster:
         lacking = [] if yes else list(waiting(cluster, timeout))
         if lacking:

@@ -362,7 +362,8 @@ class Want:
                     return hold
             look = self._home.find
             if not seconds_until(end):
-                yield from self.withdraw()
+                if failure is None:  # else nobody would answer this in time either
+                    yield from self.withdraw()
                 raise self._refusal(failure)
             if failure is not None:
                 yield Rest(_PAUSE)

@@ -1,0 +1,169 @@
+"""Large bodies over a slow link: how many bytes come for each byte of body, and what becomes of acks.
+
+A proxy in this process lets so many bytes a second through, each way. An item is got through it and
+acknowledged, one after the other, with either face, from a fifo and from a priority queue.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import snowmelt
+import snowmelt.aio
+from snowmelt.cli.local import LocalCluster, free_port
+
+PIECE = 64 << 10
+MIB = 1 << 20
+
+
+class SlowLink:
+    """A way to one port that lets so many bytes a second through, each way; counts both."""
+
+    def __init__(self, port: int, rate: float) -> None:
+        self.port = free_port()
+        self.down = self.up = 0
+        self._to, self._rate = port, rate
+        self._free = {"down": 0.0, "up": 0.0}
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "SlowLink":
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(
+            asyncio.start_server(self._accepted, "127.0.0.1", self.port, limit=PIECE)
+        )
+        self._ready.set()
+        self._loop.run_forever()
+
+    async def _accepted(self, near: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
+        far, into = await asyncio.open_connection("127.0.0.1", self._to, limit=PIECE)
+        out.transport.set_write_buffer_limits(PIECE)
+        into.transport.set_write_buffer_limits(PIECE)
+        await asyncio.gather(self._carried("up", near, into), self._carried("down", far, out))
+
+    async def _carried(
+        self, way: str, source: asyncio.StreamReader, to: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(PIECE):
+                now = time.monotonic()
+                self._free[way] = max(now, self._free[way]) + len(data) / self._rate
+                await asyncio.sleep(self._free[way] - now)
+                setattr(self, way, getattr(self, way) + len(data))
+                to.write(data)
+                await to.drain()
+        to.close()
+
+
+def blocking(url: str, kind: str, items: int) -> tuple[int, int]:
+    """Gets and acknowledges; how many were acknowledged, and how many calls failed."""
+    acked = failed = 0
+    with snowmelt.connect(url) as cluster:
+        queue = getattr(cluster, kind)("large")
+        while acked + failed < items:
+            try:
+                queue.get(timeout=60).ack()
+                acked += 1
+            except snowmelt.SnowmeltError as error:
+                print(f"  {type(error).__name__}: {error}")
+                failed += 1
+    return acked, failed
+
+
+async def tasks(url: str, kind: str, items: int) -> tuple[int, int]:
+    """The same on an event loop."""
+    acked = failed = 0
+    async with snowmelt.aio.connect(url) as cluster:
+        queue = getattr(cluster, kind)("large")
+        while acked + failed < items:
+            try:
+                await (await queue.get(timeout=60)).ack()
+                acked += 1
+            except snowmelt.SnowmeltError as error:
+                print(f"  {type(error).__name__}: {error}")
+                failed += 1
+    return acked, failed
+
+
+def measured(size: int, rate: float, items: int, kind: str, face: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(1, Path(folder), 0.5) as nodes:
+        nodes.start()
+        node = nodes.nodes[0]
+        with snowmelt.connect(node.url) as cluster:
+            queue = getattr(cluster, kind)("large")
+            for number in range(items):
+                body = number.to_bytes(4, "big") * (size // 4)
+                queue.put(body, **({"priority": number} if kind == "priority" else {}))
+        with SlowLink(node.port, rate) as link:
+            url, begin = f"snowmelt://127.0.0.1:{link.port}", time.monotonic()
+            if face == "blocking":
+                acked, failed = blocking(url, kind, items)
+            else:
+                acked, failed = asyncio.run(tasks(url, kind, items))
+            seconds = time.monotonic() - begin
+        with snowmelt.connect(node.url) as cluster:
+            left = getattr(cluster, kind)("large").stats()
+    return {
+        "kind": kind,
+        "face": face,
+        "mib": size / MIB,
+        "mib_a_second": rate / MIB,
+        "downloaded_for_each_byte": link.down / (size * items),
+        "acked": acked,
+        "failed": failed,
+        "left": left.ready + left.leased,
+        "seconds": seconds,
+        "ideal_seconds": size * items / rate,
+    }
+
+
+def cases(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for kind in options.kinds:
+        for face in options.faces:
+            yield measured(
+                int(options.mib * MIB), options.rate * MIB, options.items, kind, face
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mib", type=float, default=8.0, help="size of a body")
+    parser.add_argument("--rate", type=float, default=2.0, help="MiB a second")
+    parser.add_argument("--items", type=int, default=4)
+    parser.add_argument("--kinds", nargs="+", default=["fifo", "priority"])
+    parser.add_argument("--faces", nargs="+", default=["blocking", "async"])
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    told = []
+    for one in cases(options):
+        told.append(one)
+        if not options.json:
+            print(
+                f"{one['kind']:9}{one['face']:9} {one['mib']:g} MiB at {one['mib_a_second']:g} "
+                f"MiB/s: {one['downloaded_for_each_byte']:.2f} bytes for each byte of body, "
+                f"{one['acked']} of {options.items} acknowledged, {one['left']} left, "
+                f"{one['seconds']:.1f} s ({one['ideal_seconds']:.1f} ideal)",
+                flush=True,
+            )
+    if options.json:
+        print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""A time-out is one deadline for all of a call: beside a silent node each ends soon after it."""
+
+import asyncio
+import inspect
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snowmelt
+import snowmelt.aio
+from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.client.priority.groups import PriorityGroup
+from snowmelt.client.queue.group_steps import Mark
+
+TIMEOUT = 0.5
+MARGIN = 1.0
+"""What a call may take longer, among fifty at once on a busy machine."""
+GIVEN_MORE = ("Baton.", "Counter.", "Multicast.")
+MORE = 2.0
+"""Their answer that is on its way is given so many seconds more."""
+FACES = (
+    snowmelt.Cluster,
+    snowmelt.Fifo,
+    snowmelt.PriorityQueue,
+    snowmelt.Group,
+    PriorityGroup,
+    snowmelt.Baton,
+    snowmelt.Held,
+    snowmelt.Counter,
+    snowmelt.Multicast,
+)
+NO_CALL = {"Cluster.baton", "Cluster.counter", "Held.wait_lost", "Multicast.subscribe"}
+"""They take a time-out for what is done later, or ask nobody."""
+GIVEN: dict[str, tuple[Any, ...]] = {
+    "Cluster.forget": ("n9",),
+    "Cluster.queue": ("deadline",),
+    "Fifo.plan": ((),),
+    "Fifo.publish": ((),),
+    "Fifo.put": (b"x",),
+    "Fifo.put_many": ([b"x"],),
+    "Fifo.stage": ([b"x"],),
+    "PriorityQueue.put": (b"x",),
+    "PriorityQueue.put_many": ([(1, b"x")],),
+    "PriorityQueue.quantile": (0.5,),
+    "PriorityQueue.select": (1,),
+    "PriorityQueue.stage": ([(1, b"x")],),
+    "Group.locate": (Mark(1, 0), Mark(1, 1)),
+    "Held.save": (b"x",),
+    "Multicast.publish": (b"x",),
+    "Multicast.publish_many": ([b"x"],),
+}
+
+
+def calls() -> list[str]:
+    """All public calls that take a time-out, found in the faces themselves."""
+    return [
+        f"{face.__name__}.{name}"
+        for face in FACES
+        for name, method in inspect.getmembers(face, inspect.isfunction)
+        if not name.startswith("_") and "timeout" in inspect.signature(method).parameters
+        if f"{face.__name__}.{name}" not in NO_CALL
+    ]
+
+
+@pytest.fixture
+def things(own_node: LocalNode) -> Iterator[dict[str, Any]]:
+    """One of each face, used before, and the node stopped."""
+    with snowmelt.connect(own_node.url) as cluster:
+        fifo = cluster.fifo("deadline", producer="one")
+        jobs = cluster.priority("jobs")
+        fifo.put_many([b"one", b"two"], sequence=1)
+        jobs.put_many([(1, b"one"), (2, b"two")])
+        group, urgent = fifo.group("g"), jobs.group("g")
+        group.advance(items_max=1)
+        given = urgent.advance(items_max=1)
+        note = urgent.batches(Mark(), given.end)[0]
+        held = cluster.baton("held").acquire()
+        GIVEN.update(
+            {
+                "PriorityGroup.batches": (Mark(), given.end),
+                "PriorityGroup.read": (note,),
+                "PriorityQueue.publish": (jobs.stage([(1, b"x")]),),
+                "PriorityQueue.published": (jobs.stage([(1, b"x")]),),
+            }
+        )
+        topic = cluster.multicast("prices")
+        topic.publish(b"first")
+        some = (cluster, fifo, jobs, group, urgent, cluster.baton("other"), held)
+        made = {type(one).__name__: one for one in (*some, cluster.counter("ids"), topic)}
+        os.kill(own_node.pid, signal.SIGSTOP)
+        yield made
+        os.kill(own_node.pid, signal.SIGCONT)
+
+
+def test_every_call_ends_in_time_beside_a_silent_node(things: dict[str, Any]) -> None:
+    took: dict[str, float] = {}
+    wrong: dict[str, BaseException] = {}
+
+    def call(name: str) -> None:
+        face, _, method = name.partition(".")
+        asked: Callable[..., Any] = getattr(things[face], method)
+        more = {"plan": {"sequence": 9}, "put": {"priority": 1}}.get(
+            method * (face != "Fifo" or method == "plan"), {}
+        )
+        begin = time.monotonic()
+        try:
+            came = asked(*GIVEN.get(name, ()), timeout=TIMEOUT, **more)
+            if method == "consume":
+                list(came)
+        except snowmelt.SnowmeltError:
+            pass
+        except BaseException as error:
+            wrong[name] = error
+        took[name] = time.monotonic() - begin
+
+    threads = [threading.Thread(target=call, args=(name,), daemon=True) for name in calls()]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(20)
+    assert wrong == {}
+    assert took.keys() == set(calls())
+    late = {
+        name: round(seconds, 2)
+        for name, seconds in took.items()
+        if seconds > TIMEOUT + MARGIN + MORE * name.startswith(GIVEN_MORE)
+    }
+    assert late == {}
+
+
+def test_a_stopped_node_that_is_asked_first_costs_half_a_second(tmp_path: Path) -> None:
+    """With either face: the next one serves the call."""
+    with LocalCluster(3, tmp_path, 0.5) as nodes:
+        nodes.start()
+        one, two, three = nodes.nodes
+        with snowmelt.connect(one.url) as cluster:
+            cluster.fifo("next", replicas=1).put(b"first")
+        os.kill(three.pid, signal.SIGSTOP)
+        where = ",".join(str(node.address) for node in (three, one, two))
+        try:
+            with snowmelt.connect(f"snowmelt://{where}") as cluster:
+                cluster.fifo("next").put(b"second", timeout=1)
+
+            async def put() -> None:
+                async with snowmelt.aio.connect(f"snowmelt://{where}") as cluster:
+                    await cluster.fifo("next").put(b"third", timeout=1)
+
+            asyncio.run(put())
+        finally:
+            os.kill(three.pid, signal.SIGCONT)

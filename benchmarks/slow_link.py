@@ -8,16 +8,20 @@ import argparse
 import asyncio
 import contextlib
 import json
+import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.cli.local import LocalCluster, free_port
+from snowmelt.cli.local import free_port
 
 PIECE = 64 << 10
 MIB = 1 << 20
@@ -26,10 +30,12 @@ MIB = 1 << 20
 class SlowLink:
     """A way to one port that lets so many bytes a second through, each way; counts both."""
 
-    def __init__(self, port: int, rate: float) -> None:
+    def __init__(self, rate: float) -> None:
         self.port = free_port()
+        self.leads_to = 0
+        self.rate = rate
+        """0 lets all through."""
         self.down = self.up = 0
-        self._to, self._rate = port, rate
         self._free = {"down": 0.0, "up": 0.0}
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -52,7 +58,13 @@ class SlowLink:
         self._loop.run_forever()
 
     async def _accepted(self, near: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
-        far, into = await asyncio.open_connection("127.0.0.1", self._to, limit=PIECE)
+        try:
+            far, into = await asyncio.open_connection("127.0.0.1", self.leads_to, limit=PIECE)
+        except OSError:  # the node is not there yet
+            out.close()
+            return
+        for one in (out, into):
+            one.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, PIECE)
         out.transport.set_write_buffer_limits(PIECE)
         into.transport.set_write_buffer_limits(PIECE)
         await asyncio.gather(self._carried("up", near, into), self._carried("down", far, out))
@@ -62,9 +74,10 @@ class SlowLink:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(PIECE):
-                now = time.monotonic()
-                self._free[way] = max(now, self._free[way]) + len(data) / self._rate
-                await asyncio.sleep(self._free[way] - now)
+                if self.rate:
+                    now = time.monotonic()
+                    self._free[way] = max(now, self._free[way]) + len(data) / self.rate
+                    await asyncio.sleep(self._free[way] - now)
                 setattr(self, way, getattr(self, way) + len(data))
                 to.write(data)
                 await to.drain()
@@ -81,7 +94,7 @@ def blocking(url: str, kind: str, items: int) -> tuple[int, int]:
                 queue.get(timeout=60).ack()
                 acked += 1
             except snowmelt.SnowmeltError as error:
-                print(f"  {type(error).__name__}: {error}")
+                print(f"  {type(error).__name__}: {error}", file=sys.stderr)
                 failed += 1
     return acked, failed
 
@@ -96,35 +109,52 @@ async def tasks(url: str, kind: str, items: int) -> tuple[int, int]:
                 await (await queue.get(timeout=60)).ack()
                 acked += 1
             except snowmelt.SnowmeltError as error:
-                print(f"  {type(error).__name__}: {error}")
+                print(f"  {type(error).__name__}: {error}", file=sys.stderr)
                 failed += 1
     return acked, failed
 
 
+@contextmanager
+def node(folder: Path, advertised: int) -> Iterator[int]:
+    """A node that says it is reached at another port; its own."""
+    own, program = free_port(), [sys.executable, "-m", "snowmelt"]
+    subprocess.run([*program, "found", "--data", str(folder)], check=True, capture_output=True)
+    where = ["--listen", f"127.0.0.1:{own}", "--advertise", f"127.0.0.1:{advertised}"]
+    command = [*program, "node", "--data", str(folder), "--log", "error", *where]
+    with subprocess.Popen(command) as process:
+        try:
+            yield own
+        finally:
+            process.terminate()
+
+
 def measured(size: int, rate: float, items: int, kind: str, face: str) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder, LocalCluster(1, Path(folder), 0.5) as nodes:
-        nodes.start()
-        node = nodes.nodes[0]
-        with snowmelt.connect(node.url) as cluster:
-            queue = getattr(cluster, kind)("large")
-            for number in range(items):
-                body = number.to_bytes(4, "big") * (size // 4)
-                queue.put(body, **({"priority": number} if kind == "priority" else {}))
-        with SlowLink(node.port, rate) as link:
+    with tempfile.TemporaryDirectory() as folder, SlowLink(rate) as link:
+        with node(Path(folder) / "n1", link.port) as own:
+            link.leads_to = own
+            link.rate = 0.0  # while the queue is filled
+            with snowmelt.connect(f"snowmelt://127.0.0.1:{link.port}") as cluster:
+                queue = getattr(cluster, kind)("large")
+                for number in range(items):
+                    body = number.to_bytes(4, "big") * (size // 4)
+                    more = {"priority": number} if kind == "priority" else {}
+                    queue.put(body, timeout=60, **more)
+            link.rate, link.down = rate, 0
             url, begin = f"snowmelt://127.0.0.1:{link.port}", time.monotonic()
             if face == "blocking":
                 acked, failed = blocking(url, kind, items)
             else:
                 acked, failed = asyncio.run(tasks(url, kind, items))
-            seconds = time.monotonic() - begin
-        with snowmelt.connect(node.url) as cluster:
-            left = getattr(cluster, kind)("large").stats()
+            seconds, down = time.monotonic() - begin, link.down
+            link.rate = 0.0
+            with snowmelt.connect(url) as cluster:
+                left = getattr(cluster, kind)("large").stats()
     return {
         "kind": kind,
         "face": face,
         "mib": size / MIB,
         "mib_a_second": rate / MIB,
-        "downloaded_for_each_byte": link.down / (size * items),
+        "downloaded_for_each_byte": down / (size * items),
         "acked": acked,
         "failed": failed,
         "left": left.ready + left.leased,

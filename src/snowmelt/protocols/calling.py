@@ -17,6 +17,9 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
    came quickly says that the others had to wait for something, as gets do, and not for the node.
    Nor while the target answers other calls: then silence begins with its last answer. What was lost
    on the way there is asked again all the same, `LONGEST_WAIT` after it was sent.
+   Nor while bytes of one message still come from the target, or go there: a large body on a slow
+   link would be sent anew, and hold up all behind it. What comes is waited for beyond its time, for
+   `LONGEST_MOVE` at most: an item whose body is given up half-way would be leased to nobody.
    When whoever runs the machine knows that the way to the target has ended, that is no silence: the
    next is asked almost at once, and a little later each time.
 3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
@@ -65,6 +68,8 @@ SLOW_MOST: Final = seconds(2)
 """Answers that take longer are waited for as if they took so long: then the next asking is the one
 before a silent node is missed."""
 SLOWEST: Final = 4 << 20  # bytes a second; whoever is slower is asked again while it still works
+LONGEST_MOVE: Final = seconds(120)
+"""So long at most bytes that move are waited for."""
 STEPS_MAX: Final = 8
 LOCAL: Final = ("Unavailable", "DiskFull")
 """Refusals that speak for the one node that says them."""
@@ -115,6 +120,16 @@ class Lost(msgspec.Struct, frozen=True):
     """
 
     target: NodeId
+
+
+class Moving(msgspec.Struct, frozen=True):
+    """A fact that whoever runs a client announces to it: part of a message came, or left.
+
+    It is said at any time before the next part comes or leaves.
+    """
+
+    target: NodeId
+    comes: bool
 
 
 class Forgotten(msgspec.Struct, frozen=True):
@@ -212,6 +227,10 @@ class Caller:
         """How long an answer takes at least, as is known: at most twice as much with each."""
         self._heard: dict[NodeId, Instant] = {}
         """When which target last answered a call, by the name under which it was asked."""
+        self._moved: dict[NodeId, Instant] = {}
+        """When part of a message last came from a target, or left for it."""
+        self._came: dict[NodeId, Instant] = {}
+        """When it last came."""
         self._timer: Instant | None = None
 
     def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:
@@ -226,6 +245,11 @@ class Caller:
                 return self._due(now)
             case Announced(Lost(target)):
                 return self._lost(target, now)
+            case Announced(Moving(target, comes)):
+                self._moved[target] = now
+                if comes:
+                    self._came[target] = now
+                return []
             case Announced(Forgotten(operation)):
                 self._pending.pop(operation, None)
                 return []
@@ -302,6 +326,8 @@ class Caller:
     def _lost(self, target: NodeId, now: Instant) -> list[Effect[object]]:
         """Rule 2: no use in waiting for one who can't answer."""
         self._heard.pop(target, None)
+        self._moved.pop(target, None)
+        self._came.pop(target, None)
         for pending in self._pending.values():
             if pending.target == target and not pending.lost:
                 pending.lost = True
@@ -313,20 +339,34 @@ class Caller:
         effects: list[Effect[object]] = []
         for operation, pending in list(self._pending.items()):
             if pending.deadline <= now:
+                self._prolong(pending)
+            if pending.deadline <= now:
                 del self._pending[operation]
                 reason = f"no answer to call {operation.number} in the time given"
                 effects.append(Reply(operation, Unknown(reason)))
-            elif pending.resend <= now and not self._speaks(pending, now):
+            elif pending.resend <= now and not self._busy(pending, now):
                 effects.append(self._again(operation, pending, now))
         return [*effects, *self._wake()]
 
-    def _speaks(self, pending: _Pending, now: Instant) -> bool:
-        """Whether the target has answered others since: then it is waited for longer (rule 2)."""
+    def _busy(self, pending: _Pending, now: Instant) -> bool:
+        """Whether the target has answered others since, or bytes move: then it is waited for."""
         heard = self._heard.get(pending.target, pending.sent)
-        if pending.lost or heard <= pending.sent:
+        moved = self._moved.get(pending.target, pending.sent)
+        if pending.lost or max(heard, moved) <= pending.sent:
             return False
-        pending.resend = min(later(heard, pending.wait), later(pending.sent, LONGEST_WAIT))
+        if heard > pending.sent:
+            pending.resend = min(later(heard, pending.wait), later(pending.sent, LONGEST_WAIT))
+        if moved > pending.sent:
+            move = min(later(moved, pending.wait), later(pending.sent, LONGEST_MOVE))
+            pending.resend = max(pending.resend, move)
         return pending.resend > now
+
+    def _prolong(self, pending: _Pending) -> None:
+        """What comes is waited for beyond its time (rule 2)."""
+        came = self._came.get(pending.target, pending.sent)
+        if came > pending.sent and not pending.lost:
+            end = min(later(came, pending.wait), later(pending.sent, LONGEST_MOVE))
+            pending.deadline = max(pending.deadline, end)
 
     def _again(self, operation: OperationId, pending: _Pending, now: Instant) -> Effect[object]:
         self._preferred += 1

@@ -95,6 +95,7 @@ class LoopConnection(asyncio.Protocol):
         self._flush_due = False
         self._began = monotonic()
         self._bytes_in = self._bytes_out = 0
+        self._seen = (0, 0)  # how much had come, and left, at the last look
 
     # --- what asyncio tells -----------------------------------------------------------------------
 
@@ -250,6 +251,12 @@ class LoopConnection(asyncio.Protocol):
     def unsent(self) -> int:
         """How many bytes have not left this process."""
         return self._transport.get_write_buffer_size() if self._transport else 0
+
+    def moved(self) -> tuple[bool, bool]:
+        """Whether part of a large message came since this was asked, and part of one left."""
+        before, self._seen = self._seen, (self._bytes_in, self._bytes_out - self.unsent)
+        came, left = (now > then for now, then in zip(self._seen, before, strict=True))
+        return came and self._machine.awaited > LARGE, left and self.unsent > 0
 
     def statistics(self) -> ConnectionStatistics:
         """How it is, now."""

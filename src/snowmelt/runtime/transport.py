@@ -8,7 +8,7 @@ wait longer each time, with jitter, so that a node which is down is not stormed 
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final
 
@@ -177,6 +177,14 @@ class Transport:
         route = self._routes.get(target)
         connection = route.connection if route is not None else None
         return connection is None or not connection.blocked
+
+    def moving(self) -> Iterator[tuple[NodeId, bool]]:
+        """To whom part of a message has left since this was asked, or (true) from whom it came."""
+        for connection in self._connections:
+            came, left = connection.moved()
+            if came or left:
+                for name in [connection.peer, *self._aliases(connection)]:
+                    yield name, came
 
     def _address(self, target: NodeId) -> Address | None:
         try:

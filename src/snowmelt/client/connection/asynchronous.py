@@ -18,7 +18,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome, Succeeded, Unknown
-from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Forgotten, Lost
+from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Forgotten, Lost, Moving
 from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.connection import forsake
@@ -161,4 +161,6 @@ class AsyncClient:
 
     def _expire(self) -> None:
         self._timer = None
+        for target, comes in self._transport.moving():
+            self._handle(Announced(Moving(target, comes)))
         self._handle(Expired(CallTimer.NEXT))

@@ -34,7 +34,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
 from snowmelt.core.node import Announced, Halt, Received, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.calling import Answer, Caller, Declined, Forgotten, Lost
+from snowmelt.protocols.calling import Answer, Caller, Declined, Forgotten, Lost, Moving
 from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.runtime import near
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -60,6 +60,7 @@ class Line:
         deadline = monotonic() + timeout
         self.direct = False
         self.peer = NodeId("")
+        self._came = self._seen = 0  # bytes: all, and at the last look
         self._buffer = memoryview(bytearray(READ_BYTES))
         hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)
         self._machine = Connection(Dialling(hello, self._certify, place.known))
@@ -98,6 +99,7 @@ class Line:
             return
         if not size:
             raise ConnectionResetError("the node closed the connection")
+        self._came += size
         machine = self._machine
         come = machine.receive(bytes(self._buffer[:size])) if rest is None else machine.filled(size)
         for event in come:
@@ -105,10 +107,17 @@ class Line:
                 raise event.error
             yield event
 
-    def send(self, message: Any, deadline: float) -> None:
-        """Sends a message; raises `TooLarge`, having sent nothing."""
+    def moved(self) -> bool:
+        """Whether part of a large message came since this was asked."""
+        before, self._seen = self._seen, self._came
+        return self._came > before and self._machine.awaited > SMALL_BYTES
+
+    def send(self, message: Any, deadline: float) -> int:
+        """Sends a message, of so many bytes; raises `TooLarge`, having sent nothing."""
         self._machine.send(message)
-        self._write(self._machine.taken(), deadline)
+        data = self._machine.taken()
+        self._write(data, deadline)
+        return len(data)
 
     def inquire(self, deadline: float) -> None:
         """Asks how the node's process is."""
@@ -292,6 +301,9 @@ class BlockingClient(Quiet):
             self._read(target, line)
         now = steady_now()
         if now >= self._steps.due:
+            for target, line in lines:
+                if line.moved():
+                    self._steps.handle(Announced(Moving(target, comes=True)))
             self._steps.expire(now)
 
     def _read(self, target: NodeId, line: Line) -> None:
@@ -313,8 +325,10 @@ class BlockingClient(Quiet):
                 self._steps.handle(Announced(Lost(target)))
             return
         try:
-            line.send(message, self._deadline)
+            size = line.send(message, self._deadline)
             self._reached = True
+            if size > SMALL_BYTES:  # it may have taken long, and that was no silence
+                self._steps.handle(Announced(Moving(target, comes=False)))
         except TooLarge as error:
             self._decline(line.peer, message, error)
         except OSError as error:

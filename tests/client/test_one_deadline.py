@@ -15,6 +15,8 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.client.connection.steps import Query, Rest, Steps, run
+from snowmelt.client.connection.waits import within
 from snowmelt.client.priority.groups import PriorityGroup
 from snowmelt.client.queue.group_steps import Mark
 
@@ -154,3 +156,32 @@ def test_a_stopped_node_that_is_asked_first_costs_half_a_second(tmp_path: Path) 
             asyncio.run(put())
         finally:
             os.kill(three.pid, signal.SIGCONT)
+
+
+def test_calls_of_ours_within_one_of_a_persons_have_its_time_together() -> None:
+    """Each takes some of it, and what is left is the next one's; none begins when it is over."""
+    asked: list[float] = []
+
+    class Slow:
+        def call(self, body: Any, timeout: float, target: object = None, weight: int = 0) -> Any:  # noqa: ARG002
+            asked.append(timeout)
+            time.sleep(min(0.2, timeout))
+            if len(asked) == 2:
+                raise snowmelt.Unavailable("just now")
+            return body
+
+    def five() -> Steps[int]:
+        done = 0
+        for _ in range(5):
+            try:
+                done += yield Query(1, 10.0)
+            except snowmelt.Unavailable:
+                yield Rest(9.0)
+        return done
+
+    begin = time.monotonic()
+    with pytest.raises(snowmelt.Unavailable, match="just now"):
+        run(Slow(), within(five(), 0.5))
+    assert 0.5 <= time.monotonic() - begin < 0.8
+    assert len(asked) == 2
+    assert asked[1] <= asked[0] - 0.2

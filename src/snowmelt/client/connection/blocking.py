@@ -31,10 +31,19 @@ from snowmelt.core.errors import (
     TooLarge,
     Unreachable,
 )
+from snowmelt.core.instant import SECOND
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
 from snowmelt.core.node import Announced, Halt, Received, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.calling import Answer, Caller, Declined, Forgotten, Lost, Moving
+from snowmelt.protocols.calling import (
+    FIRST_WAIT,
+    Answer,
+    Caller,
+    Declined,
+    Forgotten,
+    Lost,
+    Moving,
+)
 from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.runtime import near
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -47,6 +56,9 @@ from snowmelt.wire.greeting import Hello, Role
 from snowmelt.wire.sides import Dialling, Opened
 
 DIAL_SECONDS: Final = 3.0
+DIALS_MAX: Final = 1_000
+DIAL_FIRST: Final = FIRST_WAIT / SECOND
+"""So long a node is dialled before the next is asked; twice as long each time that it was late."""
 READ_BYTES: Final = 256 << 10
 READ_SECONDS: Final = 0.05
 """How long one read waits at most where the system bounds it; the timers are looked at between."""
@@ -162,6 +174,8 @@ class BlockingClient(Quiet):
         self._place = place
         self._targets = Targets(place) if targets is None else targets
         self._lines: dict[NodeId, Line] = {}
+        self._dials: dict[NodeId, float] = {}
+        """How long those are dialled the next time that were late."""
         self.closed = False
         self._ends = 0.0
         """When a call under way ends, once it is closed."""
@@ -347,14 +361,24 @@ class BlockingClient(Quiet):
             address = address_of(target)
             if address is None:
                 return None
-            timeout = min(DIAL_SECONDS, left(self._deadline))
-            line = Line(address, self._place, self._session.name, timeout)
+            line = Line(address, self._place, self._session.name, self._dial_seconds(target))
         except (OSError, SnowmeltError, UnicodeError) as error:  # the last: no host's name
             self._failure = error
             self._targets.lost(target, monotonic())
             return None
         self._lines[target] = line
+        self._dials.pop(target, None)
         return line
+
+    def _dial_seconds(self, target: NodeId) -> float:
+        """For how long a node is dialled: nothing else is done meanwhile."""
+        seconds = (
+            DIAL_SECONDS if len(self._targets.known) < 2 else self._dials.get(target, DIAL_FIRST)
+        )
+        if len(self._dials) > DIALS_MAX:
+            self._dials.clear()
+        self._dials[target] = min(2 * seconds, DIAL_SECONDS)
+        return min(seconds, left(self._deadline))
 
     def _drop(self, target: NodeId, error: Exception) -> None:
         """The connection is gone, and with it perhaps what was asked on it."""

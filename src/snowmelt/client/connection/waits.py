@@ -5,12 +5,17 @@ is not waited for. So that a wait in vain ends by the node's word (nothing came,
 and not by silence, the node is told to wait a little less than there is left. A `timeout` of 0
 means that nobody waits for items or for room; the way there and back takes what it takes, up to
 `ANSWER_SECONDS`, as it does for calls that have no `timeout`.
+
+What a person asks for is one call, however many calls of ours it takes: `within` bounds them all by
+one end.
 """
 
 from collections.abc import Sequence
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from snowmelt.client.connection.session import TIMEOUT_MAX, checked
+from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.core.errors import OutcomeUnknown, SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 
@@ -25,6 +30,9 @@ LATE: Final = milliseconds(50)
 _SOON: Final = milliseconds(10)
 EARLY: Final = milliseconds(200)
 """How much earlier than that a node ends its wait, or a fifth of what is left."""
+
+
+T = TypeVar("T")
 
 
 class Wait:
@@ -83,3 +91,30 @@ class Wait:
     def over(self) -> bool:
         """Whether the person's time is over, or so nearly that asking again would not be kept."""
         return steady_now() + EARLY >= self.over_at
+
+
+def within(steps: Steps[T], timeout: float) -> Steps[T]:
+    """The same steps, which end by one deadline: no call among them waits beyond it."""
+    wait = Wait(timeout)
+    failed: SnowmeltError | None = None
+    try:
+        step = next(steps)
+        while left := wait.left:
+            try:
+                answer = yield _sooner(step, left)
+            except BaseException as error:  # an interrupt, too: see `SoFar`
+                failed = error if isinstance(error, SnowmeltError) else failed
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+        steps.close()
+        raise failed or OutcomeUnknown(f"not done within {timeout:g} s")
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def _sooner(step: Query | Rest, left: float) -> Query | Rest:
+    if isinstance(step, Rest):
+        return Rest(min(step.seconds, left))
+    return Query(step.body, min(step.timeout, left), step.target, step.weight)

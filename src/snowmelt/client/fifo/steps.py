@@ -21,7 +21,7 @@ import msgspec
 
 from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
-from snowmelt.client.connection.waits import Wait
+from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.leases.delivered import Delivered, Refused, part_items, runs
 from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.client.leases.steps import (
@@ -291,6 +291,9 @@ class FifoSteps(LeaseSteps):
 
     def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
         """The first items, taking none of them."""
+        return within(self._peeked(count, dead, timeout), timeout)
+
+    def _peeked(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
         seen: list[Seen] = []
         start = 0
         while len(seen) < count:

@@ -22,14 +22,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import new_name
 from snowmelt.client.connection.steps import Rest, Steps
-from snowmelt.client.connection.waits import Wait
+from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of, part_bodies
 from snowmelt.client.leases.fetching import CHANCE
@@ -57,6 +57,7 @@ from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.seap.keys import key_at, to_float
 from snowmelt.runtime.clock import steady_now
 
+T = TypeVar("T")
 BATCHES_MAX: Final = 64
 """So many notes are written by one `advance`, of up to 100,000 items or 16 MiB each."""
 _NOTES_AT_ONCE: Final = 1_000
@@ -94,7 +95,7 @@ class PriorityGroupSteps:
         self._notes = self._fifo()
         self._group = GroupSteps(self._notes, name, names())
         self._passed = BEGINNING
-        self._turn = threading.Lock()  # never waited for: see `_begin`
+        self._turn = threading.Lock()  # never waited for: see `_alone`
         watch(self)
 
     def forked(self) -> None:
@@ -104,22 +105,18 @@ class PriorityGroupSteps:
     def advance(self, done: Mark, items_max: int, bytes_max: int, timeout: float) -> Steps[Given]:
         """All up to a mark is done with; the most urgent there are come next."""
         check_asked(done, items_max, bytes_max)
-        yield from self._begin(timeout)
-        try:
-            return (yield from self._advance(done, items_max, bytes_max, timeout))
-        finally:
-            self._turn.release()
+        asking = self._advance(done, items_max, bytes_max, timeout)
+        return within(self._alone(asking, timeout), timeout)
 
     def release(self, timeout: float) -> Steps[int]:
         """Forgets the group; how many items go back."""
-        yield from self._begin(timeout)
-        try:
-            return (yield from self._release(timeout))
-        finally:
-            self._turn.release()
+        return within(self._alone(self._release(timeout), timeout), timeout)
 
     def batches(self, start: Mark, end: Mark, timeout: float) -> Steps[list[Note]]:
         """The batches between two marks."""
+        return within(self._batches(start, end, timeout), timeout)
+
+    def _batches(self, start: Mark, end: Mark, timeout: float) -> Steps[list[Note]]:
         located = yield from self._group.locate(start, end, timeout)
         what = f"notes of {end.count - start.count} batches of group {self.name!r}"
         return (yield from self._read(located, what, timeout))
@@ -132,7 +129,7 @@ class PriorityGroupSteps:
 
     # --- within -----------------------------------------------------------------------------------
 
-    def _begin(self, timeout: float) -> Steps[None]:
+    def _alone(self, asking: Steps[T], timeout: float) -> Steps[T]:
         """Rule 5; steps wait for nothing by themselves, a lock neither."""
         wait = Wait(timeout)
         while not self._turn.acquire(blocking=False):
@@ -142,6 +139,10 @@ class PriorityGroupSteps:
                     f"{self._queue.name!r}, and was not done in {timeout:g} s"
                 )
             yield Rest(min(_TURN, wait.left))
+        try:
+            return (yield from asking)
+        finally:
+            self._turn.release()
 
     def _advance(self, done: Mark, items_max: int, bytes_max: int, timeout: float) -> Steps[Given]:
         try:

@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "fifo_idle": ("--quick",),
     "fifo_peers": ("--quick", "--sizes", "100"),
     "limits": ("--rounds", "1"),
+    "slow_link": ("--items", "2"),
     "pool_peers": ("--quick",),
     "priority_peers": ("--quick",),
     "baton_peers": ("--quick",),

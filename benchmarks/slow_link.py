@@ -1,4 +1,4 @@
-"""Large bodies over a slow link: how many bytes come for each byte of body, and what becomes of acks.
+"""Large bodies over a slow link: how many bytes come for each of theirs, and what becomes of acks.
 
 A proxy in this process lets so many bytes a second through, each way. An item is got through it and
 acknowledged, one after the other, with either face, from a fifo and from a priority queue.
@@ -37,7 +37,6 @@ class SlowLink:
         """0 lets all through."""
         self.down = self.up = 0
         self._free = {"down": 0.0, "up": 0.0}
-        self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -47,15 +46,17 @@ class SlowLink:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(10)
 
     def _run(self) -> None:
-        self._loop.run_until_complete(
-            asyncio.start_server(self._accepted, "127.0.0.1", self.port, limit=PIECE)
-        )
-        self._ready.set()
-        self._loop.run_forever()
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        async with await asyncio.start_server(self._accepted, "127.0.0.1", self.port, limit=PIECE):
+            self._ready.set()
+            await self._over.wait()
 
     async def _accepted(self, near: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         try:
@@ -67,7 +68,11 @@ class SlowLink:
             one.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, PIECE)
         out.transport.set_write_buffer_limits(PIECE)
         into.transport.set_write_buffer_limits(PIECE)
-        await asyncio.gather(self._carried("up", near, into), self._carried("down", far, out))
+        try:
+            await asyncio.gather(self._carried("up", near, into), self._carried("down", far, out))
+        finally:
+            into.close()
+            out.close()
 
     async def _carried(
         self, way: str, source: asyncio.StreamReader, to: asyncio.StreamWriter
@@ -129,26 +134,29 @@ def node(folder: Path, advertised: int) -> Iterator[int]:
 
 
 def measured(size: int, rate: float, items: int, kind: str, face: str) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder, SlowLink(rate) as link:
-        with node(Path(folder) / "n1", link.port) as own:
-            link.leads_to = own
-            link.rate = 0.0  # while the queue is filled
-            with snowmelt.connect(f"snowmelt://127.0.0.1:{link.port}") as cluster:
-                queue = getattr(cluster, kind)("large")
-                for number in range(items):
-                    body = number.to_bytes(4, "big") * (size // 4)
-                    more = {"priority": number} if kind == "priority" else {}
-                    queue.put(body, timeout=60, **more)
-            link.rate, link.down = rate, 0
-            url, begin = f"snowmelt://127.0.0.1:{link.port}", time.monotonic()
-            if face == "blocking":
-                acked, failed = blocking(url, kind, items)
-            else:
-                acked, failed = asyncio.run(tasks(url, kind, items))
-            seconds, down = time.monotonic() - begin, link.down
-            link.rate = 0.0
-            with snowmelt.connect(url) as cluster:
-                left = getattr(cluster, kind)("large").stats()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        SlowLink(rate) as link,
+        node(Path(folder) / "n1", link.port) as own,
+    ):
+        link.leads_to = own
+        link.rate = 0.0  # while the queue is filled
+        with snowmelt.connect(f"snowmelt://127.0.0.1:{link.port}") as cluster:
+            queue = getattr(cluster, kind)("large")
+            for number in range(items):
+                body = number.to_bytes(4, "big") * (size // 4)
+                more = {"priority": number} if kind == "priority" else {}
+                queue.put(body, timeout=60, **more)
+        link.rate, link.down = rate, 0
+        url, begin = f"snowmelt://127.0.0.1:{link.port}", time.monotonic()
+        if face == "blocking":
+            acked, failed = blocking(url, kind, items)
+        else:
+            acked, failed = asyncio.run(tasks(url, kind, items))
+        seconds, down = time.monotonic() - begin, link.down
+        link.rate = 0.0
+        with snowmelt.connect(url) as cluster:
+            left = getattr(cluster, kind)("large").stats()
     return {
         "kind": kind,
         "face": face,
@@ -166,9 +174,7 @@ def measured(size: int, rate: float, items: int, kind: str, face: str) -> dict[s
 def cases(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for kind in options.kinds:
         for face in options.faces:
-            yield measured(
-                int(options.mib * MIB), options.rate * MIB, options.items, kind, face
-            )
+            yield measured(int(options.mib * MIB), options.rate * MIB, options.items, kind, face)
 
 
 def main() -> None:

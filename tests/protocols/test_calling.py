@@ -11,6 +11,7 @@ from snowmelt.core.node import Announced, Expired, Received, Reply, Requested, S
 from snowmelt.core.outcome import Failed, Succeeded, Unknown
 from snowmelt.protocols.calling import (
     FIRST_WAIT,
+    LONGEST_MOVE,
     LONGEST_WAIT,
     LOST_WAIT,
     STEPS_MAX,
@@ -24,6 +25,7 @@ from snowmelt.protocols.calling import (
     Elsewhere,
     Forgotten,
     Lost,
+    Moving,
 )
 
 TARGETS = [NodeId("n1"), NodeId("n2"), NodeId("n3")]
@@ -143,6 +145,44 @@ def test_what_was_lost_on_its_way_to_who_answers_others_is_asked_again_all_the_s
         effects = caller.handle(Expired(CallTimer.NEXT), now)
         found += [now for one in effects if isinstance(one, Send) and one.message.number == 1]
     assert LONGEST_WAIT <= found[0] < LONGEST_WAIT + milliseconds(300)
+
+
+def moving(caller, until, comes, step=400, source="n1"):
+    """Parts of a message move for so long; what else came of it, and when."""
+    found = []
+    for turn in range(1, until // step + 1):
+        now = later(START, milliseconds(step * turn))
+        caller.handle(Announced(Moving(NodeId(source), comes)), now)
+        effects = caller.handle(Expired(CallTimer.NEXT), now)
+        found += [(now, one) for one in effects if not isinstance(one, SetTimer)]
+    return found
+
+
+def test_while_bytes_move_nothing_is_asked_again_for_two_minutes_at_most():
+    for comes in (True, False):
+        caller = Caller(TARGETS, Random(0))
+        asked(caller, patience=seconds(600))
+        (now, again), *_ = moving(caller, 125_000, comes)
+        assert LONGEST_MOVE <= now < LONGEST_MOVE + milliseconds(400)
+        assert isinstance(again, Send)
+        caller = Caller(TARGETS, Random(0))
+        asked(caller)
+        (now, again), *_ = moving(caller, 4_000, comes, source="n2")
+        assert (now, again.target) == (milliseconds(800), "n2"), "others' bytes say nothing"
+
+
+def test_what_comes_is_waited_for_beyond_its_time_and_what_goes_is_not():
+    for comes, ends in ((True, milliseconds(9_200)), (False, milliseconds(2_000))):
+        caller = Caller(TARGETS, Random(0))
+        asked(caller, patience=seconds(2))
+        moved = moving(caller, 8_400, comes)
+        later_on = [
+            (at, one)
+            for at in (later(START, milliseconds(8_800)), later(START, milliseconds(9_200)))
+            for one in caller.handle(Expired(CallTimer.NEXT), at)
+        ]
+        replies = [(at, one) for at, one in moved + later_on if isinstance(one, Reply)]
+        assert [at for at, _ in replies] == [ends]
 
 
 def test_a_refusal_is_no_sign_of_one_who_works_nor_is_what_another_answered():

@@ -548,10 +548,11 @@ def test_what_was_in_hand_when_an_exception_ended_the_loop_failed_and_the_rest_d
     orders = Fifo(script, FifoSteps("orders", None, Producer()))
 
     def work() -> None:
-        for item in orders.consume(prefetch=3):
-            if item.position == 1:
-                raise KeyError("name")
-            item.ack()
+        with orders.consume(prefetch=3) as loop:
+            for item in loop:
+                if item.position == 1:
+                    raise KeyError("name")
+                item.ack()
 
     with pytest.raises(KeyError):
         work()

@@ -116,7 +116,7 @@ async def _moved(nodes: list[tuple[str, int]], cell: Cell, seconds: float) -> Tu
 
     clusters = [snowmelt.aio.connect(url) for url, _ in nodes]
     try:
-        queues = [each.priority("scale", priorities=PRIORITIES) for each in clusters]
+        queues = [each.priority("scale", priorities=PRIORITIES, replicas=1) for each in clusters]
         pids = [pid for _, pid in nodes]
         used = asyncio.get_running_loop().create_task(_used_between(begin, end, pids))
         async with asyncio.TaskGroup() as group:

@@ -128,7 +128,7 @@ class _Story:
         from ufmulti.feed import feed  # noqa: PLC0415
         from ufmulti.pipeline import RAW  # noqa: PLC0415
 
-        raw = connection.fifo(RAW, replicas=min(3, len(self._cluster.nodes)))
+        raw = connection.fifo(RAW)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), console=self._console) as progress:
             bar = progress.add_task("Making events, each safe on two disks", total=self._events)

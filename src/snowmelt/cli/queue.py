@@ -83,12 +83,20 @@ def put(
                 raise BadOption("--lines", bodies[0], "with --file or standard input only")
             with source(file) as stream:
                 count = _put_lines(target, stream, headers, delay, timeout)
-            print(f"{count} items put into {queue}")
+            print(f"{count} items put into {queue}{_on_nodes(target, data)}")
             return
         put_now = _bodies(bodies, file)
         where = target.put_many(put_now, headers=headers, delay=delay, timeout=timeout)
     at = f"at {where}" if isinstance(where, Interval) else f"with priority {said.priority or 0}"
+    at += _on_nodes(target, data)
     print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue} {at}")
+
+
+def _on_nodes(target: Into, data: Path | None) -> str:
+    """How many copies there were when a put into a cluster was answered."""
+    if data is not None or not target.copies:
+        return ""
+    return f", on {target.copies} nodes" if target.copies > 1 else ", on one node"
 
 
 def read_headers(words: list[str]) -> dict[str, str]:

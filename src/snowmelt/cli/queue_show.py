@@ -87,7 +87,8 @@ def queue_table(status: QueueStatus | PriorityStatus, reach: Reach) -> Table:
     if isinstance(status, PriorityStatus):
         return _priority_table(status, reach)
     state = "paused" if status.paused else "open"
-    table = _table(f"{status.queue} is {state}, at {status.master} in term {status.term}")
+    title = f"{status.queue} is {state}, at {status.master} in term {status.term}"
+    table = _table(title + _alone(status.settings.replicas))
     for name in COUNTS:
         table.add_row(name, f"{getattr(status, name):,}")
     for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "extents"):
@@ -101,7 +102,8 @@ def queue_table(status: QueueStatus | PriorityStatus, reach: Reach) -> Table:
 
 def _priority_table(status: PriorityStatus, reach: Reach) -> Table:
     settings = priority_settings_object(status.settings)
-    table = _table(f"{status.queue} is a priority queue; its anchor is {status.anchor}")
+    title = f"{status.queue} is a priority queue; its anchor is {status.anchor}"
+    table = _table(title + _alone(status.settings.replicas))
     table.add_row("ready", f"{status.ready:,}")
     for priority, count in sorted(status.ready_by_priority.items()):
         if count:
@@ -113,6 +115,10 @@ def _priority_table(status: PriorityStatus, reach: Reach) -> Table:
     for option, value in settings.items():
         table.add_row(option.replace("_", " "), str(value))
     return table
+
+
+def _alone(replicas: int) -> str:
+    return "; each item is on one disk" if replicas == 1 else ""
 
 
 def _table(title: str) -> Table:

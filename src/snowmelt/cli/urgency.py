@@ -37,6 +37,10 @@ class Into(Protocol):
     def name(self) -> str:
         """The queue's name."""
 
+    @property
+    def copies(self) -> int:
+        """On how many nodes the last put was."""
+
     def put_many(
         self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
     ) -> Interval | int:
@@ -53,6 +57,11 @@ class Prioritized(msgspec.Struct):
     def name(self) -> str:
         """The queue's name."""
         return self.queue.name
+
+    @property
+    def copies(self) -> int:
+        """On how many nodes the last put was."""
+        return self.queue.copies
 
     def put_many(
         self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float

@@ -199,6 +199,7 @@ class FifoSteps(LeaseSteps):
         )
         done: PutDone
         done, _ = yield from self._ask(put, wait, _store, len(items.blob))
+        self.copies = done.copies
         return done
 
     # --- items out --------------------------------------------------------------------------------

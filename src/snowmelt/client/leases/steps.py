@@ -109,6 +109,8 @@ class LeaseSteps(ABC):
         self.name = name
         self.missing = False
         """Whether there was no such queue when it was last asked for."""
+        self.copies = 0
+        """On how many nodes the last put was when it was answered; 0 before one was."""
         self.away = 0
         """How many items nobody could have, when it was last asked: their nodes are away."""
 

@@ -49,6 +49,14 @@ class Taking(Generic[S]):
         """The queue's name."""
         return self._steps.name
 
+    @property
+    def copies(self) -> int:
+        """On how many nodes the last put through this queue was when it returned; 0 before one.
+
+        A put that named its number again is told how many copies are left of what it put first.
+        """
+        return self._steps.copies
+
     def value(self, body: Buffer) -> Any:
         """What a body of this queue is of, such as `peek` and groups tell; as `Item.value`."""
         return self._codec.value(body)

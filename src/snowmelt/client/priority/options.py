@@ -62,7 +62,8 @@ def priority_settings(name: str, **options: Unpack[PriorityOptions]) -> Wanted |
         given[OPTIONS[option]] = _read(option, value)
     if not given:
         return None
-    return Wanted(QueueSettings(queue=name, **given).checked(), tuple(given))
+    settings = QueueSettings(queue=name, **({"replicas": 0} | given)).checked()
+    return Wanted(settings, tuple(given))
 
 
 def overlaid(ordering: str, producer: str | None, sequence: int | None) -> bool:

@@ -148,7 +148,7 @@ class PrioritySteps(LeaseSteps):
         self._fifo = fifo
         self._known: QueueSettings | None = None
         """As it was when it was last opened."""
-        self._usual = QueueSettings(queue=self.name, priorities=1 if fifo else ANY)
+        self._usual = QueueSettings(queue=self.name, priorities=1 if fifo else ANY, replicas=0)
         """As it is made when nothing is said."""
         self._door: Door | None = None
         self._heard = Instant(0)
@@ -220,6 +220,7 @@ class PrioritySteps(LeaseSteps):
         weight = sum(len(some.blob) for some in several)
         done: PutDone
         done, _ = yield from self._ask(make, wait, weight, once=True)
+        self.copies = done.copies
         return done
 
     def _check_fitting(

@@ -45,7 +45,7 @@ def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
         if option not in OPTIONS:
             raise BadOption("option", option, ", ".join(OPTIONS))
         given[OPTIONS[option]] = _read(option, value)
-    return QueueSettings(**given).checked() if given else None
+    return QueueSettings(**({"replicas": 0} | given)).checked() if given else None
 
 
 def seconds_of(option: str, value: object, lowest: float, highest: float) -> Duration:

@@ -66,7 +66,8 @@ class Queues:
 
         With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
         `max_bytes`) it is made with these, and `QueueExists` is raised if it is there with others.
-        Without any it is taken as it is. `flush` is "always", or how many seconds a flush may be
+        Without any it is taken as it is. `replicas` are 3, or all nodes that are present, where
+        nobody says how many. `flush` is "always", or how many seconds a flush may be
         put off; `lease` is in seconds.
 
         `producer` names this program over its restarts, so that a put with a `sequence` number that
@@ -99,9 +100,10 @@ class Queues:
         what is not said is the queue's own, if it is there:
         `priorities` are `int`, any whole number of 64 bits, unless you say `float`, or how many
         there are (up to 256): then they are 0 to one below it. The least is the most urgent, or the
-        largest with `largest_first`; on `replicas` nodes (1) an item is flushed before its put is
-        answered; a get holds it for `lease` seconds (30); after `max_deliveries` (20) that failed
-        it is set aside as dead; the queue holds `max_items` at most. `codec` is as `fifo` has it.
+        largest with `largest_first`; on `replicas` nodes (3, or all that are present) an item is
+        flushed before its put is answered; a get holds it for `lease` seconds (30); after
+        `max_deliveries` (20) that failed it is set aside as dead; the queue holds `max_items` at
+        most. `codec` is as `fifo` has it.
         """
         steps = self._ranked(name, priority_settings(name, **options), fifo=False)
         return PriorityQueue(self._queues, steps, codec_of(codec))

@@ -11,7 +11,7 @@ from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.messages import Home, Nowhere, Roll, Rolled, Where
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.settings import QueueSettings, differences
 from snowmelt.protocols.fifo.streams import node_of
 
 AGAIN_AFTER: Final = milliseconds(300)
@@ -62,7 +62,7 @@ class Directory:
     ) -> bool:
         """Finds out a queue's home, which may be at once; False when too many wait."""
         home = self._homes.get(queue)
-        if home is not None and (settings is None or settings == home.settings):
+        if home is not None and (settings is None or not differences(home.settings, settings)):
             told(home)
             return True
         where = Where(queue, settings, client)
@@ -178,6 +178,6 @@ def _fits(where: Where, message: Home | Nowhere, with_settings: bool) -> bool:
     """Whether this answers that question: other settings than wanted are no answer."""
     match message:
         case Home(settings=settings):
-            return where.settings is None or where.settings == settings
+            return where.settings is None or not differences(settings, where.settings)
         case Nowhere():
             return (where.settings is not None) == with_settings

@@ -137,7 +137,7 @@ class Door:
                 case Home():
                     self._opened(operation, home)
                 case Nowhere(error="NoSuchQueue") if settings is None and make:
-                    self._ask(operation, queue, told, QueueSettings())
+                    self._ask(operation, queue, told, QueueSettings(replicas=0))
                 case Nowhere(error="QueueExists") if settings is None:
                     self._ask(operation, queue, told)
                 case Nowhere():

@@ -299,7 +299,7 @@ class Master:
         queue = self._queue
         status = QueueStatus(
             queue=queue.name,
-            settings=queue.settings,
+            settings=queue.settings.told,
             master=self._desk.me,
             mirrors=tuple(node_of(keeper) for keeper in self.home.mirrors),
             term=self.home.term,

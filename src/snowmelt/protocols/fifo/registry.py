@@ -40,6 +40,7 @@ from zlib import crc32
 
 import msgspec
 
+from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Started
@@ -145,8 +146,7 @@ class Registry:
         elif home is None:
             assert settings is not None
             self._found(source, message, settings, presence)
-        elif settings is not None and settings != home.settings:
-            other = differences(home.settings, settings)
+        elif settings is not None and (other := differences(home.settings, settings)):
             text = f"queue {message.queue!r} is there with other settings: {other}"
             self._desk.send(source, Nowhere(message.queue, "QueueExists", text))
         else:
@@ -161,9 +161,10 @@ class Registry:
         self, source: NodeId, where: Where, settings: QueueSettings, presence: Presence
     ) -> None:
         queue, here = where.queue, len(presence.keepers)
-        if settings.replicas > here:
-            text = f"replicas is {settings.replicas}; allowed: at most {here}, the nodes present"
-            self._desk.send(source, Nowhere(queue, "BadOption", text))
+        try:
+            settings = settings.made_on(here)
+        except BadOption as error:
+            self._desk.send(source, Nowhere(queue, "BadOption", str(error)))
             return
         if self._desk.now < self._unsure:  # rule 9
             return
@@ -178,8 +179,8 @@ class Registry:
         master = max(presence.keepers, key=lambda keeper: crc32(f"{queue}/{keeper}".encode()))
         mirrors = presence.after(master, settings.replicas - 1)
         term, run = self._kept.first_term, presence.run_of(master)
-        home = Home(queue, term, master, mirrors, settings, run)
-        self._kept.keep(home, source)
+        self._desk.note(f"{queue} is made on {settings.replicas} of {here} nodes")
+        self._kept.keep(Home(queue, term, master, mirrors, settings, run), source)
 
     def _found_next(self) -> None:
         """Who waited is asked after as if it were asked now; a few at a time (rule 10)."""

@@ -10,6 +10,8 @@ from snowmelt.core.names import plain_name
 
 BODY_BYTES_MAX: Final = 64 << 20
 REPLICAS_MAX: Final = 7
+REPLICAS_USUAL: Final = 3
+"""Or as many as there are nodes, where nothing is said."""
 HEADER_BYTES_MAX: Final = 64 << 10
 """Of the headers of a put, or of one item's own."""
 PUT_BYTES_MAX: Final = BODY_BYTES_MAX + HEADER_BYTES_MAX
@@ -27,7 +29,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """One queue's settings, the same for all its users; made with the queue and kept with it."""
 
     replicas: int = 1
-    """On how many nodes a body is to be kept, and the queue's journal as well."""
+    """On how many nodes a body is to be kept, and the queue's journal as well; 0, where nothing is
+    said: as the queue is, or as many as is usual."""
     durable_copies: int = 0
     """How many of them must have flushed before `put` returns; 0 stands for a majority."""
     linger: Duration = Duration(0)
@@ -50,6 +53,26 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         """
         return self.durable_copies or self.replicas // 2 + 1
 
+    def made_on(self, nodes: int) -> "QueueSettings":
+        """What a queue is made with, where so many nodes are present; raises `BadOption`.
+
+        >>> QueueSettings(replicas=0).made_on(2).replicas, QueueSettings().made_on(5).replicas
+        (2, 1)
+        """
+        replicas = self.replicas or min(REPLICAS_USUAL, nodes)
+        if replicas > nodes:
+            raise BadOption("replicas", replicas, f"at most {nodes}, the nodes present")
+        return msgspec.structs.replace(self, replicas=replicas).checked()
+
+    @property
+    def told(self) -> "QueueSettings":
+        """The same, with how many copies a put waits for in place of its default.
+
+        >>> QueueSettings(replicas=3).told.durable_copies
+        2
+        """
+        return msgspec.structs.replace(self, durable_copies=self.copies_needed)
+
     @property
     def answers_needed(self) -> int:
         """Of how many journal copies the newest must be sought, to miss nothing that was told."""
@@ -58,8 +81,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     def checked(self) -> "QueueSettings":
         """Itself; raises `BadOption` for a value that can't be had."""
         bounds = (
-            ("replicas", self.replicas, 1, REPLICAS_MAX),
-            ("durable_copies", self.durable_copies, 0, self.replicas),
+            ("replicas", self.replicas, 0, REPLICAS_MAX),
+            ("durable_copies", self.durable_copies, 0, self.replicas or REPLICAS_MAX),
             ("flush", self.linger, 0, LINGER_LONGEST),
             ("lease", self.lease, LEASE_SHORTEST, LEASE_LONGEST),
             ("max_deliveries", self.deliveries_max, 1, 1_000_000),
@@ -85,11 +108,17 @@ OPTIONS: Final = {
 
 
 def differences(there: QueueSettings, asked: QueueSettings) -> str:
-    """Which options differ, as a person gave them.
+    """Which options differ, as a person gave them; none where the queue is as it was asked for.
 
     >>> differences(QueueSettings(), QueueSettings(lease=seconds(60), replicas=3))
-    'replicas=1, asked 3; lease=30, asked 60'
+    'replicas=1, asked 3; durable_copies=1, asked 2; lease=30, asked 60'
+    >>> differences(QueueSettings(replicas=3), QueueSettings(replicas=0))
+    ''
     """
+    if not asked.replicas:
+        copies = asked.durable_copies or there.durable_copies
+        asked = msgspec.structs.replace(asked, replicas=there.replicas, durable_copies=copies)
+    there, asked = there.told, asked.told
     return "; ".join(
         f"{option}={_shown(option, getattr(there, name))}, "
         f"asked {_shown(option, getattr(asked, name))}"
@@ -103,8 +132,6 @@ def _shown(option: str, value: int) -> str:
         return '"always"'
     if option in ("flush", "lease"):
         return f"{value / SECOND:g}"
-    if option == "durable_copies" and not value:
-        return "a majority"
     return "none" if option in ("max_items", "max_bytes") and not value else str(value)
 
 

@@ -96,7 +96,7 @@ class Queues:
         elif call.settings is None and not call.make:
             self.missing(operation, call.queue)
         else:
-            settings = (call.settings or QueueSettings(queue=call.queue)).checked()
+            settings = self._wanted(call)
             if settings.queue != call.queue:
                 raise BadOption("settings.queue", settings.queue, f"{call.queue}, which is opened")
             self._wait(operation, call, settings)
@@ -117,6 +117,11 @@ class Queues:
     def _is_told(self, name: str) -> bool:
         """Whether all members know this queue, which is known here, and safely (rule 4)."""
         return self.settled and name not in self._fresh and self.roll.is_safe(name)
+
+    def _wanted(self, call: Open) -> QueueSettings:
+        """What a queue is made with that is not there."""
+        settings = call.settings or QueueSettings(queue=call.queue, replicas=0)
+        return settings.made_on(len(self._desk.members))
 
     def _wait(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
         """It is to be made, or being made: whoever opens it waits, if there is room."""
@@ -139,9 +144,7 @@ class Queues:
         self._sending.send(root, (), lambda _: Make(era, settings))
 
     def _opened(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
-        asked = call.settings or settings
-        if call.said:
-            asked = asked.filled(call.said, settings)
+        asked = call.settings.filled(call.said, settings) if call.settings else settings
         if asked != settings:
             text = f"queue {call.queue} is there with {differences(settings, asked)}"
             self._desk.decline(operation, "QueueExists", text)
@@ -247,8 +250,7 @@ class Queues:
             if known is not None and self._is_told(name):
                 self._tell(name)
             else:
-                made = opens[0][1].settings or QueueSettings(queue=name)
-                self._ask(known.settings if known is not None else made)
+                self._ask(known.settings if known is not None else self._wanted(opens[0][1]))
 
     def tick(self) -> None:
         """The clock goes on; there may be room for no more meanwhile, wherever they were made."""

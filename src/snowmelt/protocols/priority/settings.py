@@ -15,6 +15,8 @@ BODY_BYTES_MAX: Final = 64 << 20
 HEADER_BYTES_MAX: Final = 64 << 10
 REASON_BYTES_MAX: Final = 1_000
 REPLICAS_MAX: Final = 7
+REPLICAS_USUAL: Final = 3
+"""Or as many as there are nodes, where nothing is said."""
 LEASE_SHORTEST: Final = milliseconds(100)
 LEASE_LONGEST: Final = seconds(12 * 3600)
 DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
@@ -87,7 +89,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     largest_first: bool = False
     """Whether the largest number is the most urgent instead."""
     replicas: int = 1
-    """On how many nodes an element is flushed before its put is answered, or on all there are."""
+    """On how many nodes an element is flushed before its put is answered, or on all there are; 0,
+    where nothing is said: as the queue is, or as many as is usual."""
     lease: Duration = seconds(30)
     """How long a consumer holds what it got, unless it extends it."""
     deliveries_max: int = 20
@@ -122,15 +125,27 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         return self.rows, self.keyed
 
     def filled(self, said: Collection[str], there: "QueueSettings") -> "QueueSettings":
-        """The same in what was said; all else as it is there.
+        """The same in what was said, in all where nothing is named; all else as it is there.
 
         >>> there = QueueSettings(queue="jobs", priorities=4, replicas=3)
         >>> asked = QueueSettings(queue="jobs", lease=seconds(60)).filled(["lease"], there)
         >>> differences(there, asked)
         'lease=30, asked 60'
         """
-        told = {name: getattr(self, name) for name in self.__struct_fields__ if name in said}
+        names = said or self.__struct_fields__
+        told = {name: getattr(self, name) for name in self.__struct_fields__ if name in names}
+        if not self.replicas:
+            told["replicas"] = there.replicas
         return msgspec.structs.replace(there, **told)
+
+    def made_on(self, nodes: int) -> "QueueSettings":
+        """What a queue is made with, where so many nodes are present.
+
+        >>> QueueSettings(queue="jobs", replicas=0).made_on(5).replicas
+        3
+        """
+        replicas = self.replicas or min(REPLICAS_USUAL, nodes)
+        return msgspec.structs.replace(self, replicas=replicas).checked()
 
     def checked(self) -> "QueueSettings":
         """Itself; raises `BadOption` for a value that can't be had.
@@ -144,7 +159,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             raise BadOption("floats", "true", "only with any priorities, not with a number of them")
         bounds = (
             ("priorities", self.rows, 1, PRIORITIES_MAX),
-            ("replicas", self.replicas, 1, REPLICAS_MAX),
+            ("replicas", self.replicas, 0, REPLICAS_MAX),
             ("lease", self.lease, LEASE_SHORTEST, LEASE_LONGEST),
             ("max_deliveries", self.deliveries_max, 1, 1_000_000),
             ("max_items", self.items_max, 0, _COUNT_MAX),

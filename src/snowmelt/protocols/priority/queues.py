@@ -96,7 +96,7 @@ class Queues:
         elif call.settings is None and not call.make:
             self.missing(operation, call.queue)
         else:
-            settings = self._wanted(call)
+            settings = _wanted(call, len(self._desk.members))
             if settings.queue != call.queue:
                 raise BadOption("settings.queue", settings.queue, f"{call.queue}, which is opened")
             self._wait(operation, call, settings)
@@ -117,11 +117,6 @@ class Queues:
     def _is_told(self, name: str) -> bool:
         """Whether all members know this queue, which is known here, and safely (rule 4)."""
         return self.settled and name not in self._fresh and self.roll.is_safe(name)
-
-    def _wanted(self, call: Open) -> QueueSettings:
-        """What a queue is made with that is not there."""
-        settings = call.settings or QueueSettings(queue=call.queue, replicas=0)
-        return settings.made_on(len(self._desk.members))
 
     def _wait(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
         """It is to be made, or being made: whoever opens it waits, if there is room."""
@@ -250,7 +245,8 @@ class Queues:
             if known is not None and self._is_told(name):
                 self._tell(name)
             else:
-                self._ask(known.settings if known is not None else self._wanted(opens[0][1]))
+                made = _wanted(opens[0][1], len(self._desk.members))
+                self._ask(known.settings if known is not None else made)
 
     def tick(self) -> None:
         """The clock goes on; there may be room for no more meanwhile, wherever they were made."""
@@ -294,6 +290,12 @@ class Queues:
             del self._making[name]
             for node in self._desk.members:
                 self._desk.send(node, Made(self._desk.era, self.all[name].settings))
+
+
+def _wanted(call: Open, nodes: int) -> QueueSettings:
+    """What a queue is made with that is not there."""
+    settings = call.settings or QueueSettings(queue=call.queue, replicas=0)
+    return settings.made_on(nodes)
 
 
 def _full(limits: Limits) -> tuple[str, str]:

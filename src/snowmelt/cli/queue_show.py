@@ -33,7 +33,7 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
     """Settings by the names of the options that set them, times in seconds."""
     return {
         "replicas": settings.replicas,
-        "durable_copies": settings.copies_needed,
+        "durable_copies": settings.durable_copies,
         "flush": settings.linger / SECOND if settings.linger else "always",
         "lease": settings.lease / SECOND,
         "max_deliveries": settings.deliveries_max,

@@ -8,7 +8,7 @@ STAMP := $(VENV)/.ready
 # takes from who is not.
 SPREAD := -n 4 --dist worksteal
 
-.PHONY: setup compiled demo test coverage lint faces bench soak clean
+.PHONY: setup compiled demo test coverage lint faces bench table soak clean
 
 setup: $(STAMP)
 
@@ -47,6 +47,13 @@ faces: setup
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python benchmarks/run_all.py
+
+# All calls and disturbances, anew, and docs/reliability.md of what came of them.
+table: compiled
+	mkdir -p build
+	cd tests && for group in threads loops processes nodes arguments; do \
+		../$(BIN)/python -m table.program $$group --long --out ../build/table-$$group || exit 1; done
+	cd tests && ../$(BIN)/python -m table.page ../build/table-*
 
 soak: compiled
 	$(BIN)/python -m pytest -m soak --timeout 7200

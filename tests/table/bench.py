@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -58,8 +59,6 @@ class Bench:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with suppress(SnowmeltError):
-            self.place.close()
         for node in self.cluster.nodes:
             if node.running:
                 node.kill()
@@ -100,14 +99,17 @@ class Bench:
         return self.checked(owns, tried)
 
     def cells_apart(self, rows: list[Row], cell: Callable[[Own], None]) -> dict[Row, str]:
-        """Cells of which only the end is judged: what was put at odd values may be anywhere."""
-        found = {}
-        for row in rows:
+        """Some at a time, and only the next call is judged: what was put may be anywhere."""
+
+        def whole(row: Row) -> str:
             own, after = self.own(row), self.own(row)
-            found[row] = failure(lambda own=own, after=after: (cell(own), again(after)))
+            said = failure(lambda: in_thread(lambda: (cell(own), again(after))))
             ended(own)
             ended(after)
-        return found
+            return said
+
+        with ThreadPoolExecutor(8) as workers:
+            return dict(zip(rows, workers.map(whole, rows), strict=True))
 
     def checked(self, owns: list[Own], tried: list[str]) -> dict[Row, str]:
         """The accounts of all, at last: so that leases are waited for together."""

@@ -6,6 +6,7 @@ beside the call (`fill`, the end of the account) goes by a second, blocking clus
 
 import itertools
 import time
+import weakref
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -47,18 +48,18 @@ class Place:
         other._judge = self.judge
         return other
 
-    def close(self) -> None:
-        """The judge goes."""
-        if self._judge is not None:
-            self._judge.close()
-            self._judge = None
-
 
 class Own:
     """One cell's queue, baton, counter or topic, and what was told of it."""
 
     def __init__(
-        self, place: Place, row: Row, name: str, face: Any = snowmelt, account: Any = None
+        self,
+        place: Place,
+        row: Row,
+        name: str,
+        face: Any = snowmelt,
+        account: Any = None,
+        first: int = 1,
     ) -> None:
         self.place, self.row, self.name, self.face = place, row, name, face
         self.account = account or Account()
@@ -67,9 +68,10 @@ class Own:
         self.folder = f"{place.folder}/{name}"
         self.seconds: float | None = None
         """What is given to the call as its timeout, when it takes one."""
-        self.numbers = itertools.count(1)
+        self.numbers = itertools.count(first)
         self.pad, self.bound = 0, 0
         """How large bodies are at least; how many a queue may hold, if that is bounded."""
+        self.held: weakref.ref[Any] | None = None
         self._made: dict[str, Any] = {}
         self._groups: list[str] = []
         if row.kind == "pool":
@@ -172,6 +174,7 @@ class Own:
         """The baton came: it is newer than all before, and its value is the newest told."""
         expect(held.fence > max(self.account.numbers("fence"), default=-1), "fences grow")
         self.account.tell("fence", held.fence)
+        self.held = weakref.ref(held)
         value = int(bytes(held.value) or b"0")
         passed = max(self.account.numbers("passed"), default=0)
         expect(value >= passed, "the value is older than one that was passed on: {}", value)
@@ -193,7 +196,12 @@ class Own:
 
     def following(self, loop: Any) -> Any:
         """The next of a loop."""
-        return next(loop) if hasattr(loop, "__next__") else anext(loop)
+        if not hasattr(loop, "__next__"):
+            return anext(loop)
+        try:
+            return next(loop)
+        except StopIteration:
+            raise snowmelt.Empty("the loop is over") from None
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -229,10 +237,11 @@ class Own:
             self.turn(held)
 
     def _check_heard(self) -> None:
-        heard = [text_of(message.body) for message in self._made["heard"]]
+        listener = self._made["heard"]
+        heard = [text_of(message.body) for message in listener]
         expect(len(set(heard)) == len(heard), "a message came twice: {}", heard)
         missing = set(self.account.all("said")) - set(heard)
-        expect(not missing, "{} was published, and nobody heard it", missing)
+        expect(listener.missed or not missing, "{} was published, and never heard", missing)
 
     def rest(self) -> list[str]:
         """All that is left in the queue, when nobody holds anything any more."""

@@ -53,10 +53,11 @@ def forgets(act: Act, sense: Sense) -> Any:
 
 def crashes(act: Act, sense: Sense) -> Any:
     """Does what it should, and raises what is no error of ours."""
-    answer = act()
-    if sense.hit or sense.abroad:
-        raise OverflowError("int too big to convert")
-    return answer
+    try:
+        return act()
+    finally:
+        if sense.hit or sense.abroad:
+            raise OverflowError("int too big to convert")
 
 
 def swallows(act: Act, sense: Sense) -> Any:

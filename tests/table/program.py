@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -42,6 +43,9 @@ def run(bench: Bench, column: Column, rows: list[Row]) -> list[dict[str, str]]:
     fail = len([said for said in failures.values() if said])
     print(f"{column.name}: {len(rows)} cells, {fail} fail, {plain:.1f} s, and {planted:.1f} s with "
           "plants", file=sys.stderr, flush=True)  # fmt: skip
+    for row, said in failures.items():
+        if said or row not in covered:
+            print(f"  {row}: {said or 'no plant makes it fail'}", file=sys.stderr, flush=True)
     return [
         {
             "row": str(row),
@@ -57,17 +61,20 @@ def main(words: list[str]) -> None:
     """Runs what is asked for."""
     asked = argparse.ArgumentParser()
     asked.add_argument("group", choices=GROUPS)
-    asked.add_argument("--out", type=Path)
+    asked.add_argument("--out", type=Path, default=Path("/dev/stdout"))
     asked.add_argument("--rows", default="")
     asked.add_argument("--columns", default="")
     asked.add_argument("--part", default="0/1", help="the K-th of so many parts of the cells")
     asked.add_argument("--long", action="store_true")
     faulthandler.register(signal.SIGUSR1)
+    threading.excepthook = lambda _: None  # of threads that a cell left behind
     given = asked.parse_args(words)
+    given.out = given.out.absolute()
     part, parts = map(int, given.part.split("/"))
     found: list[dict[str, str]] = []
     names = [name for name in GROUPS[given.group] if given.columns in ("", name)]
     with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # whatever odd names of folders are made
         for count in sorted({COLUMNS[name].nodes for name in names}):
             options = {"replicas": count} if count > 1 else {}
             with Bench(Path(folder, str(count)), count, **options) as bench:
@@ -81,12 +88,8 @@ def main(words: list[str]) -> None:
                     ]
                     if rows:
                         found += run(bench, COLUMNS[name], rows)
-        text = "\n".join(map(json.dumps, found)) + "\n"
-        if given.out:
-            given.out.write_text(text)
-        else:
-            print(text)
-    sys.stdout.flush()
+                        text = "".join(json.dumps(one) + "\n" for one in found)
+                        given.out.write_text(text)  # so that others can look, too
     os._exit(0)  # what plants left behind is not waited for
 
 

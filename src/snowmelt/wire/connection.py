@@ -313,7 +313,13 @@ class Connection:
             self.in_flight_bytes -= self._in_flight.pop(message.number, 0)
         out = self.out
         begin = len(out)
-        encode_into(message, out, begin + HEADER_BYTES)
+        try:
+            encode_into(message, out, begin + HEADER_BYTES)
+        except BaseException as error:  # what was begun of it is not sent either
+            del out[begin:]
+            if isinstance(error, OverflowError):
+                raise TooLarge("a number of more than 64 bits") from error
+            raise
         size = len(out) - begin - HEADER_BYTES
         if size > self.frame_max:
             del out[begin:]

@@ -83,6 +83,7 @@ def cancelled(bench: Bench, rows: list[Row]) -> Failures:
     async def all_of_them(own: Own) -> None:
         at = 1
         while at < (200 if bench.long else 12) and await once(own, at):
+            await asyncio.sleep(0.01)
             gc.collect()  # what an exception has seen is dropped when it is
             at += 1
         try:
@@ -111,8 +112,8 @@ async def closed(own: Own) -> None:
 def two_loops(bench: Bench, rows: list[Row]) -> Failures:
     """What is of one loop is used in another: refused, or as good there."""
 
-    def elsewhere(act: Act, may: bool) -> None:
-        """The call, in a loop of another thread."""
+    def elsewhere(act: Act, may: bool) -> Any:
+        """The call, in a loop of another thread: its answer, or `REFUSED`."""
 
         async def call() -> Any:
             answer = bench.call(act)
@@ -120,19 +121,21 @@ def two_loops(bench: Bench, rows: list[Row]) -> Failures:
 
         with bench.hit():
             try:
-                asyncio.run(asyncio.wait_for(call(), 5))
+                answer = asyncio.run(asyncio.wait_for(call(), 5))
             except (SnowmeltError, StopAsyncIteration):
-                return
+                return REFUSED
         expect(may, "what is of one loop was used in another")
+        return answer
 
     async def given(own: Own) -> None:
         """What was given to this loop is tried there, and used here."""
-        may = "local" in RECIPES[own.row].words or own.row.call in LEFT
+        shared = own.row.kind == "pool"  # which has a thread for all loops
+        may = shared or "local" in RECIPES[own.row].words or own.row.call in LEFT
 
         def around(act: Act) -> Any:
             async def both() -> Any:
-                await asyncio.to_thread(elsewhere, act, may)
-                answer = act()
+                there = await asyncio.to_thread(elsewhere, act, may)
+                answer = there if shared and there is not REFUSED else act()
                 return await answer if awaits(answer) else answer
 
             return both()
@@ -165,23 +168,37 @@ def two_loops(bench: Bench, rows: list[Row]) -> Failures:
     return driven(bench, rows, cell)
 
 
+REFUSED = object()
 LEFT = {"loop.close", "loop.with"}
 """They end something, and it is ended."""
 
 
+AT_ONCE = {"Object.nack", "Objects.nack", "loop.with", "loop.close", "Pool.stats"}
+
+
 def no_await(row: Row) -> str:
+    at_once = (row.kind == "pool" and row.call in AT_ONCE) or row.call == "Subscription.with"
+    if at_once:
+        return "it is done without waiting for anything"
     return "" if is_awaited(row) else "it awaits nothing"
 
 
 def no_judge(row: Row) -> str:
+    """What has no recipe with `await` yet."""
     if row.kind == "folder":
         return "a folder is open once, so its face with `await` has no judge beside it"
     return ""
 
 
+def no_room(row: Row) -> str:
+    if row.call in {"Pool.put", "Pool.put_many", "Pool.await_room"}:
+        return "it waits only for room, and its recipe has some"
+    return no_judge(row)
+
+
 COLUMNS = [
     Column("task cancelled", "Its task is cancelled at each await; the cancellation comes out, "
-           "and the account is right.", cancelled, ("swallows",), no_await, untried=no_judge),
+           "and the account is right.", cancelled, ("swallows",), no_await, untried=no_room),
     Column("two loops", "A handle of one event loop is used in another: refused, or as good "
            "there; in the first it works on.", two_loops, ("forgets", "crashes"),
            untried=no_judge),

@@ -20,7 +20,7 @@ from table.account import Wrong
 from table.bench import MARGIN, STILL, Bench, again, failure, in_thread
 from table.columns import Column, Failures
 from table.columns.arguments import with_argument
-from table.faces import Row
+from table.faces import Row, arguments
 from table.link import Link
 from table.own import Own
 from table.recipes import RECIPES, Act, drive
@@ -225,6 +225,15 @@ def full_disk(bench: Bench, rows: list[Row]) -> Failures:
     return together(bench, owns, disturb, 2, 12)
 
 
+def no_time(bench: Bench, rows: list[Row]) -> Failures:
+    """`timeout=0`, of all rows at once: it is done at once, or says that it is not."""
+    return together(bench, [bench.own(row) for row in rows], nullcontext, 0, 0)
+
+
+def no_timeout(row: Row) -> str:
+    return "" if "timeout" in arguments(row) else "it takes no time-out"
+
+
 # --- the link -------------------------------------------------------------------------------------
 
 SLOW = 150_000.0
@@ -271,6 +280,8 @@ def asks_nobody(row: Row) -> str:
 
 
 COLUMNS = [
+    Column("no time left", "The time-out is 0: it is done at once, or says that it is not.",
+           no_time, ("tarries",), no_timeout),
     Column("node silent", "The only node is stopped for 1.5 s, and goes on: each call ends in its "
            "time, and the account is right.", silent, ("tarries",), asks_nobody),
     Column("slow link", "Bodies of 400 kB over 150 kB/s: each crosses once.", slow_link,

@@ -5,12 +5,11 @@ import json
 import multiprocessing
 import os
 import pickle
-import random
 import select
 import signal
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -28,6 +27,8 @@ ENDING = {"close", "with", "for", "release"}
 PARENTS_ALONE = {"pool", "folder"}
 """Kinds that a child can't share with its parent at all."""
 SECONDS = 10.0
+LIFE = 4.0
+"""Seconds after which a program ends by itself, whatever it was told."""
 
 
 class Child(NamedTuple):
@@ -47,6 +48,11 @@ class Child(NamedTuple):
                     return [json.loads(line) for line in text.splitlines()]
         os.kill(self.pid, signal.SIGKILL)
         raise Wrong(f"the child stood still for {seconds:g} s")
+
+    @property
+    def lives(self) -> bool:
+        """Whether it has not ended; it is left to be waited for."""
+        return not os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     def ended(self, seconds: float = SECONDS) -> int:
         """How it ended: below 0 by a signal."""
@@ -111,8 +117,7 @@ def forked(bench: Bench, rows: list[Row]) -> Failures:
         child.ended()
         own.account.words += [tuple(one) for one in words]
         expect(how != "wrong", "in the child: {}", what)
-        alone = own.row.kind in PARENTS_ALONE
-        expect(how == "returned" or alone, "in the child: {}", what)
+        expect(how == "returned", "in the child: {}", what)
 
     def in_child(act: Act, own: Own) -> Any:
         child = fork(lambda say: told(say, lambda: bench.call(act)))
@@ -120,14 +125,14 @@ def forked(bench: Bench, rows: list[Row]) -> Failures:
         child.ended()
         expect(how != "wrong", "in the child: {}", what)
         name, _, call = own.row.call.partition(".")
-        may = call in ENDING and name in {"loop", "Subscription", "Held"}
+        may = call in ENDING and name in {"loop", "Subscription", "Held", "Pool"}
         may = may or "local" in RECIPES[own.row].words
         expect(how == "ours" or may, "a child did it with what was given to its parent")
         return act()
 
     def cell(own: Own) -> None:
         drive(own)
-        if own.row.call.partition(".")[0] in GIVEN:
+        if own.row.call.partition(".")[0] in GIVEN or own.row.kind in PARENTS_ALONE:
             drive(own, lambda act: in_child(act, own))
         else:
             whole(own)
@@ -184,8 +189,7 @@ def in_spawned(url: str, folder: str, plant: str, home: int, names: Any, pipe: A
     place, sense = Place(url, folder), Sense()
     sense.home = home
     for row, name in names.items():
-        own = Own(place, row, name)
-        own.numbers = itertools.count(1000)
+        own = Own(place, row, name, first=1000)
         said: list[Any] = []
         told(said.append, lambda own=own: drive(own, lambda act: planted(act, plant, sense)))
         with suppress(Exception):
@@ -224,11 +228,9 @@ def ends(
     return bench.checked(owns, [failure(lambda own=own: (cell(own), again(own))) for own in owns])
 
 
-def works(bench: Bench, row: Row, name: str, say: Callable[[Any], None]) -> Own:
+def works(bench: Bench, row: Row, name: str, say: Callable[[Any], None], first: int = 1000) -> Own:
     """In a child: a cluster of its own, whose account is told as it grows."""
-    own = bench.own(row, name=name, account=Account(say))
-    own.numbers = itertools.count(1000)
-    return own
+    return bench.own(row, name=name, account=Account(say), first=first)
 
 
 def add(own: Own, words: list[Any]) -> None:
@@ -245,34 +247,11 @@ def terminated(bench: Bench, rows: list[Row]) -> Failures:
     """SIGTERM, to a program that has a handler of its own, and to one that has none."""
     names = {row: bench.name(row) for row in rows}
     befores = {row: before(bench, row, names[row]) for row in rows}
-    chance = random.Random(3)
-
-    def once(row: Row, handled: bool) -> list[Any]:
-        child = fork(lambda say: until_sigterm(bench, row, names[row], handled, say))
-        words = child.heard(until="ready")
-        time.sleep(chance.uniform(0, 0.01))
-        for _ in range(3):  # a worker takes one for itself, as it says
-            os.kill(child.pid, signal.SIGTERM)
-            if select.select([child.reads], [], [], 0.0) and ended_soon(child):
-                break
-        words += child.heard(3.0)
-        code = child.ended()
-        wanted = 3 if handled else -signal.SIGTERM
-        wrong = [one for one in words if one[0] == "wrong"]
-        expect(not wrong, "{}", wrong)
-        expect(code == wanted, f"it ended with {{}}, and not with {wanted}", code)
-        return [one for one in words if one[0] in WORDS]
-
-    said = {}
-    found: dict[Row, list[Any]] = {}
-    for row in rows:
-
-        def both(row: Row = row) -> None:
-            found[row] = []
-            for handled in (True, False):
-                found[row] += once(row, handled)
-
-        said[row] = failure(both)
+    found: dict[Row, list[Any]] = {row: [] for row in rows}
+    said = dict.fromkeys(rows, "")
+    for handled in (True, False):
+        for some in batched(rows, 12):
+            signalled(bench, names, some, handled, found, said)
 
     def cell(own: Own) -> None:
         if said[own.row]:
@@ -282,14 +261,51 @@ def terminated(bench: Bench, rows: list[Row]) -> Failures:
     return ends(bench, rows, names, befores, cell)
 
 
-def ended_soon(child: Child) -> bool:
-    """Within a moment; it is left to be waited for."""
-    end = time.monotonic() + 1.0
-    while time.monotonic() < end:
-        if os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            return True
-        time.sleep(0.005)
-    return False
+def signalled(
+    bench: Bench,
+    names: dict[Row, str],
+    rows: Iterable[Row],
+    handled: bool,
+    found: dict[Row, list[Any]],
+    said: dict[Row, str],
+) -> None:
+    """Some programs at once; a worker takes a first signal for itself, as it says."""
+    children = {}
+    for row in rows:
+        children[row] = fork(
+            lambda say, row=row: until_sigterm(bench, row, names[row], handled, say)
+        )
+    for row, child in children.items():
+        said[row] = said[row] or failure(lambda: found[row].extend(child.heard(until="ready")))  # noqa: B023
+    for _ in range(3):
+        for child in children.values():
+            if child.lives:
+                os.kill(child.pid, signal.SIGTERM)
+        end = time.monotonic() + 0.7
+        while any(child.lives for child in children.values()) and time.monotonic() < end:
+            time.sleep(0.01)
+    for row, child in children.items():
+
+        def ends_well(row: Row = row, child: Child = child) -> None:
+            words = child.heard(3.0)
+            found[row] += [one for one in words if one[0] in WORDS]
+            wrong = [one for one in [*found[row], *words] if one[0] == "wrong"]
+            expect(not wrong, "{}", wrong)
+
+        for work in (ends_well, lambda child=child: ends_with(child, handled)):
+            said[row] = failure(work) or said[row]
+
+
+def ends_with(child: Child, handled: bool) -> None:
+    """By its handler's word, or by the signal."""
+    code, wanted = child.ended(), 3 if handled else -signal.SIGTERM
+    expect(code == wanted, f"it ended with {{}}, and not with {wanted}", code)
+
+
+def batched(rows: list[Row], count: int) -> Iterator[list[Row]]:
+    """So many at a time."""
+    for first in range(0, len(rows), count):
+        yield rows[first : first + count]
 
 
 def until_sigterm(
@@ -302,11 +318,13 @@ def until_sigterm(
         heard.append(number)
 
     signal.signal(signal.SIGTERM, hear if handled else signal.SIG_DFL)
-    own = works(bench, row, name, say)
-    own.numbers = itertools.count(2000 if handled else 1000)
-    end = time.monotonic() + SECONDS
+    own = works(bench, row, name, say, 2000 if handled else 1000)
+    end = time.monotonic() + LIFE
     number = 0
     while time.monotonic() < end and not heard:
+        if number > 60:  # no more than a pipe holds
+            time.sleep(0.01)
+            continue
         try:
             drive(own, bench.call)
         except SnowmeltError:

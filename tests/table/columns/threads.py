@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -39,20 +40,26 @@ class Ended(BaseException):
 def thread_ends(bench: Bench, rows: list[Row]) -> Failures:
     """Threads that make the call and end, after it or in the middle of what it was for."""
 
-    def and_ends(act: Act) -> Any:
-        bench.call(act)
+    def and_ends(act: Act, plain: bool = False) -> Any:
+        if plain:
+            act()
+        else:
+            bench.call(act)
         raise Ended
 
     def cell(own: Own) -> None:
+        in_thread(lambda: drive(own))
+        with suppress(Ended):
+            in_thread(lambda: drive(own, lambda act: and_ends(act, plain=True)))
+        gc.collect()
         in_thread(lambda: drive(own))
         before = census()
         with bench.hit():
             in_thread(lambda: drive(own, bench.call))
             for _ in range(2):
-                try:
+                with suppress(Ended):
                     in_thread(lambda: drive(own, and_ends))
-                except Ended:
-                    gc.collect()
+                gc.collect()
         seconds = 0.3 if bench.plant else 3.0
         wait_for(
             lambda: census() <= before, seconds, "(threads, files) are {}, and were {}", before
@@ -207,9 +214,15 @@ def two_handles(bench: Bench, rows: list[Row]) -> Failures:
     return failures
 
 
+def must_be_closed(row: Row) -> str:
+    if row.call in {"open", "Cluster.pool", "EmbeddedCluster.pool"}:
+        return "what it gives has to be closed, and says so: a thread can't just leave it"
+    return ""
+
+
 COLUMNS = [
     Column("thread ends", "Threads make the call and end, with something in hand; what they had "
-           "comes back, and no thread or file is left.", thread_ends, ("leaks",)),
+           "comes back, and no thread or file is left.", thread_ends, ("leaks",), must_be_closed),
     Column("exception from outside", "Another thread throws an exception in, at any line of the "
            "call; it comes out, and the account is right.", thrown_in, ("swallows",)),
     Column("SIGINT", "Ctrl-C at any line of the call; it comes out, and the next call works.",

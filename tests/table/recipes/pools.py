@@ -79,7 +79,11 @@ def close(own):
     with own.puts(body):
         yield part.put(body)
     own.fill()  # who puts, takes over
-    yield Act(part.close) if own.row.call == "Pool.close" else Act(own.within, part)
+    try:
+        yield Act(part.close) if own.row.call == "Pool.close" else Act(own.within, part)
+    except snowmelt.DataLost:
+        own.account.tell("doing", body)  # nobody took it in the time, and it is said
+        raise
     try:
         yield part.put(b"late")
     except snowmelt.Closed:

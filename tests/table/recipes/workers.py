@@ -41,8 +41,7 @@ def stop(own):
     worker, handled = working(own)
     if hasattr(worker, "__aenter__"):
         task = asyncio.ensure_future(worker.run())
-        while not handled:
-            yield asyncio.sleep(0.005)
+        yield until_async(lambda: handled or task.done())
         yield Act(worker.stop)
         yield asyncio.wait_for(task, 5)
     else:
@@ -65,15 +64,20 @@ def within(own):
 
     async def work_async():
         async with worker:
-            while not handled:
-                await asyncio.sleep(0.005)
+            await until_async(lambda: handled)  # what went wrong is raised when it is left
 
     yield Act(work_async if hasattr(worker, "__aenter__") else work)
     expect(handled, "it has worked")
     own.account.tell("done", *handled)
 
 
-def until(so, seconds=5.0):
+async def until_async(so, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not so() and time.monotonic() < end:
+        await asyncio.sleep(0.005)
+
+
+def until(so, seconds=12.0):
     end = time.monotonic() + seconds
     while not so() and time.monotonic() < end:
         time.sleep(0.005)

@@ -2,7 +2,7 @@
 
 import secrets
 from numbers import Real
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from snowmelt.core.errors import BadOption, OutcomeUnknown, SnowmeltError, Unreachable
 from snowmelt.core.instant import Duration, seconds
@@ -11,6 +11,8 @@ from snowmelt.core.node import Requested
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Ask
 from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
+
+T = TypeVar("T")
 
 TIMEOUT: Final = 10.0
 TIMEOUT_MAX: Final = 1_000_000
@@ -37,6 +39,18 @@ def checked(timeout: float) -> float:
     if not (usual or isinstance(number, Real)) or not number <= TIMEOUT_MAX:
         raise BadOption("timeout", number, f"seconds, at most {TIMEOUT_MAX}")
     return timeout if usual else float(number)
+
+
+def checked_kind(option: str, value: Any, kind: type[T], allowed: str) -> T:
+    """What an earlier call told, handed in again; raises `BadOption` for anything else.
+
+    >>> checked_kind("note", 3, str, "a text")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: note is 3; allowed: a text
+    """
+    if not isinstance(value, kind):
+        raise BadOption(option, value, allowed)
+    return value
 
 
 class Session:

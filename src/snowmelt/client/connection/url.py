@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from snowmelt.client.connection.session import checked_kind
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
 from snowmelt.protocols.membership.view import identity_of
@@ -48,6 +49,7 @@ def read(url: str, token: str | None = None) -> Place:
     >>> [str(one) for one in place.addresses], place.cluster
     (['127.0.0.1:4410', '127.0.0.1:4411'], 'orders')
     """
+    checked_kind("url", url, str, ALLOWED)
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -121,6 +121,7 @@ class Fifo(Taking[FifoSteps]):
 
     def read(self, spans: Iterable[Span], *, bytes_max: int = BYTES_HIGHEST) -> Reading:
         """The bodies of located spans, each from a node that keeps it; at once, in memory."""
+        checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
         return run(self._port, read(self.name, spans, bytes_max))
 
     # --- staged, then published -------------------------------------------------------------------

@@ -27,7 +27,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from snowmelt.client.connection.forking import watch
-from snowmelt.client.connection.session import new_name
+from snowmelt.client.connection.session import checked_kind, new_name
 from snowmelt.client.connection.steps import Rest, Steps
 from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.fifo.steps import FifoSteps
@@ -123,6 +123,7 @@ class PriorityGroupSteps:
 
     def read(self, note: Note, timeout: float) -> Steps[list[Stretch]]:
         """The items of a batch, or of a part of it, in order whoever told them first (rule 1)."""
+        checked_kind("note", note, Note, "a Note, as `batches` told it")
         pieces, told = yield from self._holding.show(note.receipt, timeout)
         check_held(self._queue.name, told, timeout)
         return [self._stretch(piece) for piece in sorted(pieces, key=self._urgency)]

@@ -5,6 +5,7 @@ What it is given, and why that is the same again, is said in `group_steps.py`.
 
 from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.leasing_async import to_the_end
 from snowmelt.client.priority.group_steps import PriorityGroupSteps
@@ -37,6 +38,8 @@ class PriorityGroup:
     1 b'mail'
     1 2 1
     """
+
+    __reduce__ = stays("send the names of the queue and of the group, and take it there")
 
     def __init__(self, port: KeepingPort, steps: PriorityGroupSteps) -> None:
         what = f"this group of {steps.queue}"

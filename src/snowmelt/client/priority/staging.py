@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.client.connection.session import checked_kind
 from snowmelt.client.connection.steps import Rest, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import PLACE_BITS, PLACE_MASK, Delivered
@@ -77,6 +78,7 @@ class Holding:
 
     def publish(self, receipt: Receipt, timeout: float) -> Steps[Told]:
         """What is staged there may be got; what was published before is left alone."""
+        checked_kind("receipt", receipt, Receipt, "a Receipt, as `stage` told it")
         return (
             yield from self._say(receipt, timeout, lambda one: Settle(self.name, publish=(one,)))
         )

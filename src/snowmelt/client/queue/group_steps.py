@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.client.connection.session import new_name
+from snowmelt.client.connection.session import checked_kind, new_name
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
@@ -47,6 +47,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 BEGINNING: Final = Mark()
+MARK: Final = "a Mark, as an earlier call told it"
 
 
 class Advance(msgspec.Struct, frozen=True):
@@ -98,6 +99,8 @@ class GroupSteps:
 
     def locate(self, start: Mark, end: Mark, timeout: float) -> Steps[Located]:
         """Where the items between two marks lie: half as many at a time while it is too much."""
+        checked_kind("start", start, Mark, MARK)
+        checked_kind("end", end, Mark, MARK)
         wait, spans, lost, size = Wait(timeout), list[Span](), 0, 0
         after, most = start.count, max(1, end.count - start.count)
         while True:
@@ -129,8 +132,7 @@ def check_asked(done: Mark, items_max: int, bytes_max: int) -> None:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: items_max is 2.5; allowed: 0 to 1099511627776
     """
-    if type(done) is not Mark:
-        raise BadOption("done", done, "a Mark, as an earlier call told it")
+    checked_kind("done", done, Mark, MARK)
     for option, value in (("items_max", items_max), ("bytes_max", bytes_max)):
         if type(value) is not int or not 0 <= value <= EVERYTHING:
             raise BadOption(option, value, f"0 to {EVERYTHING}")
@@ -164,5 +166,6 @@ def read(
 ) -> Steps[Reading]:
     """The bodies of spans, each from a node that keeps it."""
     fetching = Fetching(queue, bytes_max, chance)
-    yield from fetching.fetch(spans)
+    allowed = "Spans, as `locate` or `survey` told them"
+    yield from fetching.fetch([checked_kind("span", one, Span, allowed) for one in spans])
     return Reading(tuple(fetching.parts), tuple(fetching.unread))

@@ -2,6 +2,7 @@
 """A group of a queue: items for good, told again until passed; blocking."""
 
 from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, GroupSteps, Mark
 from snowmelt.protocols.fifo.calls import Located
@@ -31,6 +32,8 @@ class Group:
     [b'one', b'two']
     2 3 True
     """
+
+    __reduce__ = stays("send the names of the queue and of the group, and take it there")
 
     def __init__(self, port: Port, steps: GroupSteps) -> None:
         self._port = port

@@ -1,6 +1,7 @@
 """A group of a queue: items for good, told again until passed; with `await`."""
 
 from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, GroupSteps, Mark
 from snowmelt.protocols.fifo.calls import Located
@@ -30,6 +31,8 @@ class Group:
     [b'one', b'two']
     2 3 True
     """
+
+    __reduce__ = stays("send the names of the queue and of the group, and take it there")
 
     def __init__(self, port: KeepingPort, steps: GroupSteps) -> None:
         self._port = port

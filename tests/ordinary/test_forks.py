@@ -1,13 +1,11 @@
 """Forks, however they are made: a child has nothing of its parent's, and harms nothing of it."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from client.test_forking import forking_is_meant, in_child, sockets  # noqa: F401
-from ordinary.kinds import Account, Kind, of, opened, rest
 from snowmelt.cli.local import LocalNode
 
 
@@ -56,22 +53,6 @@ def test_however_a_loop_ends_in_a_child_it_goes_on_in_the_parent(
         if delivery == "at_least_once":
             told = maker.stats()
             assert (told.given, told.given_back, told.on_loan) == (len(came), 0, 0)
-
-
-def test_what_a_child_holds_of_its_parents_says_whose_it_is(node: LocalNode, name: str) -> None:
-    with snowmelt.connect(node.url) as cluster:
-        pool = cluster.pool(name, buffers=10)
-        pool.put_many([b"one", b"two", b"three"])
-        held = pool.get()
-        several = pool.get_many()
-        for act in (held.ack, held.nack, several.ack, several.nack):
-            assert in_child(act).startswith("LeaseLost: loan")
-        for call in (pool.get, pool.stats, pool.await_room, lambda: pool.put(b"four")):
-            assert in_child(call).startswith("Closed: this part in a pool belongs")
-        assert in_child(pool.close, leave=sys.exit) == "None"
-        held.ack()
-        several.ack()
-        assert pool.stats().settled == 3
 
 
 def test_a_child_keeps_neither_sockets_nor_the_disk(
@@ -146,39 +127,3 @@ def test_a_folder_and_its_pools_stay_with_the_parent(tmp_path: Path) -> None:
         for call in (lambda: cluster.pool("frames"), lambda: pool.put(b"two")):
             assert in_child(call).startswith("Closed: this ")
         pool.get().ack()
-
-
-def _works(url: str, name: str, word: str, first: int) -> list[bytes]:
-    """In a process of its own, which connects anew."""
-    with opened(of(word), url, name) as queue:
-        for number in range(first, first + 5):
-            queue.put(b"%d" % number)
-        done = []
-        for _ in range(5):
-            item = queue.get_one(timeout=20)
-            done.append(bytes(item.body))
-            item.ack()
-        return done
-
-
-@pytest.mark.parametrize("start", ["fork", "forkserver", "spawn"])
-def test_workers_of_every_way_to_start_have_queues_of_their_own(
-    node: LocalNode, name: str, kind: type[Kind], start: str, times: int
-) -> None:
-    account = Account()
-    with opened(kind, node.url, name) as queue:
-        body = account.putting(-1)
-        queue.put(body)  # so that it is one of those who take over what a worker leaves
-        account.kept.add(body)
-        context = multiprocessing.get_context(start)
-        with ProcessPoolExecutor(2, mp_context=context) as workers:
-            tasks = []
-            for worker in range(2 * times):
-                for number in range(worker * 5, worker * 5 + 5):
-                    account.kept.add(account.putting(number))
-                tasks.append(workers.submit(_works, node.url, name, kind.__name__, worker * 5))
-            for task in tasks:
-                for body in task.result(60):
-                    account.came(body)
-                    account.done[body] += 1
-        account.check(rest(queue))

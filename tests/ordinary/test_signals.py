@@ -5,60 +5,6 @@ from collections.abc import Callable
 from ordinary.kinds import Kind
 from snowmelt.cli.local import LocalNode
 
-INTERRUPTED = """
-import faulthandler, random, signal, sys
-from snowmelt.core.errors import LeaseLost, OutcomeUnknown
-from ordinary.kinds import Account, of, opened, rest
-
-url, name, kind, wanted = sys.argv[1:4] + [int(sys.argv[4])]
-chance, account, came, number = random.Random(7), Account(), 0, 0
-faulthandler.dump_traceback_later(0.9 * wanted)  # it may take as many seconds
-
-def interrupt(*_):  # as that of Ctrl-C; by a clock, so that it comes at any instant
-    global came
-    came += 1
-    raise KeyboardInterrupt
-
-def work(queue):
-    global number
-    while came < wanted:
-        number += 1
-        body = account.putting(number)
-        queue.put(body)
-        account.kept.add(body)
-        item = queue.get_one()
-        account.came(bytes(item.body))
-        try:
-            item.ack()
-        except (LeaseLost, OutcomeUnknown):
-            continue  # it was in hand for too long
-        account.done[bytes(item.body)] += 1
-
-with opened(of(kind), url, name) as queue:
-    queue.put(account.putting(0))
-    account.kept.add(b"0")
-    signal.signal(signal.SIGALRM, interrupt)
-    while came < wanted:
-        try:
-            # Again after a second: what is raised in a callback of a weak reference, Python drops.
-            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0005, 0.004), 1)
-            work(queue)
-        except KeyboardInterrupt:
-            pass
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    account.check(rest(queue))
-print(came, len(account.kept))
-"""
-
-
-def test_ctrl_c_at_random_instants_loses_nothing(
-    where: tuple[type[Kind], str], name: str, times: int, program: Callable[..., str]
-) -> None:
-    kind, url = where
-    told = program(INTERRUPTED, url, name, kind.__name__, 100 * times, seconds=100 * times)
-    assert int(told.split()[0]) >= 100 * times
-
-
 CALLING = """
 import signal, sys, time
 from snowmelt.core.errors import Empty

@@ -3,72 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from ordinary.turns import Turns
 from snowmelt.cli.local import LocalNode
-
-INTERRUPTED = """
-import os, random, signal, sys, threading, time
-import snowmelt
-from ordinary.turns import Turns, had_soon, turn
-url, name, path, way, wanted = sys.argv[1:5] + [int(sys.argv[5])]
-random.seed(11)
-turns, came = Turns(path), 0
-
-def annoy():
-    while came < wanted:
-        time.sleep(random.uniform(0, 0.006))
-        os.kill(os.getpid(), signal.SIGINT)
-
-def interrupt(*_):
-    global armed, came
-    if armed:
-        armed, came = False, came + 1
-        raise KeyboardInterrupt
-
-def once():
-    if way == "counter":
-        turns.took(counter.next())
-    elif way == "with":
-        turn(baton, turns)
-    elif way == "acquire":
-        held = baton.acquire()
-        try:
-            held.save(b"%d" % (int(held.value or b"0") + 1))
-        finally:
-            held.release()
-    else:
-        baton.acquire()  # and it is dropped
-
-with snowmelt.connect(url) as cluster:
-    armed, baton, counter = False, cluster.baton(name), cluster.counter(name)
-    turn(baton, turns)
-    signal.signal(signal.SIGINT, interrupt)
-    annoyance = threading.Thread(target=annoy, daemon=True)
-    annoyance.start()
-    while came < wanted:
-        try:
-            armed = True
-            once()
-            armed = False
-        except (KeyboardInterrupt, snowmelt.BatonLost):
-            pass  # that it is given up already is said by a `finally` that came too late
-    annoyance.join()
-    had_soon(cluster, name)
-    had_soon(cluster, "counter." + name)
-print(came)
-"""
-
-
-@pytest.mark.parametrize("way", ["with", "acquire", "drop", "counter"])
-def test_ctrl_c_at_random_instants_leaves_nothing_held(
-    node: LocalNode, name: str, way: str, times: int, tmp_path: Path, program: Callable[..., str]
-) -> None:
-    given = (node.url, name[:80], tmp_path / "turns", way, 250 * times)
-    assert int(program(INTERRUPTED, *given, seconds=100 * times)) >= 250 * times
-    Turns(tmp_path / "turns").check()
-
 
 HANDLING = """
 import os, signal, sys, threading, time

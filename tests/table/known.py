@@ -7,43 +7,68 @@ from typing import Final, NamedTuple
 class Known(NamedTuple):
     """Some cells of one column."""
 
-    rows: str
+    rows: tuple[str, ...]
     """As the shell matches names."""
     column: str
     lacks: str
     """What is missing, in words."""
 
 
+LOOPS: Final = ("f*: loop.{}", "priority: loop.{}")
+"""Those over leased items: `f*` is the fifo and the folder."""
+
+
+def loops(*calls: str) -> tuple[str, ...]:
+    """These calls of all such loops."""
+    return tuple(rows.format(call) for rows in LOOPS for call in calls)
+
+
 KNOWN: Final[list[Known]] = [
     Known(
-        "*: loop.with",
+        loops("with", "close"),
         "two loops",
-        "a loop over a queue that another event loop leaves waits for ever",
+        "a loop over a queue that another event loop leaves waits there for ever",
     ),
     Known(
-        "*: loop.close",
-        "two loops",
-        "a loop over a queue that another event loop closes waits for ever",
-    ),
-    Known(
-        "*: loop.next",
+        loops("next"),
         "two loops",
         "another event loop that asks for the next is refused, and ends the loop for its own",
     ),
     Known(
-        "*: loop.*",
+        ("baton: Held.with", "baton: Held.release", "baton: Held.through"),
+        "two loops",
+        "another event loop that releases a baton is refused, and its holder has lost it",
+    ),
+    Known(
+        loops("with", "next", "close"),
         "SIGSTOP",
         "a loop that is left after its lease ended returns, though its acknowledgements are lost",
     ),
     Known(
-        "folder: Fifo.read",
-        "fork",
-        "a child reads what its parent has open, and is not refused",
+        (
+            "folder: EmbeddedCluster.queues",
+            "folder: Fifo.[!gv]*",
+            "folder: Item*.[!f]*",
+            "folder: loop.next",
+            "folder: Group.*",
+            "folder: Fifo.get*",
+            "folder: Fifo.groups",
+        ),
+        "exception from outside",
+        "thrown in the middle of a step, it stops the folder's machine: it has to be opened anew",
     ),
     Known(
-        "baton: Held.*",
-        "two loops",
-        "another event loop that releases a baton is refused, and its holder has lost it",
+        ("pool: Pool.[!f]*", "pool: Object*.[!f]*", "pool: loop.close"),
+        "exception from outside",
+        "thrown in the middle of a step, it stops the pool's machine: it has to be opened anew",
+    ),
+    Known(
+        ("pool: Pool.with", "pool: Pool.close"),
+        "SIGINT",
+        "a part whose leaving is interrupted is neither left nor there, and what it kept is lost",
+    ),
+    Known(
+        ("folder: Fifo.read",), "fork", "a child reads what its parent has open, and is not refused"
     ),
 ]
 
@@ -51,6 +76,6 @@ KNOWN: Final[list[Known]] = [
 def known(row: str, column: str) -> str:
     """Why this cell fails; nothing if it is not known to."""
     for one in KNOWN:
-        if one.column == column and fnmatch(row, one.rows):
+        if one.column == column and any(fnmatch(row, rows) for rows in one.rows):
             return one.lacks
     return ""

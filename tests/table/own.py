@@ -71,9 +71,10 @@ class Own:
         self.numbers = itertools.count(first)
         self.pad, self.bound = 0, 0
         """How large bodies are at least; how many a queue may hold, if that is bounded."""
+        self.beside: list[Own] = []
+        """Others of the same thing, whose parts keep some of it."""
         self.held: weakref.ref[Any] | None = None
         self._made: dict[str, Any] = {}
-        self._groups: list[str] = []
         if row.kind == "pool":
             self.fill()  # who puts is one of those who take over what others leave
 
@@ -143,8 +144,9 @@ class Own:
 
     def group(self) -> str:
         """The name of a group that nobody else has; in the end it is released."""
-        self._groups.append(f"group-{next(self.numbers)}")
-        return self._groups[-1]
+        name = f"group-{next(self.numbers)}"
+        self.account.tell("group", name)
+        return name
 
     @contextmanager
     def puts(self, *bodies: bytes) -> Iterator[None]:
@@ -246,7 +248,7 @@ class Own:
     def rest(self) -> list[str]:
         """All that is left in the queue, when nobody holds anything any more."""
         found, queue, end = [], self.judged, time.monotonic() + 4 * LEASE
-        for name in self._groups:
+        for name in self.account.all("group"):
             with suppress(snowmelt.NoSuchQueue):
                 queue.group(name).release()
         while self._waits(queue):
@@ -256,6 +258,7 @@ class Own:
                 with queue.get(timeout=0.05) as item:
                     body = text_of(item.body)
                 found.append(body)
+                end = time.monotonic() + 4 * LEASE
             except (snowmelt.Empty, snowmelt.LeaseLost, snowmelt.OutcomeUnknown):
                 continue
         return found
@@ -264,7 +267,8 @@ class Own:
         """Whether something is there, or with somebody."""
         try:
             if self.row.kind == "pool":
-                parts = [queue, *([self.queue] if self.face is snowmelt else [])]
+                mine = [self, *self.beside] if self.face is snowmelt else []
+                parts = [queue, *(one.queue for one in mine)]
                 return any(told.stock + told.on_loan for told in (one.stats() for one in parts))
             told = queue.stats()
             return bool(told.ready + told.leased)

@@ -72,7 +72,11 @@ def main(words: list[str]) -> None:
     given.out = given.out.absolute()
     part, parts = map(int, given.part.split("/"))
     found: list[dict[str, str]] = []
-    names = [name for name in GROUPS[given.group] if given.columns in ("", name)]
+    names = [
+        name
+        for name in GROUPS[given.group]
+        if given.columns in ("", name) and not (parts > 1 and COLUMNS[name].soak)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # whatever odd names of folders are made
         for count in sorted({COLUMNS[name].nodes for name in names}):

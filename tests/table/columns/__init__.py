@@ -25,6 +25,8 @@ class Column(NamedTuple):
     plants: tuple[str, ...]
     lacks: Callable[[Row], str] = lambda _: ""
     nodes: int = 1
+    soak: bool = False
+    """Whether it waits for so long that only `soak` has the time."""
     untried: Callable[[Row], str] = lambda _: ""
     """What a cell lacks that should be tried, and is not."""
 

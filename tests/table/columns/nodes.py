@@ -285,12 +285,13 @@ COLUMNS = [
     Column("node silent", "The only node is stopped for 1.5 s, and goes on: each call ends in its "
            "time, and the account is right.", silent, ("tarries",), asks_nobody),
     Column("slow link", "Bodies of 400 kB over 150 kB/s: each crosses once.", slow_link,
-           ("forgets", "twice", "crashes"), asks_nobody),
+           ("forgets", "twice", "crashes"), asks_nobody, soak=True),
     Column("full disk", "The node's files can't grow: what is told as put is there.", full_disk,
            ("forgets", "crashes"), asks_nobody),
     Column("node restarted", "The only node is killed and started again on its disk: an answer or "
            "an error in time, and the account is right.", restarted, ("forgets", "crashes"),
-           asks_nobody),
+           asks_nobody, soak=True),
     Column("node killed", "One of three nodes is killed: the others serve, and nothing with three "
-           "copies is lost.", killed, ("forgets", "crashes"), asks_nobody, nodes=3),
+           "copies is lost.", killed, ("forgets", "crashes"), asks_nobody, nodes=3,
+           soak=True),
 ]  # fmt: skip

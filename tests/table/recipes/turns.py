@@ -99,12 +99,17 @@ def says(own):
     return body
 
 
+def hears_of(own, listener, body):
+    """It comes, whoever else says something."""
+    while (yield own.following(listener)).body != body:
+        pass
+
+
 @recipe("Multicast.subscribe")
 def subscribe(own):
     listener = yield Act(own.topic.subscribe, timeout=3)
     body = says(own)
-    message = yield own.following(listener)
-    expect(message.body == body, "what is said afterwards is heard")
+    yield from hears_of(own, listener, body)
     yield listener.close()
 
 
@@ -113,7 +118,9 @@ def hears(own):
     listener = yield own.topic.subscribe(timeout=3)
     body = says(own)
     message = yield Act(own.following, listener)
-    expect(message.body == body, "what is said afterwards is heard")
+    expect(message is not None, "something was said")
+    if message.body != body:
+        yield from hears_of(own, listener, body)
     yield listener.close()
 
 
@@ -122,8 +129,7 @@ def iterated(own):
     listener = yield own.topic.subscribe(timeout=3)
     same = yield Act(lambda: iter(listener) if hasattr(listener, "__iter__") else aiter(listener))
     body = says(own)
-    message = yield own.following(same)
-    expect(message.body == body, "what is said afterwards is heard")
+    yield from hears_of(own, same, body)
     yield listener.close()
 
 

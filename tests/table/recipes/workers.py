@@ -48,7 +48,10 @@ def stop(own):
         thread = threading.Thread(target=worker.run, daemon=True)
         thread.start()
         until(lambda: handled)
-        yield Act(worker.stop)
+        try:
+            yield Act(worker.stop)
+        finally:
+            worker.stop()
         thread.join(5)
         expect(not thread.is_alive(), "a worker that is stopped ends")
     own.account.tell("done", *handled)

@@ -268,7 +268,7 @@ class Own:
         try:
             if self.row.kind == "pool":
                 mine = [self, *self.beside] if self.face is snowmelt else []
-                parts = [queue, *(one.queue for one in mine)]
+                parts = [queue, *(part for one in mine for part in (one.judged, one.queue))]
                 return any(told.stock + told.on_loan for told in (one.stats() for one in parts))
             told = queue.stats()
             return bool(told.ready + told.leased)

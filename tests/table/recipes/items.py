@@ -16,7 +16,7 @@ def one(own):
 
 def several(own):
     own.fill(2)
-    items = yield own.queue.get_many()
+    items = yield own.queue.get_many(2)
     own.came(*items)
     return items
 
@@ -103,7 +103,7 @@ def each(own):
 
 def loop_of(own, count=1):
     own.fill(count)
-    return own.queue.consume(timeout=3)
+    return own.queue.consume(timeout=3, prefetch=count)
 
 
 @recipe("loop.next")

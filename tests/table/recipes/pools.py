@@ -32,7 +32,7 @@ def get(own):
 @recipe("Pool.get_many")
 def get_many(own):
     own.fill(3)
-    several = yield Act(own.queue.get_many)
+    several = yield Act(own.queue.get_many, 3)
     with own.takes_off(own.came(*several)):
         yield several.ack()
 
@@ -45,7 +45,7 @@ def consume(own):
         if own.row.call == "Pool.for":
             loop = iter(own.queue) if hasattr(own.queue, "__iter__") else aiter(own.queue)
         else:
-            loop = own.queue.consume(**{"timeout": 5, **options})
+            loop = own.queue.consume(**{"timeout": 5, "prefetch": 0, **options})
         return loop, own.following(loop)
 
     loop, one = yield Act(begin)
@@ -103,7 +103,7 @@ def one_of(own):
 
 def several_of(own):
     own.fill(2)
-    several = yield own.queue.get_many()
+    several = yield own.queue.get_many(2)
     own.came(*several)
     return several
 

@@ -42,7 +42,7 @@ def get(own):
 @recipe("Fifo.get_many", "PriorityQueue.get_many")
 def get_many(own):
     own.fill(3)
-    items = yield Act(own.queue.get_many)
+    items = yield Act(own.queue.get_many, 3)
     with own.takes_off(own.came(*items)):
         yield items.ack()
 
@@ -52,7 +52,7 @@ def consume(own):
     own.fill()
 
     def begin(**options):
-        loop = own.queue.consume(**{"timeout": 5, **options})
+        loop = own.queue.consume(**{"timeout": 5, "prefetch": 1, **options})
         return loop, own.following(loop)
 
     loop, item = yield Act(begin)

@@ -271,9 +271,10 @@ class Tending:
         if kept is delivered.parts:
             return
         back = _without(delivered.open_in(None), positions_of(kept))
-        with suppress(SnowmeltError):  # then they stay together
-            if (yield from self._steps.told(delivered, Word(delivered.token, back=back))) is None:
-                delivered.parts = kept
+        delivered.parts = kept  # whatever comes of the word: others may have the rest from here on
+        with suppress(SnowmeltError):  # else when the lease ends
+            yield from self._steps.told(delivered, Word(delivered.token, back=back))
+        delivered.settled(back)
 
     def tend(self) -> Steps[None]:
         """Does what is due now, until the loop ends: then `close` tells the rest."""

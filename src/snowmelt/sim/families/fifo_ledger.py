@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.check.history import Ended, Kind, Operation
+from snowmelt.client.leases import delivered
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval
@@ -287,7 +288,11 @@ class Ledger:
         return any(held.called <= one <= held.ends for one in self.leaps)
 
     def seen(
-        self, part: Part, at: Instant, held: Held | None = None, called: Instant = FOR_EVER
+        self,
+        part: delivered.Part,
+        at: Instant,
+        held: Held | None = None,
+        called: Instant = FOR_EVER,
     ) -> None:
         """Bodies came: of a lease, or only to be looked at."""
         lapse = self.excuses.cover(called if held is None else held.called, at)

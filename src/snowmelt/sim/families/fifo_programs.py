@@ -142,6 +142,6 @@ class Program(programs.Program):
         """Items came."""
         held = self.held[delivered.token]
         for part in delivered.parts:
-            assert isinstance(part, calls.Part)
             self.ledger.seen(part, self.now, held)
+        self.handed(delivered, held.positions)
         self.believes(delivered)

@@ -224,6 +224,7 @@ class Program(programs.Program):
             (value, put[value].priority(value), got.where(index))
             for index, value in enumerate(got.values)
         ]
-        if told != said:
+        if told != said[: len(told)]:
             self.ledger.wrong(f"{self.name} is told to have {told}, and has {said}", self.name)
+        self.handed(delivered, map(got.where, range(len(got.values))))
         self.believes(delivered)

@@ -10,6 +10,7 @@ person is told is held against that:
    told is definitely not in the queue never comes out of it, however often it was attempted.
 3. A lease that a person is told to hold lasts no longer than nodes said, counted from when they
    were asked.
+4. What came under a lease is handed out or went back, and nothing of it both.
 """
 
 from abc import abstractmethod
@@ -176,6 +177,14 @@ class Program(Actor):
     @abstractmethod
     def got(self, delivered: Delivered) -> None:
         """Items came."""
+
+    def handed(self, delivered: Delivered, came: Iterable[int]) -> None:
+        """Of what came, a loop keeps some from the others (4)."""
+        out, back = set(places(delivered.positions)), self.held[delivered.token].named
+        for where in came:
+            if (where in out) == (where in back):
+                text = "handed out, and went back" if where in out else "kept from who asked"
+                self.ledger.wrong(f"{self.name}: position {where} is {text}", self.name)
 
     def believes(self, delivered: Delivered) -> bool:
         """Whether it takes a lease for its own now (3)."""

@@ -5,7 +5,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from snowmelt.client.queue.options import seconds_of
+from snowmelt.client.queue.options import seconds_of, whole
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.priority.batches import PRIORITIES_MAX
 from snowmelt.protocols.priority.settings import ANY, OPTIONS, QueueSettings
@@ -102,8 +102,7 @@ def _read(option: str, value: object) -> int:
         if not isinstance(value, bool):
             raise BadOption(option, value, "True or False")
         return value
-    if type(value) is not int:
-        raise BadOption(option, value, "a whole number")
-    if option == "priorities" and not 1 <= value <= PRIORITIES_MAX:
+    number = whole(option, value)
+    if option == "priorities" and not 1 <= number <= PRIORITIES_MAX:
         raise BadOption(option, value, f"1 to {PRIORITIES_MAX}, int or float")
-    return value
+    return number

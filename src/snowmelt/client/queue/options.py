@@ -10,7 +10,7 @@ from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import new_name
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
-from snowmelt.protocols.fifo.settings import OPTIONS, QueueSettings
+from snowmelt.protocols.fifo.settings import OPTIONS, REPLICAS_MAX, QueueSettings
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
 _PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -64,8 +64,20 @@ def _read(option: str, value: object) -> int:
         return seconds(value)
     if option == "lease":
         return seconds_of("lease", value, 0.1, 43_200)
+    return whole(option, value)
+
+
+def whole(option: str, value: object) -> int:
+    """A whole number; raises `BadOption`. That nothing is said of copies is said by nobody.
+
+    >>> whole("replicas", 0)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: replicas is 0; allowed: 1 to 7
+    """
     if type(value) is not int:
         raise BadOption(option, value, "a whole number")
+    if option == "replicas" and not value:
+        raise BadOption(option, value, f"1 to {REPLICAS_MAX}")
     return value
 
 

@@ -40,11 +40,6 @@ KNOWN: Final[list[Known]] = [
         "another event loop that releases a baton is refused, and its holder has lost it",
     ),
     Known(
-        loops("with", "next", "close"),
-        "SIGSTOP",
-        "a loop that is left after its lease ended returns, though its acknowledgements are lost",
-    ),
-    Known(
         (
             "folder: EmbeddedCluster.queues",
             "folder: Fifo.[!gv]*",

@@ -279,11 +279,17 @@ def asks_nobody(row: Row) -> str:
     return "it asks nobody" if "local" in RECIPES[row].words else ""
 
 
+def works_on(row: Row) -> str:
+    if row.call == "Worker.run":
+        return "it works until it is stopped, however long a node is silent"
+    return asks_nobody(row)
+
+
 COLUMNS = [
     Column("no time left", "The time-out is 0: it is done at once, or says that it is not.",
            no_time, ("tarries",), no_timeout),
     Column("node silent", "The only node is stopped for 1.5 s, and goes on: each call ends in its "
-           "time, and the account is right.", silent, ("tarries",), asks_nobody),
+           "time, and the account is right.", silent, ("tarries",), works_on),
     Column("slow link", "Bodies of 400 kB over 150 kB/s: each crosses once.", slow_link,
            ("forgets", "twice", "crashes"), asks_nobody, soak=True),
     Column("full disk", "The node's files can't grow: what is told as put is there.", full_disk,

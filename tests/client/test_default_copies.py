@@ -9,7 +9,7 @@ import pytest
 import snowmelt
 from cli.program import piped
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt.core.errors import CallerError, QueueExists
+from snowmelt.core.errors import BadOption, CallerError, QueueExists
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,13 @@ def test_more_copies_to_wait_for_than_there_are_is_refused(node: LocalNode) -> N
     text = "durable_copies is 2; allowed: 0 to 1"
     with snowmelt.connect(node.url) as client, pytest.raises(CallerError, match=text):
         client.fifo("too-many", durable_copies=2).put(b"one")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "priority"])
+def test_none_is_no_number_of_copies(node: LocalNode, kind: str) -> None:
+    text = "replicas is 0; allowed: 1 to 7"
+    with snowmelt.connect(node.url) as client, pytest.raises(BadOption, match=text):
+        getattr(client, kind)("none", replicas=0)
 
 
 def test_on_one_node_it_is_one_and_says_so(node: LocalNode) -> None:

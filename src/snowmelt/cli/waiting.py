@@ -26,7 +26,9 @@ def waiting(cluster: Cluster, timeout: float) -> Iterator[str]:
         queue = cluster.fifo(name) if kind == "fifo" else cluster.priority(name)
         try:
             told = queue.stats(timeout=min(EACH, left))
-        except (OutcomeUnknown, Unavailable):
+        except Unavailable as error:
+            yield f"{name}: {error}"
+        except OutcomeUnknown:
             yield f"{name}: nobody who is here answers for it"
         else:
             if told.short_of_copies and told.settings.replicas == 1:

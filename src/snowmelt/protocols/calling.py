@@ -184,6 +184,8 @@ class _Pending(msgspec.Struct):
     losses: int = 0
     lost: bool = False
     """Whether the way to the target has ended since it was asked."""
+    said: str = ""
+    """Why a later one could not do it: it tells more than that nobody answered (rule 4)."""
 
     @property
     def again(self) -> bool:
@@ -299,6 +301,7 @@ class Caller:
         if type(body) is Elsewhere:
             return self._redirected(operation, pending, body, now)
         if type(body) is Declined and body.error in LOCAL and pending.again:
+            pending.said = f"; {body.text}"
             return []  # rule 4: whoever was asked before may yet do it
         del self._pending[operation]
         self._took = Duration(min(now - pending.asked, max(SLOW_FIRST, 2 * self._took)))
@@ -342,7 +345,7 @@ class Caller:
                 self._prolong(pending)
             if pending.deadline <= now:
                 del self._pending[operation]
-                reason = f"no answer to call {operation.number} in the time given"
+                reason = f"no answer to call {operation.number} in the time given{pending.said}"
                 effects.append(Reply(operation, Unknown(reason)))
             elif pending.resend <= now and not self._busy(pending, now):
                 effects.append(self._again(operation, pending, now))

@@ -49,6 +49,8 @@ PIECES_MAX: Final = 16_384
 """So many intervals one call names at most."""
 _DELAY_SECONDS: Final = DELAY_LONGEST / 1e9
 _FIRST_PAUSE: Final = 0.05
+_LAST: Final = 0.1
+"""With fewer seconds left nobody is asked again who said why not: he could not answer in time."""
 _LONGEST_PAUSE: Final = 1.0
 
 
@@ -345,6 +347,8 @@ class Going:
         self._wait = wait
         self._pause = _FIRST_PAUSE
         self._open: OutcomeUnknown | None = None
+        self._said: Unavailable | None = None
+        """Why it did not happen, as a node told last: it says more than that the time is over."""
 
     def after(self, error: SnowmeltError) -> Rest:
         """How long to wait before it is asked again; raises when it is not to be.
@@ -355,11 +359,15 @@ class Going:
             raise error
         if isinstance(error, OutcomeUnknown):
             self._open = error
+        if isinstance(error, Unavailable):
+            self._said = error
         left = self._wait.left
-        if isinstance(error, Closed | DiskFull) or not left:
-            raise self._open or error
+        if isinstance(error, Closed | DiskFull) or left <= (_LAST if self._said else 0):
+            if self._open is None or self._said is None:
+                raise self._open or self._said or error
+            raise OutcomeUnknown(f"{self._open}; {self._said}")
         pause, self._pause = min(self._pause, left), min(2 * self._pause, _LONGEST_PAUSE)
-        return Rest(pause)
+        return Rest(min(pause, left - _LAST / 2) if self._said else pause)
 
 
 def ask_anybody(body: Any, wait: Wait, weight: int = 0) -> Steps[Any]:

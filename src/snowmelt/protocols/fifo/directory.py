@@ -9,6 +9,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.fifo.absence import waits
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.messages import Home, Nowhere, Roll, Rolled, Where
 from snowmelt.protocols.fifo.settings import QueueSettings, differences
@@ -126,8 +127,14 @@ class Directory:
         if message.active:
             self._homes[message.queue] = message
             self._answer(message)
-        elif known is not None and known.term < message.term:
+            return
+        if known is not None and known.term < message.term:
             del self._homes[message.queue]
+        presence = self._desk.presence
+        whom = None if presence is None else waits(message, presence, self._desk.now)
+        if whom is not None:
+            self._answer(whom)
+            self._answer(whom, with_settings=True)
 
     def nowhere(self, message: Nowhere) -> None:
         """There is no such queue, or not with these settings."""

@@ -8,6 +8,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.absence import waits
 from snowmelt.protocols.fifo.asking import problem
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory, Told
@@ -101,11 +102,21 @@ class Door:
             FOR_MASTERS[type(request)](master, operation, request)
 
     def _put(self, operation: OperationId, put: calls.Put, home: Home | Nowhere) -> None:
-        if type(home) is Home:
+        if type(home) is Home and not self._waits(operation, home):
             self._intake.put(operation, put, home)
-        else:
-            assert type(home) is Nowhere
+        elif type(home) is Nowhere:
             self._desk.decline(operation, home.error, home.text)
+
+    def _waits(self, operation: OperationId, home: Home) -> bool:
+        """Whether nobody who is here can have the queue go on; then the client is told for whom."""
+        presence = self._desk.presence
+        if presence is None or home.master in presence.keepers:
+            return False
+        whom = waits(home, presence, self._desk.now)
+        if whom is not None:
+            self._directory.forget(home.queue)
+            self._desk.decline(operation, whom.error, whom.text)
+        return whom is not None
 
     def _point(self, operation: OperationId, request: Any, home: Home | Nowhere) -> None:
         """Somebody else is this queue's master; or this node is by now, or will be soon."""
@@ -118,7 +129,7 @@ class Door:
                     self._act(master, operation, request)
                 elif place is not None and place.node != self._desk.me:
                     self._desk.reply(operation, Elsewhere(place.node, place.address))
-                else:  # what this node has heard is old
+                elif not self._waits(operation, home):  # what this node has heard is old
                     again = partial(self._point, operation, request)
                     self._directory.wait_for_news(request.queue, again)
 
@@ -146,6 +157,8 @@ class Door:
         self._ask(operation, queue, told, settings)
 
     def _opened(self, operation: OperationId, home: Home) -> None:
+        if self._waits(operation, home):
+            return
         presence = self._desk.presence
         master = self._place(home.master)
         if presence is None or master is None:  # it is being replaced; the client asks again

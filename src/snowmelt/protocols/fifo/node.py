@@ -111,7 +111,7 @@ class FifoNode:
                 self._timer = None
                 self._tick()
             case Announced(View() as view):
-                self._desk.set_presence(Presence(view))
+                self._desk.set_presence(Presence(view, self._desk.presence, now))
                 self._registry.viewed()
                 self._reign.viewed()
                 self._intake.viewed()

@@ -81,7 +81,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     def checked(self) -> "QueueSettings":
         """Itself; raises `BadOption` for a value that can't be had."""
         bounds = (
-            ("replicas", self.replicas, 0, REPLICAS_MAX),
+            ("replicas", self.replicas or 1, 1, REPLICAS_MAX),
             ("durable_copies", self.durable_copies, 0, self.replicas or REPLICAS_MAX),
             ("flush", self.linger, 0, LINGER_LONGEST),
             ("lease", self.lease, LEASE_SHORTEST, LEASE_LONGEST),

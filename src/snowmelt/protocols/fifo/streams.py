@@ -5,11 +5,16 @@ an empty disk has another birth, and keeps nothing of what it kept before); with
 run. A stream ends with the run that made it, so a later run can't take up its numbers.
 """
 
+from typing import Final
+
 import msgspec
 
+from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.membership import Member, View
+
+BEGINNING: Final = Instant(0)
 
 
 class Stream(msgspec.Struct):
@@ -51,8 +56,14 @@ def node_of(name: str) -> NodeId:
 class Presence:
     """Who is here, by the names that the fifo uses."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(
+        self, view: View, before: "Presence | None" = None, now: Instant = BEGINNING
+    ) -> None:
         self.view = view
+        earlier = () if before is None else before.view.members
+        left = {one.id: now for one in earlier} | ({} if before is None else before.left)
+        self.left = {node: at for node, at in left.items() if view.member(node) is None}
+        """When who was here before left, as far as it was seen."""
         self.keepers = {keeper_of(one): one for one in view.members}
         self.streams = {stream_of(one): one for one in view.members}
 

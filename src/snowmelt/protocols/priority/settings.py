@@ -159,7 +159,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             raise BadOption("floats", "true", "only with any priorities, not with a number of them")
         bounds = (
             ("priorities", self.rows, 1, PRIORITIES_MAX),
-            ("replicas", self.replicas, 0, REPLICAS_MAX),
+            ("replicas", self.replicas or 1, 1, REPLICAS_MAX),
             ("lease", self.lease, LEASE_SHORTEST, LEASE_LONGEST),
             ("max_deliveries", self.deliveries_max, 1, 1_000_000),
             ("max_items", self.items_max, 0, _COUNT_MAX),

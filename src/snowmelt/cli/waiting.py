@@ -26,10 +26,8 @@ def waiting(cluster: Cluster, timeout: float) -> Iterator[str]:
         queue = cluster.fifo(name) if kind == "fifo" else cluster.priority(name)
         try:
             told = queue.stats(timeout=min(EACH, left))
-        except Unavailable as error:
+        except (OutcomeUnknown, Unavailable) as error:
             yield f"{name}: {error}"
-        except OutcomeUnknown:
-            yield f"{name}: nobody who is here answers for it"
         else:
             if told.short_of_copies and told.settings.replicas == 1:
                 yield f"{name}: {told.short_of_copies:,} items, in one copy"

@@ -387,8 +387,6 @@ class FifoSteps(LeaseSteps):
         except NoSuchQueue:
             self.missing = True
             raise
-        except OutcomeUnknown as error:  # of the call that was to follow nothing happened
-            raise Unreachable(f"nobody told where queue {self.name!r} is: {error}") from None
         self.missing, self._lease, self._calls = False, opened.settings.lease, 0
         return _granted(opened)
 
@@ -416,19 +414,11 @@ class FifoSteps(LeaseSteps):
         return (yield from self._ask(body, Wait(timeout), _store, weight))[0]
 
     def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
-        """Asks the master, through anybody when it isn't known: this makes no queue.
-
-        What only looks has done nothing, whether it was answered or not.
-        """
+        """Asks the master, through anybody when it isn't known: this makes no queue."""
         wait = Wait(timeout)
-        try:
-            if self._grant is None:
-                return (yield from ask_anybody(body, wait, weight))
-            return (yield from self._ask(body, wait, _master, weight, make=False))[0]
-        except OutcomeUnknown as error:
-            if isinstance(body, Describe | Peek):
-                raise Unavailable(f"queue {self.name!r} could not be seen: {error}") from None
-            raise
+        if self._grant is None:
+            return (yield from ask_anybody(body, wait, weight))
+        return (yield from self._ask(body, wait, _master, weight, make=False))[0]
 
 
 def _granted(opened: Opened) -> Grant:

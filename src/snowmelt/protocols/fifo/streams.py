@@ -62,7 +62,9 @@ class Presence:
         self.view = view
         earlier = () if before is None else before.view.members
         left = {one.id: now for one in earlier} | ({} if before is None else before.left)
-        self.left = {node: at for node, at in left.items() if view.member(node) is None}
+        self.left: dict[NodeId, Instant] = {
+            node: at for node, at in left.items() if view.member(node) is None
+        }
         """When who was here before left, as far as it was seen."""
         self.keepers = {keeper_of(one): one for one in view.members}
         self.streams = {stream_of(one): one for one in view.members}

@@ -1,6 +1,7 @@
 """Which nodes a queue waits for, as a person is told who asks for it meanwhile."""
 
 from snowmelt.core.instant import SECOND, Instant
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.messages import Home, Nowhere
 from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of
 
@@ -24,7 +25,7 @@ def waits(home: Home, presence: Presence, now: Instant) -> Nowhere | None:
     return Nowhere(home.queue, "Unavailable", text)
 
 
-def _away(node: str, presence: Presence, now: Instant, *, lost: bool) -> str:
+def _away(node: NodeId, presence: Presence, now: Instant, *, lost: bool) -> str:
     if lost:
         return f"the disk that {node} had before"
     since = presence.left.get(node)

@@ -183,7 +183,7 @@ PLANTED = [
     (a_root_makes_batons_in_the_term_that_it_found, lived("baton", 7)),
     (a_root_counts_terms_by_itself, lived("baton", 41)),
     (a_value_is_said_to_be_saved_before_it_is_kept, lived("baton", 9)),
-    (a_root_does_not_read_what_values_there_are, lived("baton", 7)),
+    (a_root_does_not_read_what_values_there_are, lived("baton", 16)),
     (a_root_asks_nobody_but_itself, lived("baton", 3)),
 ]
 

@@ -40,7 +40,7 @@ def test_a_life_of_the_priority_queue_finds_it(bug, seeds):
 
 
 def test_the_exam_finds_on_the_disks_that_a_copy_was_never_made():
-    report = lived(1, Bug.SCANT_REPAIR)
+    report = lived(23, Bug.SCANT_REPAIR)
     assert "nothing is short of copies, it says, and n2 lacks" in report.sentence
 
 

@@ -98,7 +98,7 @@ def test_queues_that_said_that_enough_waits_are_not_asked_for_it_again(
     asked: list[str] = []
     stats = StreamReader._stats
     monkeypatch.setattr(
-        StreamReader, "_stats", lambda reader, name: asked.append(name) or stats(reader, name)
+        StreamReader, "_stats", lambda self, at, name: asked.append(name) or stats(self, at, name)
     )
     reader = reader_of(queues, subscribe="told.a,told.b")
     end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(8))

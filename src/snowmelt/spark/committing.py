@@ -16,7 +16,7 @@ The same again does nothing. Anything else under a number that was used is refus
 checkpoint is older than the queue, or the rows are others each time they are computed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -25,6 +25,7 @@ import msgspec
 from pyspark.sql.datasource import WriterCommitMessage
 
 from snowmelt.client.cluster import Cluster
+from snowmelt.client.cluster_async import Cluster as AsyncCluster
 from snowmelt.core.errors import (
     AlreadyPublished,
     BadOption,
@@ -34,9 +35,11 @@ from snowmelt.core.errors import (
     QueueExists,
     SequenceTooOld,
 )
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Planned, Receipt, Share
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import PRIORITY, SinkOptions
+from snowmelt.spark.several import asked
 from snowmelt.spark.staging import CONTENTS, Landed
 from snowmelt.spark.urgent_sink import publish
 
@@ -69,15 +72,13 @@ def commit(
     cluster = cluster_at(options.connection)
     with _telling(options):
         if name is None:
-            for share in shares:
-                _put_once(cluster, share, options)
+            _put_once(cluster, shares, options)
         elif not options.queue:
             _put_all(cluster, shares, options, name)
         elif options.kind == PRIORITY:  # without rows, too: an earlier run may have begun
             _put_urgent(cluster, options.queue, shares, options, name)
         else:
-            for share in shares:
-                _put(cluster, share, options, name)
+            _put(shares, options, name)
 
 
 def shares_of(messages: Iterable[WriterCommitMessage | None]) -> list[Share]:
@@ -101,21 +102,31 @@ def _digest(content: int) -> int:
     return content % CONTENTS or 1
 
 
-def _put_once(cluster: Cluster, share: Share, options: SinkOptions) -> None:
+def _put_once(cluster: Cluster, shares: Sequence[Share], options: SinkOptions) -> None:
     """Without a name: by whoever commits it, which nobody does again."""
-    if options.kind == PRIORITY:
-        publish(cluster, (share,), options, lambda _: Planned((share,)), lambda _: None)
-    else:
-        cluster.fifo(share.queue).publish(share.receipts, timeout=options.connection.timeout)
+    if options.kind != PRIORITY:
+        _put(shares, options, None)
+        return
+    for share in shares:
+        planned = Planned((share,))
+        publish(cluster, (share,), options, lambda _, it=planned: it, lambda _: None)  # type: ignore[misc]
 
 
-def _put(cluster: Cluster, share: Share, options: SinkOptions, name: Name) -> None:
-    cluster.fifo(share.queue, producer=name.producer).publish(
-        share.receipts,
-        sequence=name.sequence,
-        digest=share.digest if options.compared else 0,
-        timeout=options.connection.timeout,
-    )
+def _put(shares: Sequence[Share], options: SinkOptions, name: Name | None) -> None:
+    """Publishes all of them at once, each in its queue."""
+    timeout = options.connection.timeout
+
+    def publish_one(cluster: AsyncCluster, share: Share) -> Awaitable[Interval]:
+        if name is None:
+            return cluster.fifo(share.queue).publish(share.receipts, timeout=timeout)
+        return cluster.fifo(share.queue, producer=name.producer).publish(
+            share.receipts,
+            sequence=name.sequence,
+            digest=share.digest if options.compared else 0,
+            timeout=timeout,
+        )
+
+    asked(options.connection, shares, publish_one)
 
 
 def _put_all(cluster: Cluster, shares: list[Share], options: SinkOptions, name: Name) -> None:
@@ -130,15 +141,17 @@ def _put_all(cluster: Cluster, shares: list[Share], options: SinkOptions, name: 
     if planned.ended or not planned.shares:
         return
     staged = {share.queue: share for share in shares}
+    own = []
     for share in planned.shares:
         fresh = staged.get(share.queue)
         # What this run staged waits longer than what an earlier one did.
         alike = fresh is not None and fresh.digest == share.digest
-        own = fresh if fresh is not None and alike else share
-        if options.kind == PRIORITY:
-            _put_urgent(cluster, share.queue, (share,), options, name, own)
-        else:
-            _put(cluster, own, options, name)
+        own.append(fresh if fresh is not None and alike else share)
+    if options.kind == PRIORITY:
+        for share, mine in zip(planned.shares, own, strict=True):
+            _put_urgent(cluster, share.queue, (share,), options, name, mine)
+    else:
+        _put(own, options, name)
     if place is not None:
         home = cluster.fifo(PLANS, producer=place.producer)
         home.publish((), sequence=name.sequence, digest=digest, timeout=options.connection.timeout)

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from snowmelt.client.cluster import Cluster, connect
-from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import AccessDenied, BadOption, NoSuchQueue, Unreachable
 from snowmelt.spark.options import FIFO, PRIORITY, Connection
 
@@ -55,10 +54,10 @@ def check_there(place: Connection, names: tuple[str, ...]) -> None:
 
 def check_kind(place: Connection, names: tuple[str, ...], kind: str) -> None:
     """Raises when one of these queues is there and is of another kind."""
-    cluster = cluster_at(place)
+    other: Literal["fifo", "priority"] = "priority" if kind == FIFO else "fifo"
+    there = frozenset(queues_at(place, place.timeout, other))
     for name in names:
-        urgent = isinstance(cluster.queue(name, timeout=place.timeout), PriorityQueue)
-        if urgent and kind == FIFO:
+        if name in there and kind == FIFO:
             raise BadOption("kind", kind, f"{PRIORITY}: {name!r} is a priority queue")
-        if not urgent and kind == PRIORITY and name in queues_at(place):
+        if name in there:
             raise BadOption("kind", kind, f"{FIFO}: {name!r} is a fifo")

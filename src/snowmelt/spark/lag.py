@@ -7,7 +7,7 @@ as it is, so what waits travels there:
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,9 +19,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.spark.offsets import VERSION
+from snowmelt.spark.options import Connection
 from snowmelt.spark.several import asked
 
 SECONDS: Final = 2.0
@@ -59,14 +59,14 @@ class Behind(msgspec.Struct, frozen=True):
         return sum(self.queues.values())
 
 
-def report(group: str, queues: Iterable[Fifo]) -> dict[str, Any] | None:
+def report(group: str, place: Connection, queues: Sequence[str]) -> dict[str, Any] | None:
     """What waits now; None when a queue doesn't say, which is no reason to end a query."""
-    named = {queue.name: queue for queue in queues}
     try:
-        status = asked(named, lambda name: named[name].stats(timeout=SECONDS))
+        status = asked(place, queues, lambda at, name: at.fifo(name).stats(timeout=SECONDS))
     except SnowmeltError:
         return None
-    told = {name: Waiting(one.ready, one.tail) for name, one in status.items()}
+    waiting = [Waiting(one.ready, one.tail) for one in status]
+    told = dict(zip(queues, waiting, strict=True))
     plain: dict[str, Any] = msgspec.to_builtins(Report(VERSION, group, told))
     return plain
 

@@ -8,12 +8,13 @@
 4. What is less than a task's share is read together with others, also of other queues.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.fifo.face_async import Fifo as AsyncFifo
 from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Located, Span
@@ -70,12 +71,14 @@ class Found(msgspec.Struct, frozen=True):
         return sum(span.stop - span.start for span in self.located.spans)
 
 
-def claimed(queue: Fifo, group: str, start: Mark, end: Mark, timeout: float) -> Iterator[Found]:
+async def claimed(
+    queue: AsyncFifo, group: str, start: Mark, end: Mark, timeout: float
+) -> AsyncIterator[Found]:
     """Where a group's items between two marks lie, some of them at a time."""
     for after in range(start.count, end.count, LOCATED_AT_ONCE):
         until = min(after + LOCATED_AT_ONCE, end.count)
         claim = Claim(group, Mark(end.lease, after), Mark(end.lease, until))
-        located = queue.group(group).locate(claim.after, claim.until, timeout=timeout)
+        located = await queue.group(group).locate(claim.after, claim.until, timeout=timeout)
         yield Found(queue.name, located, claim)
 
 

@@ -5,19 +5,20 @@ Reading changes nothing in the queue, so a task may be run twice, or at two plac
 While a task waits for its first piece, its Java waits too, and so does every other: all tasks of a
 batch begin at once, and a node serves them in turn. So the first piece is small, the others are of
 some megabytes, and two are always on their way: one is being read while the other is awaited.
-Each span of a piece is a call of its own, so none is cut that fits into a piece.
+Each span of a piece is a call of its own, so none is cut that fits into a piece. Pieces that are
+small, as those of many queues are, are read at once.
 """
 
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.cluster_async import Cluster
 from snowmelt.client.leases.delivered import runs
 from snowmelt.client.queue.group_steps import Reading
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
@@ -26,15 +27,14 @@ from snowmelt.protocols.fifo.calls import Part, Span
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SourceOptions
 from snowmelt.spark.partitions import Portion, cut, within
-from snowmelt.spark.rows import Rows
+from snowmelt.spark.rows import Rows, joined_rows
+from snowmelt.spark.several import asked
 
 PIECE_ROWS: Final = 32_768
 PIECE_BYTES: Final = 4 << 20
 FIRST_SHARE: Final = 4
 """The first piece of a task is such a part of the others."""
 AHEAD: Final = 2
-AHEAD_MOST: Final = 4
-"""Of small portions: each is a call of its own."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 _NAMED_AT_MOST: Final = 5
@@ -45,42 +45,80 @@ def rows_of(
     portions: Sequence[Portion], options: SourceOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of portions, one after the other, each in the order of its queue."""
-    for rows, parts in _ahead(_pieces(portions, options, schema), len(portions)):
-        yield from rows.of(parts)
+    makers = {portion.queue: Rows(portion.queue, schema) for portion in portions}
+    for pieces in _ahead(_together(_pieces(portions)), options):
+        made = [batch for piece, parts in pieces for batch in makers[piece.queue].of(parts)]
+        if len(pieces) == 1:
+            yield from made
+        elif made:  # a batch costs Spark much more than a copy
+            yield joined_rows(made)
 
 
 class _Piece(NamedTuple):
-    """So many items as are read by one call, and what makes rows of them."""
+    """So many items as are read by one call."""
 
-    reader: "_PortionReader"
+    portion: Portion
     spans: tuple[Span, ...]
-    rows: Rows
+
+    @property
+    def queue(self) -> str:
+        return self.portion.queue
+
+    @property
+    def rows(self) -> int:
+        return sum(span.stop - span.start for span in self.spans)
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.portion.row_bytes
 
 
-def _pieces(
-    portions: Iterable[Portion], options: SourceOptions, schema: pa.Schema
-) -> Iterator[_Piece]:
+def _pieces(portions: Iterable[Portion]) -> Iterator[_Piece]:
     for number, portion in enumerate(portions):
-        queue = cluster_at(options.connection).fifo(portion.queue)
-        reader, rows = _PortionReader(queue, portion, options), Rows(portion.queue, schema)
         most = max(1, min(PIECE_ROWS, PIECE_BYTES // portion.row_bytes))
         first = 0 if number else most // FIRST_SHARE
         for spans in cut(portion.spans, most, first, whole=True):
-            yield _Piece(reader, spans, rows)
+            yield _Piece(portion, spans)
 
 
-def _ahead(pieces: Iterable[_Piece], portions: int) -> Iterator[tuple[Rows, list[Part]]]:
-    """Reads the next piece while Spark is busy with the one before; of small portions, some."""
-    ahead = max(AHEAD, min(portions, AHEAD_MOST))
-    with ThreadPoolExecutor(ahead) as threads:
-        coming: deque[tuple[Rows, Future[list[Part]]]] = deque()
-        for piece in pieces:
-            coming.append((piece.rows, threads.submit(piece.reader.read, piece.spans)))
-            if len(coming) > ahead:
-                rows, parts = coming.popleft()
-                yield rows, parts.result()
-        for rows, parts in coming:
-            yield rows, parts.result()
+def _together(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
+    """Small pieces, which are read at once: a task of a thousand queues has a thousand of them."""
+    run: list[_Piece] = []
+    rows = size = 0
+    for piece in pieces:
+        if run and (size + piece.bytes > PIECE_BYTES or rows + piece.rows > PIECE_ROWS):
+            yield run
+            run, rows, size = [], 0, 0
+        run.append(piece)
+        rows, size = rows + piece.rows, size + piece.bytes
+    if run:
+        yield run
+
+
+Read: TypeAlias = list[tuple[_Piece, list[Part]]]
+
+
+def _ahead(groups: Iterable[list[_Piece]], options: SourceOptions) -> Iterator[Read]:
+    """Reads the next pieces while Spark is busy with those before."""
+    with ThreadPoolExecutor(AHEAD) as threads:
+        coming: deque[Future[Read]] = deque()
+        for pieces in groups:
+            coming.append(threads.submit(_read, pieces, options))
+            if len(coming) > AHEAD:
+                yield coming.popleft().result()
+        for read in coming:
+            yield read.result()
+
+
+def _read(pieces: list[_Piece], options: SourceOptions) -> Read:
+    def read_one(cluster: Cluster, piece: _Piece) -> Awaitable[Reading]:
+        return cluster.fifo(piece.queue).read(piece.spans, bytes_max=PIECE_BYTES)
+
+    readings = asked(options.connection, pieces, read_one)
+    return [
+        (piece, _Seeker(piece.portion, options).whole(reading))
+        for piece, reading in zip(pieces, readings, strict=True)
+    ]
 
 
 def report_loss(text: str, options: SourceOptions) -> None:
@@ -90,21 +128,20 @@ def report_loss(text: str, options: SourceOptions) -> None:
     _LOG.warning("%s; going on without them", text)
 
 
-class _PortionReader:
-    """Reads pieces whole: what no keeper gives now is sought again until the time is over.
+class _Seeker:
+    """Makes a reading whole: what no keeper gives now is sought again until the time is over.
 
     Only what the master says is gone is gone. What nobody gives in the time is with keepers that
     are away, and is not passed over, whatever the options say of loss.
     """
 
-    def __init__(self, queue: Fifo, portion: Portion, options: SourceOptions) -> None:
-        self._queue = queue
+    def __init__(self, portion: Portion, options: SourceOptions) -> None:
+        self._queue = cluster_at(options.connection).fifo(portion.queue)
         self._portion = portion
         self._options = options
 
-    def read(self, spans: tuple[Span, ...]) -> list[Part]:
-        """The items of some spans, in order."""
-        reading = self._read(spans)
+    def whole(self, reading: Reading) -> list[Part]:
+        """The items that were to be read, in order."""
         parts, missing = list(reading.parts), runs(reading.unread)
         end = time.monotonic() + self._options.connection.timeout
         pause = _FIRST_PAUSE
@@ -116,7 +153,7 @@ class _PortionReader:
             if found is None:
                 continue
             gone += _without(missing, found)
-            reading = self._read(found)
+            reading = self._queue.read(found, bytes_max=PIECE_BYTES)
             parts += reading.parts
             missing = runs(reading.unread)
         if missing:
@@ -124,9 +161,6 @@ class _PortionReader:
         if gone:
             self._report(runs(gone))
         return sorted(parts, key=lambda part: part.start)
-
-    def _read(self, spans: tuple[Span, ...]) -> Reading:
-        return self._queue.read(spans, bytes_max=PIECE_BYTES)
 
     def _located_again(self, missing: tuple[Interval, ...]) -> tuple[Span, ...] | None:
         """Where these lie by now: keepers come and go; None when nobody can tell at the moment."""

@@ -70,6 +70,17 @@ class Rows:
                 return _headers(parts, field.type)
 
 
+def joined_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of batches of one schema, in one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    columns = [
+        pa.concat_arrays([batch.column(index) for batch in batches])
+        for index in range(batches[0].num_columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
 def _runs(parts: Iterable[Part]) -> Iterator[list[Part]]:
     """Each large part alone, and neighbours that are small together."""
     run: list[Part] = []

@@ -1,24 +1,79 @@
-"""Several queues of a cluster asked at the same time, and rows shared out among them."""
+"""Several queues asked at once, and rows shared out among them.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+What is asked at once goes down one connection a node, and no question waits for the answer to
+another: a thousand queues cost little more than the work that they are. The connection belongs to
+an event loop in a thread of its own, one for each process.
+"""
 
-ASKED_AT_ONCE: Final = 8
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Final, TypeAlias, TypeVar, cast
+
+from snowmelt.client.cluster_async import Cluster, connect
+from snowmelt.runtime.server import new_loop
+from snowmelt.spark.options import Connection
+
+AT_ONCE: Final = 128
+"""So many questions are on their way: enough for a node to answer many in one step."""
+CLOSING_SECONDS: Final = 1.0
 T = TypeVar("T")
+Q = TypeVar("Q")
+Ask: TypeAlias = Callable[[Cluster, Q], Awaitable[T]]
 
 
-def asked(names: Iterable[str], ask: Callable[[str], T]) -> dict[str, T]:
-    """What each answers, by its name; raises what the first of them raises.
+def asked(place: Connection, about: Iterable[Q], ask: Ask[Q, T]) -> list[T]:
+    """What is answered about each, in their order; raises what the first that fails raises."""
+    told = asyncio.run_coroutine_threadsafe(_answers(place, list(about), ask), _loop(os.getpid()))
+    try:
+        return told.result()
+    finally:
+        told.cancel()  # nobody waits any more, if it is not done
 
-    >>> asked(["raw", "late"], len)
-    {'raw': 3, 'late': 4}
-    """
-    every = list(names)
-    if len(every) < 2:
-        return {name: ask(name) for name in every}
-    with ThreadPoolExecutor(min(len(every), ASKED_AT_ONCE)) as threads:
-        return dict(zip(every, threads.map(ask, every), strict=True))
+
+async def _answers(place: Connection, about: Sequence[Q], ask: Ask[Q, T]) -> list[T]:
+    cluster, answers = _cluster(place.url, place.token, os.getpid()), list[T | None]()
+    left = iter(enumerate(about))
+    answers += [None] * len(about)
+
+    async def go_on() -> None:
+        for at, one in left:
+            answers[at] = await ask(cluster, one)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(len(about), AT_ONCE)):
+                group.create_task(go_on())
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return cast("list[T]", answers)
+
+
+@lru_cache(maxsize=1)
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """The loop of this process: one that was forked has its own."""
+    loop = new_loop()()
+    name = f"snowmelt-spark-{process}"
+    threading.Thread(target=loop.run_forever, name=name, daemon=True).start()
+    return loop
+
+
+@lru_cache(maxsize=8)
+def _cluster(url: str, token: str | None, process: int) -> Cluster:
+    cluster = connect(url, token=token)
+    atexit.register(_close, cluster, process)
+    return cluster
+
+
+def _close(cluster: Cluster, process: int) -> None:
+    if process == os.getpid():
+        with suppress(Exception):  # the process ends, whatever becomes of this
+            closing = asyncio.run_coroutine_threadsafe(cluster.close(), _loop(process))
+            closing.result(CLOSING_SECONDS)
 
 
 def shared_out(rows: int, waiting: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:

@@ -5,7 +5,7 @@ behind that anybody sees: the driver publishes the receipts of one run, the rest
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snowmelt.client.cluster import Cluster
+from snowmelt.client.cluster_async import Cluster as AsyncCluster
 from snowmelt.client.queue.bodies import CALL_ITEMS
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.fifo.calls import Receipt
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import PRIORITY, SinkOptions
-from snowmelt.spark.rows import labels_of
+from snowmelt.spark.rows import joined_rows, labels_of
+from snowmelt.spark.several import asked
 from snowmelt.spark.urgent_sink import stage_rows, urgencies_of
 
 CALL_BYTES: Final = 4 << 20
@@ -61,41 +62,49 @@ class StagedRows(msgspec.Struct, frozen=True):
 
 def stage(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> StagedRows:
     """Stages all rows of a task; all of them are safe when it returns."""
-    cluster = cluster_at(options.connection)
     queues: dict[str, Landed] = {}
-    flight: deque[tuple[str, Future[Landed]]] = deque()
+    flight: deque[tuple[list[Load], Future[list[Landed]]]] = deque()
     count = 0
 
     def land() -> None:
-        queue, future = flight.popleft()
-        landed, more = queues.setdefault(queue, Landed()), future.result()
-        landed.receipts += more.receipts
-        landed.content = (landed.content + more.content) % CONTENTS
+        staged, future = flight.popleft()
+        for load, more in zip(staged, future.result(), strict=True):
+            landed = queues.setdefault(load.queue, Landed())
+            landed.receipts += more.receipts
+            landed.content = (landed.content + more.content) % CONTENTS
 
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         for rows in gathered(batches):
             count += len(rows)
-            for load in loads(rows, options.queue):
-                if len(flight) == IN_FLIGHT:
-                    land()
-                flight.append((load.queue, threads.submit(_stage, cluster, load, options)))
+            if len(flight) == IN_FLIGHT:
+                land()
+            staged = loads(rows, options.queue)
+            flight.append((staged, threads.submit(_stage, staged, options)))
         while flight:
             land()
     return StagedRows(queues, count)
 
 
-def _stage(cluster: Cluster, load: Load, options: SinkOptions) -> Landed:
+def _stage(loads: list[Load], options: SinkOptions) -> list[Landed]:
+    """Stages what goes into some queues, all at once."""
+    place = options.connection
+
+    def stage_one(cluster: AsyncCluster, load: Load) -> Awaitable[list[Receipt]]:
+        return cluster.fifo(load.queue, **options.made).stage(
+            bodies(load.rows),
+            headers=labels_of(load.rows),
+            delay=load.delay,
+            hold=options.hold,
+            timeout=place.timeout,
+        )
+
     if options.kind == PRIORITY:
-        placed = stage_rows(cluster, load.queue, load.rows, load.delay, options)
-        return Landed(placed, content_of(load.rows))
-    receipts = cluster.fifo(load.queue, **options.made).stage(
-        bodies(load.rows),
-        headers=labels_of(load.rows),
-        delay=load.delay,
-        hold=options.hold,
-        timeout=options.connection.timeout,
-    )
-    return Landed(receipts, content_of(load.rows))
+        cluster = cluster_at(place)
+        staged = [stage_rows(cluster, one.queue, one.rows, one.delay, options) for one in loads]
+    else:
+        staged = asked(place, loads, stage_one)
+    contents = (content_of(one.rows) for one in loads)
+    return [Landed(*both) for both in zip(staged, contents, strict=True)]
 
 
 def content_of(rows: pa.RecordBatch) -> int:
@@ -153,7 +162,7 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             large = batch.nbytes >= LARGE_BYTES
             full = rows + len(batch) > CALL_ITEMS or size + batch.nbytes > CALL_BYTES
             if run and (large or full):
-                yield _joined(run)
+                yield joined_rows(run)
                 run, rows, size = [], 0, 0
             if large:
                 yield batch
@@ -161,7 +170,7 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             run.append(batch)
             rows, size = rows + len(batch), size + batch.nbytes
     if run:
-        yield _joined(run)
+        yield joined_rows(run)
 
 
 def _cut(whole: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -169,16 +178,6 @@ def _cut(whole: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = max(1, min(CALL_ITEMS, rows))
     for first in range(0, len(whole), rows):
         yield whole.slice(first, rows)
-
-
-def _joined(run: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(run) == 1:
-        return run[0]
-    columns = [
-        pa.concat_arrays([batch.column(index) for batch in run])
-        for index in range(run[0].num_columns)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=run[0].schema)
 
 
 def loads(rows: pa.RecordBatch, queue: str) -> list[Load]:

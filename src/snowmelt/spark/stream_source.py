@@ -18,11 +18,11 @@ So it is the same batch again, under the same number.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -30,12 +30,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.cluster_async import Cluster
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, Mark
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from snowmelt.protocols.fifo.calls import QueueStatus
 from snowmelt.spark.columns import readable, source_schema
-from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.inside import Inside
 from snowmelt.spark.lag import report
@@ -48,9 +47,10 @@ from snowmelt.spark.pace import Pace
 from snowmelt.spark.partitions import Found, Tasks, claimed, tasks
 from snowmelt.spark.reading import report_loss, rows_of
 from snowmelt.spark.settling import settling
-from snowmelt.spark.several import asked, shared_out
+from snowmelt.spark.several import Ask, asked, shared_out
 
 _NOWHERE: Final = 0
+T = TypeVar("T")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -103,7 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _ = self._schema
         check_queues(self._options)
         names = queue_names(self._options)
-        told = asked(names, self._stats)
+        told = self._each(names, self._stats)
         self._pinned = {name: one.tail for name, one in told.items()}
         self._ready = {name: one.ready for name, one in told.items()}
 
@@ -130,7 +130,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _planned(self, names: list[str], before: Offset) -> dict[str, Mark]:
         """What was in a batch that the checkpoint does not know, by queue."""
-        told = asked(names, lambda name: self._advance(name, before.mark(name), 0, EVERYTHING))
+        told = self._advanced({name: (before.mark(name), 0) for name in names}, EVERYTHING)
         marks = {}
         for name, one in told.items():
             done = before.mark(name)
@@ -155,22 +155,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._pace is not None:
             rows = min(rows, self._pace.of(sum(waiting.values())))
 
-        def given(name: str, share: int) -> Mark:
-            told = self._advance(name, before.mark(name), share, size)
-            self._ready[name] = told.ready
-            return told.end
+        def given(shares: Mapping[str, int]) -> dict[str, Mark]:
+            asks = {name: (before.mark(name), share) for name, share in shares.items()}
+            told = self._advanced(asks, size)
+            self._ready |= {name: one.ready for name, one in told.items()}
+            return {name: one.end for name, one in told.items()}
 
         if len(names) == 1 or rows == EVERYTHING:
-            ends = asked(names, lambda name: given(name, rows if name in reading else 0))
+            ends = given({name: rows if name in reading else 0 for name in names})
             return {name: end for name, end in ends.items() if end != BEGINNING}
         shares = shared_out(rows, waiting, names)
-        ends = asked(names, lambda name: given(name, shares[name]))
+        ends = given({name: shares[name] for name in names})
         left = rows - sum(end.count - before.mark(name).count for name, end in ends.items())
         if left > 0 and not fresh:
             waiting = self._waiting(reading)
         for name in names:
             if left > 0 and not shares[name] and waiting.get(name):
-                ends[name] = given(name, left)
+                ends |= given({name: left})
                 left -= ends[name].count - before.mark(name).count
         return {name: end for name, end in ends.items() if end != BEGINNING}
 
@@ -180,15 +181,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         done = told(end, self._options.group)
         if done == self._acknowledged:
             return
-        for name, mark in done.marks.items():
-            self._advance(name, mark, 0, EVERYTHING)
+        self._advanced({name: (mark, 0) for name, mark in done.marks.items()}, EVERYTHING)
         self._acknowledged = done
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """What waits, for the progress report. See `lag.py`."""
         with plainly():
-            names = queue_names(self._options)
-            return report(self._options.group, [self._queue(name) for name in names])
+            options = self._options
+            return report(options.group, options.connection, queue_names(options))
 
     # --- which rows -------------------------------------------------------------------------------
 
@@ -198,11 +198,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         before, after = told(start, options.group), told(end, options.group)
         moved = [name for name, mark in after.marks.items() if mark != before.mark(name)]
-        claims = asked(moved, lambda n: self._claimed(n, before.mark(n), after.mark(n)))
+        claims = self._each(
+            moved, lambda at, name: self._claimed(at, name, before.mark(name), after.mark(name))
+        )
         found = list(chain.from_iterable(claims.values()))
         for name in moved:
             done, mark = before.mark(name), after.mark(name)
-            lost = mark.count - done.count - sum(one.rows for one in found if one.queue == name)
+            lost = mark.count - done.count - sum(one.rows for one in claims[name])
             if lost:
                 text = (
                     f"{lost} of {mark.count - done.count} items of queue {name!r} that group "
@@ -230,15 +232,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _timeout(self) -> float:
         return self._options.connection.timeout
 
-    def _queue(self, name: str) -> Fifo:
-        return cluster_at(self._options.connection).fifo(name)
+    def _each(self, names: Iterable[str], ask: Ask[str, T]) -> dict[str, T]:
+        """What each queue answers, all asked at once; adds what can be done where one refuses."""
 
-    def _stats(self, name: str) -> QueueStatus:
-        with self._telling(name):
-            return self._queue(name).stats(timeout=self._timeout)
+        async def telling(cluster: Cluster, name: str) -> T:
+            with self._telling(name):
+                return await ask(cluster, name)
+
+        every = list(names)
+        return dict(zip(every, asked(self._options.connection, every, telling), strict=True))
+
+    def _stats(self, cluster: Cluster, name: str) -> Awaitable[QueueStatus]:
+        return cluster.fifo(name).stats(timeout=self._timeout)
 
     def _waiting(self, names: Iterable[str]) -> dict[str, int]:
-        return {name: told.ready for name, told in asked(names, self._stats).items()}
+        return {name: told.ready for name, told in self._each(names, self._stats).items()}
 
     def _paced(self, before: Offset, limit: ReadLimit) -> Pace | None:
         """How large batches are; the first of a run is as large as the last run found."""
@@ -266,21 +274,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows, size = at_most(limit, options)
         return rows, size if size == EVERYTHING else max(1, size // max(1, queues))
 
-    def _advance(self, name: str, done: Mark, rows: int, size: int) -> Advance:
-        below = _NOWHERE
-        if self._pinned is not None:
-            below = self._pinned.get(name, _NOWHERE)
-            rows = rows if below != _NOWHERE else 0  # below 0 would be anywhere
-        group = self._queue(name).group(self._options.group)
-        with self._telling(name):
+    def _advanced(self, asks: Mapping[str, tuple[Mark, int]], size: int) -> dict[str, Advance]:
+        """Each queue's group is done with all up to a mark, and asks for so many rows more."""
+
+        def advance(cluster: Cluster, name: str) -> Awaitable[Advance]:
+            done, rows = asks[name]
+            below = _NOWHERE
+            if self._pinned is not None:
+                below = self._pinned.get(name, _NOWHERE)
+                rows = rows if below != _NOWHERE else 0  # below 0 would be anywhere
+            group = cluster.fifo(name).group(self._options.group)
             return group.advance(
                 done, items_max=rows, bytes_max=size, below=below, timeout=self._timeout
             )
 
-    def _claimed(self, name: str, done: Mark, end: Mark) -> list[Found]:
-        options = self._options
-        with self._telling(name):
-            return list(claimed(self._queue(name), options.group, done, end, self._timeout))
+        return self._each(asks, advance)
+
+    async def _claimed(self, cluster: Cluster, name: str, done: Mark, end: Mark) -> list[Found]:
+        queue, options = cluster.fifo(name), self._options
+        return [one async for one in claimed(queue, options.group, done, end, self._timeout)]
 
     @contextmanager
     def _telling(self, name: str) -> Iterator[None]:

@@ -23,6 +23,7 @@ import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.spark import session
 
+SECONDS = 120
 PHASES = ("latestOffset", "queryPlanning", "addBatch", "triggerExecution")
 
 
@@ -37,6 +38,8 @@ class Source:
         self._queues = [cluster.fifo(name) for name in names(f"from{queues}.", queues)]
         self._spark = spark
         self._url = url
+        self._seen: set[int] = set()
+        """The batches of earlier triggers."""
         for queue in self._queues:
             queue.put(b"first")
 
@@ -54,11 +57,17 @@ class Source:
 
     def trigger(self, query: Any, filled: int, rows: int) -> dict[str, float]:
         """Puts so many rows into so many of the queues; seconds of the batch that has most."""
-        before = query.lastProgress["batchId"] if query.lastProgress else -1
         for queue in self._queues[:filled]:
             queue.put_many([b"x" * 100] * (rows // filled))
-        query.processAllAvailable()
-        fresh = [one for one in query.recentProgress if one["batchId"] > before]
+        fresh: list[Any] = []
+        end = time.monotonic() + SECONDS
+        while sum(one["numInputRows"] for one in fresh) < rows:
+            assert time.monotonic() < end, "a trigger's rows did not come"
+            query.processAllAvailable()
+            time.sleep(0.05)  # a batch is reported after it is over
+            told = {one["batchId"]: one for one in query.recentProgress if one["numInputRows"]}
+            fresh = [told[batch] for batch in told if batch not in self._seen]
+        self._seen.update(one["batchId"] for one in fresh)
         largest = max(fresh, key=lambda one: one["numInputRows"])
         return {phase: largest["durationMs"].get(phase, 0) / 1e3 for phase in PHASES}
 

@@ -5,7 +5,7 @@ behind that anybody sees: the driver publishes the receipts of one run, the rest
 """
 
 from collections import deque
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snowmelt.client.cluster_async import Cluster as AsyncCluster
+from snowmelt.client.fifo.face_async import Fifo as AsyncFifo
 from snowmelt.client.queue.bodies import CALL_ITEMS
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
@@ -89,8 +90,9 @@ def _stage(loads: list[Load], options: SinkOptions) -> list[Landed]:
     """Stages what goes into some queues, all at once."""
     place = options.connection
 
-    def stage_one(cluster: AsyncCluster, load: Load) -> Awaitable[list[Receipt]]:
-        return cluster.fifo(load.queue, **options.made).stage(
+    async def stage_one(cluster: AsyncCluster, load: Load) -> list[Receipt]:
+        queue: AsyncFifo = cluster.fifo(load.queue, **options.made)
+        return await queue.stage(
             bodies(load.rows),
             headers=labels_of(load.rows),
             delay=load.delay,

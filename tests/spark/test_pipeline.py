@@ -68,7 +68,7 @@ def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ({"fail_on_other_content": False}, "with worker= and fail_on_other_content="),
         ({"worker": 7}, "worker of stage new is 7; allowed: a function"),
         ({"rows_per_batch": 0}, "rows_per_batch of stage new is 0"),
-        ({"bytes_per_batch": 1}, "with worker= and bytes_per_batch="),
+        ({"bytes_per_batch": 0}, "bytes_per_batch of stage new is 0"),
         ({"partitons": 2}, "'partitons'; allowed: transform, arrow"),
     ],
 )
@@ -159,6 +159,23 @@ def turned_out(run: WorkerRun) -> None:
 def taken(queues: EmbeddedCluster, queue: str) -> list[bytes]:
     with queues.fifo(queue).get_many(1000, timeout=0) as items:
         return [item.body for item in items]
+
+
+def test_a_worker_has_no_more_bytes_in_hand_than_its_batch_may_have(
+    queues: EmbeddedCluster, tmp_path: Path
+) -> None:
+    for number in range(5):
+        queues.fifo("in").put(b"%d" % number * 10_000)
+    stage = WorkerStage("copy", "in", same, "out", 1000, 1, bytes_per_batch=25_000)
+    run = WorkerRun(stage, "p.copy", queues, tmp_path / "place", tmp_path / "copy.log")
+    made = []
+    while run.turn():
+        made.append(run.made)
+    assert made == [2, 4, 5]
+    small = WorkerStage("again", "out", same, None, 1000, 1, bytes_per_batch=1)
+    run = WorkerRun(small, "p.again", queues, tmp_path / "again", tmp_path / "again.log")
+    turned_out(run)
+    assert run.made == 5  # one at a time, however large it is
 
 
 @pytest.mark.parametrize("place", ["written down", "staged", "published", "acknowledged"])

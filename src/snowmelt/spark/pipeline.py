@@ -88,12 +88,12 @@ class Pipeline:
         what else it does may happen again after a crash. One program at a time runs such a stage.
 
         A batch of Spark's grows until it lasts about `batch_seconds` (5), within `rows_per_batch`
-        (1,000,000) and `bytes_per_batch` (1 GiB); a worker's has `rows_per_batch` (1,000) items at
-        most. A batch is cut into as many tasks as the cluster runs at once; `partitions` is the
-        least number of tasks, or the number of a worker's threads. An item that is lost with all
-        its copies ends the stage; with `fail_on_loss=False` it goes on without it. A batch that has
-        to be done again and then has other rows ends a stage of Spark with a `sink`, unless
-        `fail_on_other_content=False`: then what came out first stays.
+        (1,000,000) and `bytes_per_batch` (1 GiB); a worker's has `rows_per_batch` (1,000) items and
+        `bytes_per_batch` (64 MiB) at most. A batch is cut into as many tasks as the cluster runs at
+        once; `partitions` is the least number of tasks, or the number of a worker's threads. An
+        item that is lost with all its copies ends the stage; with `fail_on_loss=False` it goes on
+        without it. A batch that has to be done again and then has other rows ends a stage of Spark
+        with a `sink`, unless `fail_on_other_content=False`: then what came out first stays.
         """
         checked_name("stage", name)
         for other in self._stages:

@@ -25,6 +25,8 @@ ROWS_PER_BATCH: Final = 1_000_000
 BATCH_SECONDS: Final = 5.0
 BYTES_PER_BATCH: Final = 1 << 30
 """At most: large bodies reach this before they reach the time."""
+BYTES_OF_WORKER: Final = 64 << 20
+"""The same of a worker, which has a batch and its results in memory."""
 COLUMNS: Final = "value binary"
 ITEMS_PER_BATCH: Final = 1000
 NAME_LENGTH: Final = 46
@@ -37,7 +39,6 @@ _SPARKS_ALONE: Final = (
     "parquet",
     "fail_on_other_content",
     "batch_seconds",
-    "bytes_per_batch",
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -95,6 +96,7 @@ class WorkerStage:
     rows_per_batch: int
     partitions: int
     fail_on_loss: bool = True
+    bytes_per_batch: int = BYTES_OF_WORKER
 
 
 Stage = SparkStage | WorkerStage
@@ -178,6 +180,7 @@ def _worker_stage(name: str, source: str, sink: str | None, how: How) -> WorkerS
         _number(name, "rows_per_batch", how.get("rows_per_batch", ITEMS_PER_BATCH), 1_000_000),
         _number(name, "partitions", how.get("partitions", 1), 256),
         _switch(name, "fail_on_loss", how.get("fail_on_loss", True)),
+        _number(name, "bytes_per_batch", how.get("bytes_per_batch", BYTES_OF_WORKER), 1 << 40),
     )
 
 

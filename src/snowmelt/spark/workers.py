@@ -133,7 +133,11 @@ class WorkerRun:
         """Does one assignment, the one begun or the next; whether there was any."""
         place = self._memory.place
         if place.end == place.done:
-            end = self._group.advance(place.done, items_max=self.stage.rows_per_batch).end
+            end = self._group.advance(
+                place.done,
+                items_max=self.stage.rows_per_batch,
+                bytes_max=self.stage.bytes_per_batch,
+            ).end
             if end == place.done:
                 return False
             self._memory.keep(place.done, end)

@@ -206,3 +206,26 @@ def test_an_embedded_folder_is_refused_as_a_node_s(tmp_path: Path) -> None:
         assert "snowmelt.open" in ended.stderr
     with snowmelt.open(tmp_path / "here") as cluster:
         assert cluster.fifo("q").get(timeout=5).body == b"x"
+
+
+def test_up_founds_nothing_within_a_folder_that_is_somebody_s(tmp_path: Path) -> None:
+    founded = found_on_disk(tmp_path / "founded", NodeId("n1"))
+    with snowmelt.open(tmp_path / "here") as cluster:
+        cluster.fifo("q").put(b"x")
+    for name, whose in (
+        ("founded", f"of node n1 of cluster {founded}.*snowmelt node --data"),
+        ("here", "has embedded queues.*snowmelt.open"),
+    ):
+        with (
+            LocalCluster(1, tmp_path / name, 0.3) as local,
+            pytest.raises(BadOption, match=f"{name}.*{whose}"),
+        ):
+            local.start()
+        assert not (tmp_path / name / "n1").exists()
+
+
+def test_a_folder_with_nodes_in_it_is_refused_as_an_embedded_one(tmp_path: Path) -> None:
+    founded = found_on_disk(tmp_path / "up" / "n1", NodeId("n1"))
+    with pytest.raises(BadOption, match=f"up.* n1 of cluster {founded}.*--url"):
+        snowmelt.open(tmp_path / "up")
+    assert [one.name for one in (tmp_path / "up").iterdir()] == ["n1"]

@@ -20,7 +20,7 @@ from snowmelt.core.errors import SnowmeltError, StateError, Unavailable
 from snowmelt.core.names import node_id
 from snowmelt.protocols.membership import Status, View
 from snowmelt.protocols.membership.view import identity_of
-from snowmelt.runtime.folders import found_in_etcd, found_on_disk, looked_at
+from snowmelt.runtime.folders import check_nobodys, found_in_etcd, found_on_disk, looked_at
 
 START_SECONDS = 30.0
 MISSES = 4
@@ -249,6 +249,8 @@ class LocalCluster:
     def found(self) -> None:
         """Founds a cluster where no node's folder is there yet, and nowhere else."""
         founder, there = self.nodes[0], [one for one in self.nodes if one.folder.exists()]
+        if not there:
+            check_nobodys(founder.folder.parent)
         if self._etcd is not None:
             if not there:
                 with contextlib.suppress(StateError):  # they join the one that is there

@@ -28,7 +28,7 @@ from snowmelt.protocols.membership.view import identity_of
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import Line
 from snowmelt.store import Store
-from snowmelt.store.stamp import read_stamp
+from snowmelt.store.stamp import STAMP_NAME, read_stamp
 
 MEMBERSHIP: Final = b"membership/"
 OPENINGS: Final = b"embedded/openings"
@@ -40,9 +40,29 @@ def check_embedded(folder: Path, store: Store) -> None:
     """Raises when the folder is a node's."""
     found = _kept(folder, store)
     if found.id:
+        raise _is_no_embedded(folder, f"this one is of node {found.id}{_of_cluster(found)}")
+
+
+def check_nobody_within(folder: Path) -> None:
+    """Raises when a new folder of embedded queues would lie round nodes' folders."""
+    for one in sorted(folder.glob(f"*/{STAMP_NAME}")) if read_stamp(folder) is None else ():
+        found = looked_at(one.parent)
+        if found.id:
+            raise _is_no_embedded(folder, f"in it is node {found.id}{_of_cluster(found)}")
+
+
+def check_nobodys(folder: Path) -> None:
+    """Raises when folders of nodes are to be made within one that is a store itself."""
+    found = looked_at(folder)
+    if found.id:
         whose = f"this one is of node {found.id}{_of_cluster(found)}"
-        instead = "start that (snowmelt node --data …) and connect to its address, with --url"
-        raise BadOption("folder", str(folder), f"a folder of embedded queues; {whose}: {instead}")
+        instead = f"start that: snowmelt node --data {folder}"
+        raise BadOption("--data", str(folder), f"a folder for nodes' folders; {whose}: {instead}")
+
+
+def _is_no_embedded(folder: Path, whose: str) -> BadOption:
+    instead = "start that (snowmelt node --data …) and connect to its address, with --url"
+    return BadOption("folder", str(folder), f"a folder of embedded queues; {whose}: {instead}")
 
 
 def check_node(folder: Path, store: Store) -> Kept:

@@ -77,7 +77,7 @@ from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.runtime.clock import seconds_until, steady_now
-from snowmelt.runtime.folders import EPOCHS, OPENINGS, check_embedded
+from snowmelt.runtime.folders import EPOCHS, OPENINGS, check_embedded, check_nobody_within
 from snowmelt.runtime.peer.seat import Bell
 from snowmelt.runtime.peer.turn import Turn
 from snowmelt.runtime.running import Quiet
@@ -433,6 +433,7 @@ def open_store(folder: Path, timeout: float, pause: Callable[[float], object] = 
     end = monotonic() + timeout
     while True:
         try:
+            check_nobody_within(folder)
             store = Store.open(folder)
             break
         except StoreBusy:

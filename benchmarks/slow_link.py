@@ -25,6 +25,8 @@ from snowmelt.cli.local import free_port
 
 PIECE = 64 << 10
 MIB = 1 << 20
+WAIT_SECONDS = 2.0
+"""How long a get waits for its answer to begin; one that is coming is waited for beyond that."""
 
 
 class SlowLink:
@@ -96,7 +98,7 @@ def blocking(url: str, kind: str, items: int) -> tuple[int, int]:
         queue = getattr(cluster, kind)("large")
         while acked + failed < items:
             try:
-                queue.get(timeout=60).ack()
+                queue.get(timeout=WAIT_SECONDS).ack()
                 acked += 1
             except snowmelt.SnowmeltError as error:
                 print(f"  {type(error).__name__}: {error}", file=sys.stderr)
@@ -111,7 +113,7 @@ async def tasks(url: str, kind: str, items: int) -> tuple[int, int]:
         queue = getattr(cluster, kind)("large")
         while acked + failed < items:
             try:
-                await (await queue.get(timeout=60)).ack()
+                await (await queue.get(timeout=WAIT_SECONDS)).ack()
                 acked += 1
             except snowmelt.SnowmeltError as error:
                 print(f"  {type(error).__name__}: {error}", file=sys.stderr)

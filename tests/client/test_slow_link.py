@@ -1,4 +1,4 @@
-"""Large bodies over a slow link: each is downloaded once, and acknowledged."""
+"""Large bodies over a slow link: each is downloaded once, beyond the time-out, and acknowledged."""
 
 from concurrent.futures import ThreadPoolExecutor
 

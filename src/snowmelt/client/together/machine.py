@@ -29,9 +29,11 @@ from typing import Any, Final
 from snowmelt.client.together.away import Away
 from snowmelt.client.together.tickets import Bundle, Ticket, cut
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.protocols.calling import LONGEST_MOVE
 
 LATE: Final = milliseconds(5)
-OVERDUE: Final = seconds(1.0)
+OVERDUE: Final = Duration(LONGEST_MOVE + seconds(1.0))
+"""As long as a call waits for an answer that is coming, and some more."""
 CROWD: Final = 32
 """So many tickets gain by going in halves; fewer lose by it, since each call costs a flush."""
 

@@ -4,6 +4,7 @@ import asyncio
 import tracemalloc
 from array import array
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.client.pool.bodies import LARGE, several
 from snowmelt.client.priority.parts import calls_of
-from snowmelt.client.queue.bodies import CALL_BYTES, parcels
+from snowmelt.client.queue.bodies import AHEAD, CALL_BYTES, parcels
 
 FRAMES = 20
 Buffers = Callable[[int], Any]
@@ -91,6 +92,24 @@ def test_a_buffer_is_the_programs_again_when_a_put_returns(
         assert cluster.fifo("f").get().body[0] == cluster.priority("p").get().body[0] == 7
         came = sorted(frame.body[0] for frame in pool.consume(timeout=0))
         assert came == [7, 9]
+
+
+def test_a_buffer_that_comes_after_bytes_is_read_before_the_next_is_asked_for() -> None:
+    plain = AHEAD + 2  # so that it is in the midst of what is taken at once
+    expected = b"p" * plain + bytes(range(FRAMES))
+    for made in KINDS.values():
+        bodies = [chain([b"p"] * plain, again(made(1))) for _ in range(3)]
+        [parcel] = parcels(bodies[0])
+        [[some]] = calls_of(bodies[1], 0)
+        [[pairs]] = calls_of(((0, body) for body in bodies[2]), None)
+        assert parcel.blob == some.blob == pairs.blob == expected
+
+
+@pytest.mark.parametrize("kind", [list, iter])
+def test_bodies_among_pairs_are_refused_and_pairs_among_bodies(kind: Callable[[Any], Any]) -> None:
+    for wrong in ([(0, b"a"), b"b"], [(0, b"a"), (0, b"b", 1)], [b"a", (0, b"b")]):
+        with pytest.raises(TypeError, match=r"not both|not 3 things|not tuple"):
+            list(calls_of(kind(wrong), None))
 
 
 def test_what_is_read_only_is_handed_over_to_a_pool() -> None:

@@ -48,16 +48,15 @@ def several(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
     size = 0
     for given in bodies:
         body = given if type(given) is bytes else as_buffer(given)
-        if len(body) >= LARGE:
+        large = len(body) >= LARGE
+        if not large:
+            small.append(bytes(body))  # a generator may use one buffer again
+            size += len(body)
+        if large or len(small) == CALL_ITEMS or size >= CALL_BYTES:
             yield from parcels(small)
             small, size = [], 0
+        if large:
             yield single(body)
-            continue
-        small.append(bytes(body))  # a generator may use one buffer again
-        size += len(body)
-        if len(small) == CALL_ITEMS or size >= CALL_BYTES:
-            yield from parcels(small)
-            small, size = [], 0
     yield from parcels(small)
 
 

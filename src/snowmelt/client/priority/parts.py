@@ -8,12 +8,21 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final, cast
 
 import msgspec
 
-from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, Parcel, as_bytes, parcels, together
+from snowmelt.client.queue.bodies import (
+    AHEAD,
+    CALL_BYTES,
+    CALL_ITEMS,
+    Parcel,
+    as_bytes,
+    parcels,
+    together,
+)
 from snowmelt.core.batch import OFFSET_BYTES, Batch, Buffer
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.priority.calls import Part
@@ -22,10 +31,11 @@ from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN, of_float, packed
 
 Prioritized = tuple[int | float, Buffer]
 RANK_HIGHEST: Final = 1 << 40
+NOT_BOTH: Final = (
+    "a body is bytes, not tuple; give priority= or pairs of a priority and a body, not both"
+)
 FEW: Final = 8
 """So many priorities are told apart without putting what is put in order."""
-
-_PRIORITY: Final = itemgetter(0)
 
 
 class Some(msgspec.Struct, frozen=True):
@@ -79,45 +89,50 @@ def calls_of(
     Traceback (most recent call last):
     TypeError: a body is bytes, not tuple; give priority= or pairs of a priority and a body...
     """
-    if isinstance(items, Batch | str | bytes | bytearray | memoryview):
-        for one in parcels(items):
-            yield (Some.of(checked_priority(0 if priority is None else priority), one),)
-        return
-    for some in _drawn(items):
-        pairs = [one for one in some if isinstance(one, tuple)]
-        if pairs and (priority is not None or len(pairs) < len(some)):
-            raise TypeError(
-                "a body is bytes, not tuple; give priority= or pairs of a priority and a body, "
-                "not both"
-            )
-        if pairs:
-            yield from _mixed(pairs)
-        else:
-            own = checked_priority(0 if priority is None else priority)
-            for one in parcels(some):  # no pair is among them
-                yield (Some.of(own, one),)
+    if not isinstance(items, Batch | str | bytes | bytearray | memoryview):
+        rest = iter(items)
+        first = list(islice(rest, 1))
+        if not isinstance(items, list | tuple):
+            items = cast("Iterator[Any]", chain(first, rest))
+        if first and isinstance(first[0], tuple):
+            if priority is not None:
+                raise TypeError(NOT_BOTH)
+            for pairs in _drawn(items):
+                yield from _mixed(pairs)
+            return
+    own = checked_priority(0 if priority is None else priority)
+    for one in parcels(cast("Iterable[Buffer]", items)):  # which looks at each
+        yield (Some.of(own, one),)
 
 
-def _drawn(items: Iterable[Any]) -> Iterator[Sequence[Any]]:
+def _drawn(pairs: Iterable[Any]) -> Iterator[list[Prioritized]]:
     """A call's worth each; what a generator gives is read before it is asked for the next."""
-    if isinstance(items, list | tuple):
-        for at in range(0, len(items), CALL_ITEMS):
-            yield items[at : at + CALL_ITEMS]
+    if isinstance(pairs, list | tuple):
+        for at in range(0, len(pairs), CALL_ITEMS):
+            part = pairs[at : at + CALL_ITEMS]
+            yield [one if type(one) is tuple and len(one) == 2 else _pair(one) for one in part]
         return
-    some: list[Any] = []
+    some: list[Prioritized] = []
     size = 0
-    for one in items:
-        paired = isinstance(one, tuple)
-        if paired and len(one) != 2:
-            raise TypeError(f"pairs of a priority and a body are put, not {len(one)} things")
-        body = as_bytes(one[1] if paired else one)
-        size += len(body)
-        if some and (size > CALL_BYTES or len(some) == CALL_ITEMS):
+    while more := [
+        one if type(one) is tuple and len(one) == 2 and type(one[1]) is bytes else _pair(one)
+        for one in islice(pairs, min(len(some), AHEAD) or 1)
+    ]:
+        some += more
+        size += sum([len(body) for _, body in more])
+        if size >= CALL_BYTES or len(some) >= CALL_ITEMS:
             yield some
-            some, size = [], len(body)
-        some.append((one[0], body) if paired else body)
+            some, size = [], 0
     if some:
         yield some
+
+
+def _pair(one: Any) -> Prioritized:
+    if not isinstance(one, tuple):
+        raise TypeError(NOT_BOTH)
+    if len(one) != 2:
+        raise TypeError(f"pairs of a priority and a body are put, not {len(one)} things")
+    return one[0], as_bytes(one[1])
 
 
 def parts_of(several: tuple[Some, ...], settings: QueueSettings) -> tuple[Part, ...]:
@@ -192,30 +207,28 @@ def by_priority(pairs: Sequence[Prioritized]) -> tuple[Some, list[int]]:
 
 def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
     """As few calls as they fit into, each of the next ones."""
-    odd = set(map(len, pairs)) - {2}
-    if odd:
-        raise TypeError(f"pairs of a priority and a body are put, not {min(odd)} things")
     priorities = [priority for priority, _ in pairs]
     plain = set(map(type, priorities)) == {int}
-    for priority in (min(priorities), max(priorities)) if plain else priorities:
+    several = set(priorities) if plain else priorities
+    for priority in (min(several), max(several)) if plain else several:
         checked_priority(priority)
-    call = _call(pairs)
+    call = _call(pairs, priorities)
     if sum([len(some.blob) for some in call]) <= CALL_BYTES:
         yield call
         return
     at = 0
     for one in parcels([body for _, body in pairs]):
-        yield _call(pairs[at : at + one.count])
-        at += one.count
+        own = slice(at, at := at + one.count)
+        yield _call(pairs[own], priorities[own])
 
 
-def _call(pairs: list[Prioritized]) -> tuple[Some, ...]:
+def _call(pairs: list[Prioritized], priorities: list[int | float]) -> tuple[Some, ...]:
     """What goes in one call, in the order of its priorities; of a few each is taken by itself."""
-    if len(set(map(_PRIORITY, pairs))) <= FEW:
+    if len(set(priorities)) <= FEW:
         rows: dict[int | float, list[Buffer]] = defaultdict(list)
         for priority, body in pairs:
             rows[priority].append(body)
         return tuple([Some.of(each, one) for each in sorted(rows) for one in parcels(rows[each])])
-    urgent = sorted(pairs, key=_PRIORITY)
-    priorities = tuple([priority for priority, _ in urgent])
-    return tuple([Some.of(priorities, one) for one in parcels([body for _, body in urgent])])
+    urgent = sorted(pairs, key=itemgetter(0))
+    own = tuple([priority for priority, _ in urgent])
+    return tuple([Some.of(own, one) for one in parcels([body for _, body in urgent])])

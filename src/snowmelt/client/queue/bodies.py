@@ -15,7 +15,7 @@ from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
 
 CALL_BYTES: Final = 8 << 20
 CALL_ITEMS: Final = 32_768
-_AHEAD: Final = 256
+AHEAD: Final = 256
 """So many bodies are taken from a generator before it is looked how much they are."""
 HEADERS_BYTES_MAX: Final = 64 << 10
 
@@ -79,21 +79,26 @@ def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterat
     >>> [one.count for one in parcels([b"one", b"two", b"three"], CallLimit(items=2))]
     [2, 1]
     """
-    if isinstance(bodies, Batch):
-        yield from _of_batch(bodies, limit)
-        return
     if isinstance(bodies, str | bytes | bytearray | memoryview):
         raise TypeError(f"put_many takes several bodies, not one {type(bodies).__name__}; see put")
-    if (
-        isinstance(bodies, list | tuple)
-        and 0 < len(bodies) <= limit.items
-        and _PLAIN.issuperset(map(type, bodies))
-    ):
-        edges = list(accumulate(map(len, bodies), initial=0))
-        if edges[-1] <= limit.bytes:
-            yield _packed(bodies, edges)
-            return
-    yield from _drawn(bodies, limit)
+    if isinstance(bodies, Batch):
+        if len(bodies) > limit.items or bodies.size > limit.bytes:
+            yield from _drawn(map(bytes, bodies), limit)
+        elif len(bodies):
+            whole = bodies.trimmed()
+            yield Parcel(len(whole), bytes(whole.offsets), bytes(whole.blob))
+        return
+    if not isinstance(bodies, list | tuple):
+        yield from _drawn(bodies, limit)
+        return
+    for at in range(0, len(bodies), limit.items):
+        part = bodies[at : at + limit.items]
+        if _PLAIN.issuperset(map(type, part)):
+            edges = list(accumulate(map(len, part), initial=0))
+            if edges[-1] <= limit.bytes:
+                yield _packed(part, edges)
+                continue
+        yield from _drawn(part, limit)
 
 
 def packed_headers(headers: Mapping[str, str] | Labels | None) -> bytes:
@@ -146,7 +151,9 @@ def as_buffer(body: object) -> Buffer:
 
 def as_bytes(body: object) -> bytes:
     """The same, for good: whatever can change is copied."""
-    return body if type(body) is bytes else bytes(as_buffer(body))
+    if type(body) is bytes:
+        return body
+    return bytes(body if type(body) is bytearray else as_buffer(body))
 
 
 def _drawn(bodies: Iterable[Buffer], limit: CallLimit) -> Iterator[Parcel]:
@@ -156,7 +163,7 @@ def _drawn(bodies: Iterable[Buffer], limit: CallLimit) -> Iterator[Parcel]:
     edges = [0]
     while some := [
         body if type(body) is bytes else as_bytes(body)
-        for body in islice(rest, min(len(items), _AHEAD) or 1)
+        for body in islice(rest, min(len(items), AHEAD) or 1)
     ]:
         items += some
         edges += accumulate(map(len, some), initial=edges.pop())
@@ -174,12 +181,3 @@ def _packed(bodies: Sequence[Buffer], edges: list[int]) -> Parcel:
     if len(bodies) == 1:
         return parcel(bodies[0])
     return Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), b"".join(bodies))
-
-
-def _of_batch(batch: Batch, limit: CallLimit) -> Iterator[Parcel]:
-    if len(batch) <= limit.items and batch.size <= limit.bytes:
-        if len(batch):
-            whole = batch.trimmed()
-            yield Parcel(len(batch), bytes(whole.offsets), bytes(whole.blob))
-        return
-    yield from _drawn(batch, limit)

@@ -53,7 +53,7 @@ from snowmelt.protocols.membership.messages import (
     Redirected,
     Refused,
 )
-from snowmelt.protocols.membership.view import Known, Ledger
+from snowmelt.protocols.membership.view import EPOCHS_AHEAD, Known, Ledger
 from snowmelt.sim.families.membership import Founder
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
@@ -522,6 +522,20 @@ def test_rule_6_whoever_knows_more_views_than_the_disk_makes_the_next_go_above_t
     assert {one.target: one.message.view.epoch for one in told} == {N1: 10, N2: 10}
     assert told[0].message.view.members == DECIDED.view.members
     assert of(keeper.hear(N2, beat(N2, 22, number=3, epoch=10)), Persist) == []
+
+
+def test_rule_6_words_that_are_each_a_little_ahead_take_no_more_room_than_one(keeper):
+    for number in range(1, 40):
+        epoch = keeper.node._keeper.epoch + EPOCHS_AHEAD // 2 if number else 0
+        keeper.hear(N3, join(N3, 33, number=number, cluster=CLUSTER, epoch=epoch))
+        while keeper.unflushed:
+            keeper.flush()
+    reached = keeper.node._keeper.epoch
+    assert EPOCHS_AHEAD // 2 < reached <= EPOCHS_AHEAD + 50
+    (answer,) = sends(
+        keeper.hear(N3, join(N3, 33, 99, cluster=CLUSTER, epoch=reached + 9)), Refused
+    )
+    assert "start the coordinator with its latest disk" in answer.message.reason
 
 
 def test_rule_6_what_another_cluster_counts_changes_nothing(keeper):

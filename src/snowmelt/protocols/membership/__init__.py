@@ -32,7 +32,8 @@ Rules of the coordinator (`keeper.py`, deciding through `coordinator.py`):
    the coordinator that its disk is an older copy: it decides at once on a view with a number above
    that, or nobody would listen to it for as many views as it has forgotten; and who has another
    view of one number would never hear of its own. But a number far above its own nobody has counted
-   to: that is told as an alarm, and refused; a member does not take up such a view either.
+   to, nor by many words that are each a little ahead: that is told as an alarm, and refused; a
+   member does not take up such a view either.
 
 Rules of a member (`member.py`):
 

@@ -23,6 +23,7 @@ from snowmelt.protocols.membership.messages import (
 )
 from snowmelt.protocols.membership.settings import Settings
 from snowmelt.protocols.membership.view import (
+    EPOCHS_AHEAD,
     OTHER_CLUSTER,
     Admit,
     Ledger,
@@ -65,6 +66,8 @@ class Keeper:
         self._joining: dict[NodeId, tuple[NodeId, Join]] = {}
         self._leaving: dict[NodeId, tuple[NodeId, Leave]] = {}
         self._forgetting: dict[NodeId, list[OperationId]] = {}
+        self._leapt = self._surpassed = 0
+        """By how much views were surpassed in this life, and up to which."""
         self._sweep_due: Instant | None = None
         self._doubts: dict[NodeId, Doubt] = {}
         """Who may be current though the view lacks them; under no name, whoever it may be."""
@@ -182,9 +185,13 @@ class Keeper:
         ]
 
     def _alarm(self, source: NodeId, word: Join | Heartbeat) -> Effects:
-        """Rule 6: no view is made above one that nobody can have counted to."""
+        """Rule 6: no view is made above one that nobody can have counted to.
+
+        Nor by many words, each a little ahead: what a disk has missed is missed once.
+        """
         view = self._coordinator.decided.view
-        alarm = view.alarm(word.epoch, source) if word.cluster == view.cluster else ""
+        room = EPOCHS_AHEAD - self._leapt
+        alarm = view.alarm(word.epoch, source, room) if word.cluster == view.cluster else ""
         if not alarm:
             return []
         reason = (
@@ -204,6 +211,8 @@ class Keeper:
             return []
         text = f"view {word.epoch} is known, and {view.epoch} is the last here: the disk is a copy"
         note = Note(f"{text} -> propose a view above it")
+        self._leapt += max(0, word.epoch - max(view.epoch, self._surpassed))
+        self._surpassed = max(self._surpassed, word.epoch)
         return [note, *self._coordinator.propose(Surpass(word.epoch))]
 
     def leave(self, source: NodeId, leave: Leave) -> Effects:

@@ -80,9 +80,9 @@ class View(msgspec.Struct, frozen=True):
         """
         return 1 + crc32(msgspec.msgpack.encode(self))
 
-    def alarm(self, epoch: int, source: NodeId) -> str:
+    def alarm(self, epoch: int, source: NodeId, most: int = EPOCHS_AHEAD) -> str:
         """What there is to say of who speaks of a view that nobody can have counted to; or ""."""
-        if not is_far(epoch, self.epoch, EPOCHS_AHEAD):
+        if not is_far(epoch, self.epoch, most):
             return ""
         return f"alarm: {source} speaks of view {epoch}, and {self.epoch} is the last known here"
 

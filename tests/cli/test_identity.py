@@ -21,6 +21,7 @@ from snowmelt.protocols.etcd import Put, Transact
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.folders import found_in_etcd, found_on_disk
 from snowmelt.sim.etcd import Model
+from snowmelt.store import Store
 
 
 class Two:
@@ -229,3 +230,16 @@ def test_a_folder_with_nodes_in_it_is_refused_as_an_embedded_one(tmp_path: Path)
     with pytest.raises(BadOption, match=f"up.* n1 of cluster {founded}.*--url"):
         snowmelt.open(tmp_path / "up")
     assert [one.name for one in (tmp_path / "up").iterdir()] == ["n1"]
+
+
+def test_so_is_one_whose_nodes_run_and_one_round_embedded_queues_is_not(tmp_path: Path) -> None:
+    found_on_disk(tmp_path / "up" / "n1", NodeId("n1"))
+    with Store.open(tmp_path / "up" / "n1"):  # as a node that runs has it
+        began = time.monotonic()
+        with pytest.raises(BadOption, match=r"in it a program has .*n1 open"):
+            snowmelt.open(tmp_path / "up")
+        assert time.monotonic() - began < 5
+    with snowmelt.open(tmp_path / "all" / "orders") as orders:
+        orders.fifo("q").put(b"x")
+    with snowmelt.open(tmp_path / "all") as everything:
+        everything.fifo("q").put(b"y")

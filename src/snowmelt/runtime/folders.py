@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.errors import BadOption, StateError, StoreDamaged, Unavailable
+from snowmelt.core.errors import BadOption, StateError, StoreBusy, StoreDamaged, Unavailable
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols.etcd import Answer, Failed, Read, Request, Transact, Transacted, Unchanged
@@ -46,7 +46,12 @@ def check_embedded(folder: Path, store: Store) -> None:
 def check_nobody_within(folder: Path) -> None:
     """Raises when a new folder of embedded queues would lie round nodes' folders."""
     for one in sorted(folder.glob(f"*/{STAMP_NAME}")) if read_stamp(folder) is None else ():
-        found = looked_at(one.parent)
+        try:
+            found = looked_at(one.parent)
+        except BadOption:  # embedded queues, which are nobody's
+            continue
+        except StoreBusy:
+            raise _is_no_embedded(folder, f"in it a program has {one.parent} open") from None
         if found.id:
             raise _is_no_embedded(folder, f"in it is node {found.id}{_of_cluster(found)}")
 

@@ -431,9 +431,9 @@ def folder_of(path: str | Path) -> Path:
 def open_store(folder: Path, timeout: float, pause: Callable[[float], object] = sleep) -> Store:
     """The store in a folder, waited for while another process has it, or until `pause` is true."""
     end = monotonic() + timeout
+    check_nobody_within(folder)
     while True:
         try:
-            check_nobody_within(folder)
             store = Store.open(folder)
             break
         except StoreBusy:

@@ -81,7 +81,7 @@ def test_forget_shows_the_queues_that_only_an_absent_node_has(tmp_path: Path) ->
         two.wait_for(["n1"], 30.0)
         asked = snowmelt("forget", "n2", "--url", two.url)
         assert (asked.returncode, asked.stdout) == (4, "")
-        assert f"{name}: nobody who is here answers for it" in asked.stderr
+        assert f"queue {name!r} waits for n2" in asked.stderr
         assert "snowmelt forget n2 --yes" in asked.stderr
         assert snowmelt("forget", "n2", "--yes", "--url", two.url).stdout == "n2 is free\n"
 

@@ -45,7 +45,9 @@ def check_embedded(folder: Path, store: Store) -> None:
 
 def check_nobody_within(folder: Path) -> None:
     """Raises when a new folder of embedded queues would lie round nodes' folders."""
-    for one in sorted(folder.glob(f"*/{STAMP_NAME}")) if read_stamp(folder) is None else ():
+    if not folder.is_dir() or read_stamp(folder) is not None:
+        return
+    for one in sorted(folder.glob(f"*/{STAMP_NAME}")):
         try:
             found = looked_at(one.parent)
         except BadOption:  # embedded queues, which are nobody's

@@ -108,8 +108,11 @@ def _put_once(cluster: Cluster, shares: Sequence[Share], options: SinkOptions) -
         _put(shares, options, None)
         return
     for share in shares:
-        planned = Planned((share,))
-        publish(cluster, (share,), options, lambda _, it=planned: it, lambda _: None)  # type: ignore[misc]
+        _put_urgent_once(cluster, share, options)
+
+
+def _put_urgent_once(cluster: Cluster, share: Share, options: SinkOptions) -> None:
+    publish(cluster, (share,), options, lambda _: Planned((share,)), lambda _: None)
 
 
 def _put(shares: Sequence[Share], options: SinkOptions, name: Name | None) -> None:

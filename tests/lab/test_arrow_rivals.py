@@ -25,7 +25,6 @@ from snowmelt.lab.arrow.metric import (
     TreeMetric,
     distance_table,
     distances_from,
-    is_nearest_neighbour_path,
     median_of,
     shortest_path,
 )
@@ -33,6 +32,11 @@ from snowmelt.lab.arrow.offline import OneShot, one_shot
 from snowmelt.lab.arrow.options import Arrivals, TreeKind
 from snowmelt.lab.arrow.plan import Plan, plan_of, planned
 from snowmelt.protocols.arrow import Followed, Place, Wanted
+
+
+def is_nearest_neighbour_path(table: list[list[int]]) -> bool:
+    """Whether each point that is gone to is the nearest of those that are left."""
+    return all(row[step] == min(row[step:]) for step, row in enumerate(table[:-1], 1))
 
 
 def scored(rival: Rival, **changed: Any) -> Score:

@@ -16,7 +16,6 @@ from rich.table import Table
 from snowmelt.cli import (
     lab_arrow,
     lab_figures,
-    lab_model,
     lab_overlay,
     lab_pool,
     lab_priority,
@@ -49,13 +48,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 lab = typer.Typer(help="The papers' experiments and models.", no_args_is_help=True)
 fifo = typer.Typer(help="Experiments with the fifo queue.", no_args_is_help=True)
 lab.add_typer(fifo, name="fifo")
-lab_pool.add_to(lab)
-lab_model.add_to(lab)
-lab_arrow.add_to(lab)
-lab_overlay.add_to(lab)
-lab_priority.add_to(lab)
-lab_select.add_to(lab)
-lab_figures.add_to(lab)
+for command in (lab_pool.pool, lab_pool.model, lab_arrow.arrow, lab_arrow.arrow_compare):
+    lab.command()(command)
+for command in (lab_overlay.overlay, lab_priority.priority, lab_select.select):
+    lab.command()(command)
+for command in (lab_figures.sweep, lab_figures.figures):
+    lab.command()(command)
 
 
 def add_to(app: typer.Typer) -> None:

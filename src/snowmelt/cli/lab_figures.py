@@ -47,12 +47,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Row = dict[str, Any]
 
 
-def add_to(lab: typer.Typer) -> None:
-    """Adds the commands."""
-    lab.command("sweep")(sweep)
-    lab.command("figures")(figures)
-
-
 def sweep(
     grid: Annotated[Path, typer.Argument(help="A TOML file: options, each a value or a list.")],
     out: Out,

@@ -19,11 +19,6 @@ CHANGES_MAX = 1_000
 TRIALS_MAX = 1_000
 
 
-def add_to(lab: typer.Typer) -> None:
-    """Adds the command."""
-    lab.command("overlay")(overlay)
-
-
 def overlay(
     nodes: Annotated[int, typer.Option(help="How many there are.")] = 16,
     out: Annotated[

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from snowmelt.cli.lab_options import one_of
 from snowmelt.cli.progress import shown
 from snowmelt.core.names import plain_name
-from snowmelt.lab.bounds import within
+from snowmelt.lab.bounds import one_of, within
 from snowmelt.lab.engine import MACHINES_MAX, Engine, engine_for
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.output import PICTURES, checked_file
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 
 WISH = "lab select"
 CASES_MAX = 1_000_000
-
-
-def add_to(lab: typer.Typer) -> None:
-    """Adds the command."""
-    lab.command("select")(select)
 
 
 def select(

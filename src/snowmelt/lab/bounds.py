@@ -1,6 +1,11 @@
-"""The range that an option of the lab has to lie in."""
+"""What an option of the lab may be: a number within a range, or one of some words."""
+
+from enum import Enum
+from typing import TypeVar
 
 from snowmelt.core.errors import BadOption
+
+Kind = TypeVar("Kind", bound=Enum)
 
 
 def within(option: str, value: float, least: float, most: float) -> None:
@@ -13,3 +18,17 @@ def within(option: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:  # false for what is no number, too
         highest = most if isinstance(most, int) else f"{most:.15g}"
         raise BadOption(option, value, f"{least:g} to {highest}")
+
+
+def one_of(option: str, kind: type[Kind], text: str) -> Kind:
+    """The one that is meant, by its value.
+
+    >>> from snowmelt.lab.pool.options import Times
+    >>> one_of("--times", Times, "even")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: --times is 'even'; allowed: exponential, uniform, constant
+    """
+    try:
+        return kind(text)
+    except ValueError:
+        raise BadOption(option, text, ", ".join(one.value for one in kind)) from None

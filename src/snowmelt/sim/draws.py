@@ -15,46 +15,7 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import MILLISECOND, SECOND, Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId
-from snowmelt.sim.faults import (
-    HARDER,
-    KINDS,
-    LATEST,
-    THEMED,
-    ClientPause,
-    ClockJump,
-    ClockSkew,
-    Crash,
-    CutLinks,
-    Delay,
-    Duplication,
-    FailingDisk,
-    Fault,
-    FillingDisk,
-    FlippedBit,
-    FullDisk,
-    LongPause,
-    Loss,
-    LostDisk,
-    LostFounder,
-    LostWrites,
-    OlderDisk,
-    OneDoor,
-    Partition,
-    Pause,
-    PowerCut,
-    QuickRestarts,
-    Reordering,
-    RestartInCut,
-    RollingRestart,
-    Rumour,
-    SlowDisk,
-    SlowNode,
-    Split,
-    Stalls,
-    Suspend,
-    TornRecord,
-    WallClock,
-)
+from snowmelt.sim import faults
 
 CALM_MOST: Final = 4
 BEGUN: Final = Instant(5 * SECOND)
@@ -71,69 +32,71 @@ class Cast(msgspec.Struct, frozen=True):
     end: Instant
 
 
-Draw = Callable[[Random, Instant, Instant, Cast], Fault]
+Draw = Callable[[Random, Instant, Instant, Cast], faults.Fault]
 
 
-def _loss(chance: Random, at: Instant, until: Instant, _: Cast) -> Fault:
-    return Loss(at, until, round(chance.uniform(0.01, 0.3), 3))
+def _loss(chance: Random, at: Instant, until: Instant, _: Cast) -> faults.Fault:
+    return faults.Loss(at, until, round(chance.uniform(0.01, 0.3), 3))
 
 
-def _duplication(chance: Random, at: Instant, until: Instant, _: Cast) -> Fault:
-    return Duplication(at, until, round(chance.uniform(0.01, 0.5), 3))
+def _duplication(chance: Random, at: Instant, until: Instant, _: Cast) -> faults.Fault:
+    return faults.Duplication(at, until, round(chance.uniform(0.01, 0.5), 3))
 
 
-def _reordering(_: Random, at: Instant, until: Instant, __: Cast) -> Fault:
-    return Reordering(at, until)
+def _reordering(_: Random, at: Instant, until: Instant, __: Cast) -> faults.Fault:
+    return faults.Reordering(at, until)
 
 
-def _delay(chance: Random, at: Instant, until: Instant, _: Cast) -> Fault:
-    return Delay(at, until, milliseconds(chance.randrange(10, 5_000)))
+def _delay(chance: Random, at: Instant, until: Instant, _: Cast) -> faults.Fault:
+    return faults.Delay(at, until, milliseconds(chance.randrange(10, 5_000)))
 
 
-def _partition(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+def _partition(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
     shape = chance.choice(["halves", "isolate-one", "one-way", "flapping"])
     size = 1 if shape == "isolate-one" else chance.randrange(1, max(2, len(cast.nodes)))
     side = tuple(sorted(chance.sample(list(cast.nodes), min(size, len(cast.nodes)))))
     period = milliseconds(chance.randrange(50, 4_000)) if shape == "flapping" else Duration(0)
-    return Partition(at, until, shape, side, shape == "one-way", period)
+    return faults.Partition(at, until, shape, side, shape == "one-way", period)
 
 
-def _crash(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
-    return Crash(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
+def _crash(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
+    return faults.Crash(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
 
 
-def _lost_writes(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
-    return LostWrites(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
+def _lost_writes(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
+    return faults.LostWrites(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
 
 
-def _torn_record(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
-    return TornRecord(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
+def _torn_record(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
+    return faults.TornRecord(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
 
 
-def _pause(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
-    return Pause(at, until, chance.choice(cast.nodes))
+def _pause(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
+    return faults.Pause(at, until, chance.choice(cast.nodes))
 
 
-def _slow_node(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
-    return SlowNode(at, until, chance.choice(cast.nodes), milliseconds(chance.randrange(5, 500)))
+def _slow_node(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
+    return faults.SlowNode(
+        at, until, chance.choice(cast.nodes), milliseconds(chance.randrange(5, 500))
+    )
 
 
-def _clock_skew(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
-    return ClockSkew(at, chance.choice(cast.nodes), chance.randrange(-40_000, 40_000))
+def _clock_skew(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
+    return faults.ClockSkew(at, chance.choice(cast.nodes), chance.randrange(-40_000, 40_000))
 
 
-def _clock_jump(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
-    return ClockJump(
+def _clock_jump(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
+    return faults.ClockJump(
         at, chance.choice(cast.nodes), Duration(chance.randrange(MILLISECOND, 60 * SECOND))
     )
 
 
-def _flipped_bit(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
-    return FlippedBit(at, chance.choice(cast.nodes))
+def _flipped_bit(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
+    return faults.FlippedBit(at, chance.choice(cast.nodes))
 
 
-def _full_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
-    return FullDisk(at, until, chance.choice(cast.nodes))
+def _full_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
+    return faults.FullDisk(at, until, chance.choice(cast.nodes))
 
 
 # --- the harder ones --------------------------------------------------------------------------
@@ -148,7 +111,7 @@ def _until(chance: Random, at: Instant, least: Duration, most: Duration, cast: C
     return min(later(at, _spread(chance, least, most)), cast.end)
 
 
-def _cut_links(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _cut_links(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     """Up to three links, for up to a minute: more than three times as long as it takes to miss."""
     until = _until(chance, at, Duration(SECOND // 5), Duration(60 * SECOND), cast)
     nodes = cast.nodes
@@ -158,68 +121,68 @@ def _cut_links(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
         # founder, who must hear all.
         ends = chance.sample(nodes[1:], 2 * chance.randint(1, (len(nodes) - 1) // 2))
         pairs = tuple(zip(ends[::2], ends[1::2], strict=True))
-        return CutLinks(at, cast.end, pairs, one_way, stays=True)
+        return faults.CutLinks(at, cast.end, pairs, one_way, stays=True)
     known = [(one, other) for one in nodes for other in nodes if one != other]
     drawn = chance.sample(known, min(len(known), chance.choice((1, 1, 2, 3))))
-    return CutLinks(at, until, tuple(drawn), one_way)
+    return faults.CutLinks(at, until, tuple(drawn), one_way)
 
 
-def _split(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _split(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(SECOND // 5), Duration(40 * SECOND), cast)
     nodes = chance.sample(cast.nodes, chance.randrange(len(cast.nodes)))
     clients = [client for client in cast.clients if chance.random() < 0.5]
-    return Split(at, until, tuple(sorted([*nodes, *clients])), chance.random() < 0.3)
+    return faults.Split(at, until, tuple(sorted([*nodes, *clients])), chance.random() < 0.3)
 
 
-def _one_door(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _one_door(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(SECOND), Duration(40 * SECOND), cast)
-    return OneDoor(at, until, _client(chance, cast), chance.choice(cast.nodes))
+    return faults.OneDoor(at, until, _client(chance, cast), chance.choice(cast.nodes))
 
 
-def _client_pause(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _client_pause(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(SECOND // 2), Duration(40 * SECOND), cast)
-    return ClientPause(at, until, _client(chance, cast))
+    return faults.ClientPause(at, until, _client(chance, cast))
 
 
 def _client(chance: Random, cast: Cast) -> NodeId:
     return chance.choice(cast.clients or cast.nodes)
 
 
-def _long_pause(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _long_pause(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(12 * SECOND), Duration(40 * SECOND), cast)
-    return LongPause(at, until, chance.choice(cast.nodes))
+    return faults.LongPause(at, until, chance.choice(cast.nodes))
 
 
-def _failing_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _failing_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(SECOND // 2), Duration(10 * SECOND), cast)
-    return FailingDisk(at, until, chance.choice(cast.nodes))
+    return faults.FailingDisk(at, until, chance.choice(cast.nodes))
 
 
-def _filling_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
-    return FillingDisk(at, until, chance.choice(cast.nodes), chance.randrange(4))
+def _filling_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
+    return faults.FillingDisk(at, until, chance.choice(cast.nodes), chance.randrange(4))
 
 
-def _slow_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+def _slow_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
     extra = _spread(chance, Duration(SECOND // 5), Duration(8 * SECOND))
-    return SlowDisk(at, until, chance.choice(cast.nodes), extra)
+    return faults.SlowDisk(at, until, chance.choice(cast.nodes), extra)
 
 
-def _older_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _older_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     """The founder's in half of them."""
     at, until = _away(chance, max(at, later(BEGUN, SECOND)), cast)
     node = cast.nodes[0] if chance.random() < 0.5 else chance.choice(cast.nodes)
     age = _spread(chance, Duration(SECOND // 10), Duration(40 * SECOND))
-    return OlderDisk(at, until, node, max(Instant(at - age), BEGUN))
+    return faults.OlderDisk(at, until, node, max(Instant(at - age), BEGUN))
 
 
-def _lost_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _lost_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     at, until = _away(chance, at, cast)
-    return LostDisk(at, until, chance.choice(cast.nodes[1:] or cast.nodes))
+    return faults.LostDisk(at, until, chance.choice(cast.nodes[1:] or cast.nodes))
 
 
-def _lost_founder(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _lost_founder(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     at, until = _away(chance, at, cast)
-    return LostFounder(at, until, cast.nodes[0])
+    return faults.LostFounder(at, until, cast.nodes[0])
 
 
 def _away(chance: Random, at: Instant, cast: Cast) -> tuple[Instant, Instant]:
@@ -227,14 +190,14 @@ def _away(chance: Random, at: Instant, cast: Cast) -> tuple[Instant, Instant]:
     return begun, _until(chance, begun, Duration(SECOND // 2), Duration(5 * SECOND), cast)
 
 
-def _wall_clock(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _wall_clock(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     """Half of them are wrong from the beginning on: by a millisecond, or by twelve hours."""
     by = _spread(chance, MILLISECOND, Duration(12 * HOUR)) * chance.choice((-1, 1))
     begin = Instant(0) if chance.random() < 0.5 else at
-    return WallClock(begin, chance.choice(cast.nodes), Duration(by))
+    return faults.WallClock(begin, chance.choice(cast.nodes), Duration(by))
 
 
-def _quick_restarts(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _quick_restarts(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(SECOND), Duration(15 * SECOND), cast)
     node, down = chance.choice(cast.nodes), milliseconds(chance.randint(20, 400))
     last = max(at + 1, until - down)
@@ -244,19 +207,21 @@ def _quick_restarts(chance: Random, at: Instant, _: Instant, cast: Cast) -> Faul
         others = [one for one in cast.nodes if one != node]
         with_it = chance.sample(others, chance.randrange(len(others)) if others else 0)
         cut = tuple(sorted([node, *with_it]))
-    return QuickRestarts(at, until, node, tuple(map(Instant, times)), down, cut)
+    return faults.QuickRestarts(at, until, node, tuple(map(Instant, times)), down, cut)
 
 
-def _rolling_restart(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _rolling_restart(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     down = _spread(chance, milliseconds(20), Duration(3 * SECOND))
     up = _spread(chance, milliseconds(200), Duration(8 * SECOND))
     nodes = tuple(chance.sample(cast.nodes, len(cast.nodes)))
     whole = len(nodes) * (down + up)
     begin = Instant(max(0, min(at, cast.end - whole)))
-    return RollingRestart(begin, min(later(begin, Duration(whole)), cast.end), nodes, down, up)
+    return faults.RollingRestart(
+        begin, min(later(begin, Duration(whole)), cast.end), nodes, down, up
+    )
 
 
-def _power_cut(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _power_cut(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     """Of all nodes mostly; a flush takes up to two seconds before it."""
     nodes = _most(chance, cast)
     at = min(max(at, BEGUN), Instant(cast.end - SECOND))
@@ -264,14 +229,14 @@ def _power_cut(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
     fails = min(fails, Instant(cast.end - SECOND // 2))
     until = _until(chance, fails, Duration(SECOND // 5), Duration(5 * SECOND), cast)
     extra = _spread(chance, milliseconds(200), Duration(2 * SECOND))
-    return PowerCut(at, until, nodes, fails, extra)
+    return faults.PowerCut(at, until, nodes, fails, extra)
 
 
-def _stalls(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _stalls(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(10 * SECOND), Duration(40 * SECOND), cast)
     times = sorted(chance.randrange(at, until) for _ in range(chance.randint(10, 80)))
     length = _spread(chance, milliseconds(50), Duration(3 * SECOND))
-    return Stalls(at, until, _most(chance, cast), tuple(map(Instant, times)), length)
+    return faults.Stalls(at, until, _most(chance, cast), tuple(map(Instant, times)), length)
 
 
 def _most(chance: Random, cast: Cast) -> tuple[NodeId, ...]:
@@ -281,7 +246,7 @@ def _most(chance: Random, cast: Cast) -> tuple[NodeId, ...]:
     return tuple(sorted(chance.sample(cast.nodes, chance.randint(1, len(cast.nodes)))))
 
 
-def _restart_in_cut(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _restart_in_cut(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(SECOND // 2), Duration(8 * SECOND), cast)
     node, down = chance.choice(cast.nodes), milliseconds(chance.randint(20, 400))
     last = max(at + 1, until - down)
@@ -289,17 +254,17 @@ def _restart_in_cut(chance: Random, at: Instant, _: Instant, cast: Cast) -> Faul
     others = [one for one in cast.nodes if one != node]
     deaf = chance.choice(others)
     unheard = (node,) if chance.random() < 0.3 else tuple(n for n in cast.nodes if n != deaf)
-    return RestartInCut(at, until, node, tuple(map(Instant, times)), down, deaf, unheard)
+    return faults.RestartInCut(at, until, node, tuple(map(Instant, times)), down, deaf, unheard)
 
 
-def _suspend(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _suspend(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(SECOND // 2), Duration(40 * SECOND), cast)
-    return Suspend(at, until, chance.choice(cast.nodes))
+    return faults.Suspend(at, until, chance.choice(cast.nodes))
 
 
-def _rumour(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+def _rumour(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     hearers = tuple(one for one in cast.nodes if chance.random() < 0.7)
-    return Rumour(at, hearers, chance.choice((None, *cast.nodes)))
+    return faults.Rumour(at, hearers, chance.choice((None, *cast.nodes)))
 
 
 _DRAWS: Final[dict[str, Draw]] = {
@@ -338,12 +303,12 @@ _DRAWS: Final[dict[str, Draw]] = {
     "rumour": _rumour,
 }
 _SHARES: Final = {
-    **dict.fromkeys(HARDER, 0.3),
+    **dict.fromkeys(faults.HARDER, 0.3),
     "long-pause": 0.2,
     "older-disk": 0.15,
     "lost-disk": 0.2,
     "lost-founder": 0.02,
-    **dict.fromkeys(THEMED, 0.0),
+    **dict.fromkeys(faults.THEMED, 0.0),
     "suspend": 0.15,
     "rumour": 0.4,
 }
@@ -360,17 +325,19 @@ def draw(
     clients: Sequence[NodeId] = (),
     calm: float = 0.0,
     only: Sequence[str] | None = None,
-) -> tuple[Fault, ...]:
+) -> tuple[faults.Fault, ...]:
     """The injuries of one life, in the order they begin; all are over at `end`.
 
     This share of lives is calm. With `only` it is these kinds, each for certain.
     """
     cast = Cast(tuple(nodes), tuple(clients), end)
     # Every kind has dice of its own, so that leaving one out moves no other.
-    dice = {kind: Random(chance.getrandbits(64)) for kind in KINDS if kind not in LATEST}
+    dice = {
+        kind: Random(chance.getrandbits(64)) for kind in faults.KINDS if kind not in faults.LATEST
+    }
     few = _few(Random(chance.getrandbits(64)), calm) if only is None else list(only)
-    dice |= {kind: Random(chance.getrandbits(64)) for kind in LATEST}
-    drawn: list[Fault] = []
+    dice |= {kind: Random(chance.getrandbits(64)) for kind in faults.LATEST}
+    drawn: list[faults.Fault] = []
     for kind, own in dice.items():
         on = own.random() >= 1.0 - _SHARES.get(kind, 0.5)
         if kind not in allowed or not (on if few is None else kind in few):
@@ -384,17 +351,17 @@ def draw(
     return _staying_once(sorted(drawn, key=lambda fault: fault.at))
 
 
-def _staying_once(faults: list[Fault]) -> tuple[Fault, ...]:
+def _staying_once(injuries: list[faults.Fault]) -> tuple[faults.Fault, ...]:
     """Only the links of the first cut that stays do: else nobody might be left who hear each other.
 
     >>> cut = CutLinks(Instant(0), Instant(9), (), stays=True)
     >>> [one.stays for one in _staying_once([cut, cut])]
     [True, False]
     """
-    kept: list[Fault] = []
+    kept: list[faults.Fault] = []
     staying = False
-    for fault in faults:
-        stays = isinstance(fault, CutLinks) and fault.stays
+    for fault in injuries:
+        stays = isinstance(fault, faults.CutLinks) and fault.stays
         kept.append(replace(fault, stays=False) if stays and staying else fault)
         staying = staying or stays
     return tuple(kept)
@@ -404,5 +371,5 @@ def _few(chance: Random, share: float) -> list[str] | None:
     """The kinds of a calm life, whatever is allowed; None for a life that is not."""
     if chance.random() >= share:
         return None
-    known = [kind for kind in KINDS if kind != "lost-founder" and kind not in LATEST]
+    known = [kind for kind in faults.KINDS if kind != "lost-founder" and kind not in faults.LATEST]
     return chance.sample(known, chance.randint(1, CALM_MOST))

@@ -10,92 +10,74 @@ from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId
 
 
-class Loss(msgspec.Struct, frozen=True, tag="loss"):
+class _Lasting(msgspec.Struct, frozen=True):
+    at: Instant
+    until: Instant
+
+
+class _OfNode(_Lasting, frozen=True):
+    node: NodeId
+
+
+class Loss(_Lasting, frozen=True, tag="loss"):
     """Messages vanish, each with this chance."""
 
-    at: Instant
-    until: Instant
     rate: float
 
 
-class Duplication(msgspec.Struct, frozen=True, tag="duplication"):
+class Duplication(_Lasting, frozen=True, tag="duplication"):
     """Messages arrive twice, each with this chance."""
 
-    at: Instant
-    until: Instant
     rate: float
 
 
-class Reordering(msgspec.Struct, frozen=True, tag="reordering"):
+class Reordering(_Lasting, frozen=True, tag="reordering"):
     """Messages overtake each other, on links that are in order too."""
 
-    at: Instant
-    until: Instant
 
-
-class Delay(msgspec.Struct, frozen=True, tag="delay"):
+class Delay(_Lasting, frozen=True, tag="delay"):
     """Every message takes up to so much longer."""
 
-    at: Instant
-    until: Instant
     extra: Duration
 
 
-class Partition(msgspec.Struct, frozen=True, tag="partition"):
+class Partition(_Lasting, frozen=True, tag="partition"):
     """Nothing passes between `side` and the rest; only inwards nothing when `one_way`.
 
     When `period` is not 0 the cut opens and closes with it: a flapping link.
     """
 
-    at: Instant
-    until: Instant
     shape: str
     side: tuple[NodeId, ...]
     one_way: bool = False
     period: Duration = Duration(0)
 
 
-class Crash(msgspec.Struct, frozen=True, tag="crash"):
+class Crash(_OfNode, frozen=True, tag="crash"):
     """A process is killed and starts again; some of what it had not flushed is lost."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
     mid_write: bool = False  # not before it next asks its disk for something
 
 
-class LostWrites(msgspec.Struct, frozen=True, tag="lost-writes"):
+class LostWrites(_OfNode, frozen=True, tag="lost-writes"):
     """The power fails: everything not flushed is lost."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
     mid_write: bool = False  # not before it next asks its disk for something
 
 
-class TornRecord(msgspec.Struct, frozen=True, tag="torn-record"):
+class TornRecord(_OfNode, frozen=True, tag="torn-record"):
     """A process is killed in the middle of a write: the last record of it is half there."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
     mid_write: bool = False  # not before it next asks its disk for something
 
 
-class Pause(msgspec.Struct, frozen=True, tag="pause"):
+class Pause(_OfNode, frozen=True, tag="pause"):
     """A process stands still, and goes on later as if nothing had been."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
 
-
-class SlowNode(msgspec.Struct, frozen=True, tag="slow-node"):
+class SlowNode(_OfNode, frozen=True, tag="slow-node"):
     """A process takes so long for each event."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
     extra: Duration
 
 
@@ -122,110 +104,73 @@ class FlippedBit(msgspec.Struct, frozen=True, tag="flipped-bit"):
     node: NodeId
 
 
-class FullDisk(msgspec.Struct, frozen=True, tag="full-disk"):
+class FullDisk(_OfNode, frozen=True, tag="full-disk"):
     """A node's disk has no room."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
 
-
-class CutLinks(msgspec.Struct, frozen=True, tag="cut-links"):
+class CutLinks(_Lasting, frozen=True, tag="cut-links"):
     """Nothing passes on these links alone: both ends hear everybody else. One way, or both.
 
     One that `stays` is there after the last fault too, and all has to come to rest with it.
     """
 
-    at: Instant
-    until: Instant
     links: tuple[tuple[NodeId, NodeId], ...]
     one_way: bool = False
     stays: bool = False
 
 
-class Split(msgspec.Struct, frozen=True, tag="split"):
+class Split(_Lasting, frozen=True, tag="split"):
     """Nothing passes between `side`, nodes and clients, and the rest; only inwards if `one_way`."""
 
-    at: Instant
-    until: Instant
     side: tuple[NodeId, ...]
     one_way: bool = False
 
 
-class OneDoor(msgspec.Struct, frozen=True, tag="one-door"):
+class OneDoor(_Lasting, frozen=True, tag="one-door"):
     """A client reaches this node, and no other."""
 
-    at: Instant
-    until: Instant
     client: NodeId
     node: NodeId
 
 
-class ClientPause(msgspec.Struct, frozen=True, tag="client-pause"):
+class ClientPause(_Lasting, frozen=True, tag="client-pause"):
     """A client stands still, perhaps for longer than its lease, and goes on."""
 
-    at: Instant
-    until: Instant
     client: NodeId
 
 
-class LongPause(msgspec.Struct, frozen=True, tag="long-pause"):
+class LongPause(_OfNode, frozen=True, tag="long-pause"):
     """A process stands still for so long that it is missed, and goes on as if nothing had been."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
 
-
-class FailingDisk(msgspec.Struct, frozen=True, tag="failing-disk"):
+class FailingDisk(_OfNode, frozen=True, tag="failing-disk"):
     """A disk fails at its next write, and takes nothing more until the process has ended."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
 
-
-class FillingDisk(msgspec.Struct, frozen=True, tag="filling-disk"):
+class FillingDisk(_OfNode, frozen=True, tag="filling-disk"):
     """A disk has room for so many steps more, and is full in the middle of a flush."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
     room: int
 
 
-class SlowDisk(msgspec.Struct, frozen=True, tag="slow-disk"):
+class SlowDisk(_OfNode, frozen=True, tag="slow-disk"):
     """Every flush of a node takes so much longer."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
     extra: Duration
 
 
-class OlderDisk(msgspec.Struct, frozen=True, tag="older-disk"):
+class OlderDisk(_OfNode, frozen=True, tag="older-disk"):
     """A node is stopped, and starts again on a copy of its disk that was taken before."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
     taken: Instant
 
 
-class LostDisk(msgspec.Struct, frozen=True, tag="lost-disk"):
+class LostDisk(_OfNode, frozen=True, tag="lost-disk"):
     """A node is stopped, and its disk is empty when it starts again. Never that of the first."""
 
-    at: Instant
-    until: Instant
-    node: NodeId
 
-
-class LostFounder(msgspec.Struct, frozen=True, tag="lost-founder"):
+class LostFounder(_OfNode, frozen=True, tag="lost-founder"):
     """The same of the node that founded the cluster and decides on its members."""
-
-    at: Instant
-    until: Instant
-    node: NodeId
 
 
 class WallClock(msgspec.Struct, frozen=True, tag="wall-clock"):
@@ -236,74 +181,58 @@ class WallClock(msgspec.Struct, frozen=True, tag="wall-clock"):
     by: Duration
 
 
-class QuickRestarts(msgspec.Struct, frozen=True, tag="quick-restarts"):
+class QuickRestarts(_OfNode, frozen=True, tag="quick-restarts"):
     """A process is killed at each of these times and back after `down`, sooner than it is missed.
 
     Meanwhile nothing passes between `cut` and the rest.
     """
 
-    at: Instant
-    until: Instant
-    node: NodeId
     times: tuple[Instant, ...]
     down: Duration
     cut: tuple[NodeId, ...] = ()
 
 
-class RollingRestart(msgspec.Struct, frozen=True, tag="rolling-restart"):
+class RollingRestart(_Lasting, frozen=True, tag="rolling-restart"):
     """All nodes are restarted, one by one: each is away for `down`, and then all are for `up`."""
 
-    at: Instant
-    until: Instant
     nodes: tuple[NodeId, ...]
     down: Duration
     up: Duration
 
 
-class PowerCut(msgspec.Struct, frozen=True, tag="power-cut"):
+class PowerCut(_Lasting, frozen=True, tag="power-cut"):
     """The power of these nodes fails at one moment: what no flush of theirs has done is gone.
 
     Before it each of their flushes takes so much longer, so that there is something to lose.
     """
 
-    at: Instant
-    until: Instant
     nodes: tuple[NodeId, ...]
     fails: Instant
     extra: Duration
 
 
-class Stalls(msgspec.Struct, frozen=True, tag="stalls"):
+class Stalls(_Lasting, frozen=True, tag="stalls"):
     """These stand still at each of these times, for so long, as guests of one machine do."""
 
-    at: Instant
-    until: Instant
     nodes: tuple[NodeId, ...]
     times: tuple[Instant, ...]
     length: Duration
 
 
-class RestartInCut(msgspec.Struct, frozen=True, tag="restart-in-cut"):
+class RestartInCut(_OfNode, frozen=True, tag="restart-in-cut"):
     """A process is killed and back after `down`, sooner than it is missed, within a one-way cut.
 
     Meanwhile `deaf` hears none of `unheard`, and all hear it: it still sees what was before.
     """
 
-    at: Instant
-    until: Instant
-    node: NodeId
     times: tuple[Instant, ...]
     down: Duration
     deaf: NodeId
     unheard: tuple[NodeId, ...]
 
 
-class Suspend(msgspec.Struct, frozen=True, tag="suspend"):
+class Suspend(_OfNode, frozen=True, tag="suspend"):
     """A machine sleeps, and its steady clock stands still meanwhile."""
-
-    at: Instant
-    until: Instant
-    node: NodeId
 
 
 class Rumour(msgspec.Struct, frozen=True, tag="rumour"):
@@ -314,43 +243,30 @@ class Rumour(msgspec.Struct, frozen=True, tag="rumour"):
     node: NodeId | None
 
 
-class LeaderCrash(msgspec.Struct, frozen=True, tag="leader-crash"):
+class LeaderCrash(_Lasting, frozen=True, tag="leader-crash"):
     """Whoever leads then, where etcd decides, is killed and starts again."""
 
-    at: Instant
-    until: Instant
 
-
-class LeaderPause(msgspec.Struct, frozen=True, tag="leader-pause"):
+class LeaderPause(_Lasting, frozen=True, tag="leader-pause"):
     """Whoever leads then, where etcd decides, stands still, and goes on as if nothing had been."""
 
-    at: Instant
-    until: Instant
 
-
-class LeaderHeld(msgspec.Struct, frozen=True, tag="leader-held"):
+class LeaderHeld(_Lasting, frozen=True, tag="leader-held"):
     """What whoever leads then asks of etcd comes to it when this is over, and not before."""
 
-    at: Instant
-    until: Instant
 
-
-class LeaderParted(msgspec.Struct, frozen=True, tag="leader-parted"):
+class LeaderParted(_Lasting, frozen=True, tag="leader-parted"):
     """Whoever leads then, where etcd decides, hears nobody and is not heard, nor by etcd.
 
     Etcd's clock leaps by `early` meanwhile, so that the leader's lease may end before its time.
     """
 
-    at: Instant
-    until: Instant
     early: Duration
 
 
-class HeldBack(msgspec.Struct, frozen=True, tag="held-back"):
+class HeldBack(_Lasting, frozen=True, tag="held-back"):
     """What one process sends another comes when this is over; what it is sent comes as ever."""
 
-    at: Instant
-    until: Instant
     source: NodeId
     target: NodeId
 

@@ -9,21 +9,7 @@ from typing import Final
 from snowmelt.core.instant import MILLISECOND, SECOND, Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.etcd import ETCD
-from snowmelt.sim.faults import (
-    ClockJump,
-    ClockSkew,
-    Crash,
-    CutLinks,
-    Fault,
-    LeaderCrash,
-    LeaderHeld,
-    LeaderParted,
-    LeaderPause,
-    OfLeader,
-    Partition,
-    Pause,
-    SlowNode,
-)
+from snowmelt.sim import faults
 
 KINDS: Final = (
     *("outage", "still", "slow", "early", "skewed", "cut", "parted", "beside"),
@@ -33,13 +19,15 @@ LEADERS: Final = 0.7
 """Of how many lives each thing that befalls the leader is part; the others of four in ten."""
 
 
-def weather(seed: int, nodes: tuple[NodeId, ...], end: Instant) -> tuple[Fault | OfLeader, ...]:
+def weather(
+    seed: int, nodes: tuple[NodeId, ...], end: Instant
+) -> tuple[faults.Fault | faults.OfLeader, ...]:
     """The weather of one life, in the order that it begins; all of it is over at `end`.
 
     >>> weather(1, (NodeId("n1"),), Instant(SECOND)) == weather(1, (NodeId("n1"),), Instant(SECOND))
     True
     """
-    drawn: list[Fault | OfLeader] = []
+    drawn: list[faults.Fault | faults.OfLeader] = []
     for kind in KINDS:
         own = Random(f"{seed}/etcd/{kind}")
         share = LEADERS if kind.startswith("leader") else 0.4
@@ -52,37 +40,37 @@ def weather(seed: int, nodes: tuple[NodeId, ...], end: Instant) -> tuple[Fault |
 
 def _one(
     chance: Random, kind: str, at: Instant, end: Instant, nodes: tuple[NodeId, ...]
-) -> Fault | OfLeader:
+) -> faults.Fault | faults.OfLeader:
     length = int(MILLISECOND * 50 * 400 ** chance.random())  # 50 ms to 20 s
     until = min(later(at, Duration(length)), end)
     some = tuple(sorted(chance.sample(nodes, chance.randint(1, len(nodes)))))
     match kind:
         case "outage":
-            return Crash(at, until, ETCD, chance.random() < 0.5)
+            return faults.Crash(at, until, ETCD, chance.random() < 0.5)
         case "still":
-            return Pause(at, until, ETCD)
+            return faults.Pause(at, until, ETCD)
         case "slow":
-            return SlowNode(at, until, ETCD, milliseconds(chance.randrange(5, 1_500)))
+            return faults.SlowNode(at, until, ETCD, milliseconds(chance.randrange(5, 1_500)))
         case "early":
-            return ClockJump(at, ETCD, Duration(chance.randrange(MILLISECOND, 10 * SECOND)))
+            return faults.ClockJump(at, ETCD, Duration(chance.randrange(MILLISECOND, 10 * SECOND)))
         case "skewed":
-            return ClockSkew(at, ETCD, chance.randrange(-40_000, 40_000))
+            return faults.ClockSkew(at, ETCD, chance.randrange(-40_000, 40_000))
         case "cut":
             one_way = chance.random() < 0.5
             links = tuple((n, ETCD) if chance.random() < 0.5 else (ETCD, n) for n in some)
-            return CutLinks(at, until, links, one_way)
+            return faults.CutLinks(at, until, links, one_way)
         case "parted":
-            return Partition(at, until, "with etcd", (*some, ETCD), chance.random() < 0.3)
+            return faults.Partition(at, until, "with etcd", (*some, ETCD), chance.random() < 0.3)
         case "beside":
-            return Partition(at, until, "without etcd", some)
+            return faults.Partition(at, until, "without etcd", some)
         case "leader-held":
             long = Duration(chance.randrange(6, 20) * SECOND)
             begin = Instant(max(0, min(at, end - long)))  # in a shorter one nobody else leads
-            return LeaderHeld(begin, later(begin, long))
+            return faults.LeaderHeld(begin, later(begin, long))
         case "leader-parted":
             early = chance.choice((0, chance.randrange(6 * SECOND)))
-            return LeaderParted(at, until, Duration(early))
+            return faults.LeaderParted(at, until, Duration(early))
         case "leader-crash":
-            return LeaderCrash(at, until)
+            return faults.LeaderCrash(at, until)
         case _:
-            return LeaderPause(at, until)
+            return faults.LeaderPause(at, until)

@@ -148,14 +148,3 @@ def shortest_path(table: Sequence[Sequence[int]]) -> int:
                     key = (seen | 1 << stop, stop)
                     least[key] = min(least.get(key, inf), so_far + table[last][stop])
     return int(min((least[whole, last] for last in stops), default=0))
-
-
-def is_nearest_neighbour_path(table: Sequence[Sequence[int]]) -> bool:
-    """Whether going through the points as they come never passes by a nearer one that comes later.
-
-    >>> is_nearest_neighbour_path([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
-    True
-    >>> is_nearest_neighbour_path([[0, 2, 1], [2, 0, 1], [1, 1, 0]])
-    False
-    """
-    return all(row[step] == min(row[step:]) for step, row in enumerate(table[:-1], 1))

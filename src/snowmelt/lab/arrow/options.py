@@ -5,13 +5,12 @@ is a millisecond.
 """
 
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import MILLISECOND, Duration
-from snowmelt.lab.bounds import within
+from snowmelt.lab.bounds import one_of, within
 
 ROUND_TRIP: Final = MILLISECOND
 NODES_MAX: Final = 5_000
@@ -20,8 +19,6 @@ FACTOR_LEAST: Final = 0.1
 FACTOR_MOST: Final = 1_000.0
 FACTOR_SAFE: Final = 2.0
 """The shortest time-out, in round trips, for which there is a bound."""
-
-Kind = TypeVar("Kind", bound=Enum)
 
 
 class TreeKind(Enum):
@@ -108,15 +105,3 @@ def corruption_of(text: str) -> tuple[Corruption, ...]:
         return ()
     words = [one_of("--corrupt", Corruption, word) for word in text.split(",")]
     return tuple(kind for kind in Corruption if kind in words)
-
-
-def one_of(option: str, kind: type[Kind], text: str) -> Kind:
-    """Reads one of the values of an enumeration.
-
-    >>> one_of("--tree", TreeKind, "star").name
-    'STAR'
-    """
-    try:
-        return kind(text)
-    except ValueError:
-        raise BadOption(option, text, ", ".join(one.value for one in kind)) from None

@@ -28,11 +28,6 @@ class Watch:
         self.breaks = 0
         """How often an edge was well and then was not: against rule 12, on a tree that stands."""
 
-    @property
-    def ill(self) -> list[int]:
-        """The edges that are not well."""
-        return list(self._ill)
-
     def look(self, edges: Iterable[int], now: Instant) -> None:
         """Something has happened on these edges."""
         for edge in edges:

@@ -19,9 +19,7 @@ from snowmelt.sim.world import World
 PATIENCE: Final = seconds(15)
 DELAY: Final = seconds(4)
 """The longest that a get waits for items, an item for its moment; and mostly a put for room."""
-FETCH_PATIENCE: Final = seconds(3)
 PAUSE: Final = milliseconds(300)
-FETCHES_MAX: Final = 40
 
 Then = Callable[[Outcome[Any], Instant], None]
 Seen = Callable[[calls.Part, Instant], None]

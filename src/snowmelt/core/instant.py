@@ -9,7 +9,6 @@ from typing import Final, NewType
 Instant = NewType("Instant", int)
 Duration = NewType("Duration", int)
 
-NANOSECOND: Final = Duration(1)
 MICROSECOND: Final = Duration(1_000)
 MILLISECOND: Final = Duration(1_000_000)
 SECOND: Final = Duration(1_000_000_000)

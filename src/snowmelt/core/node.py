@@ -42,14 +42,6 @@ M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
 
 
-class Envelope(msgspec.Struct, Generic[M_co], frozen=True):
-    """A message on its way."""
-
-    source: NodeId
-    target: NodeId
-    message: M_co
-
-
 # --- events: the only way in ----------------------------------------------------------------------
 
 

@@ -17,7 +17,6 @@ from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
     Announced,
-    Envelope,
     Expired,
     Load,
     Loaded,
@@ -45,6 +44,14 @@ PATIENCE = seconds(3600)
 _wire = msgspec.msgpack.Decoder(Message)
 
 Sort = type | tuple[type, ...]
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """A message on its way."""
+
+    source: NodeId
+    target: NodeId
+    message: Any
 
 
 def bodies_of(found: Any) -> list[bytes]:
@@ -179,7 +186,7 @@ class PoolBench:
 
     def __init__(self, seed: int = 1) -> None:
         self.now = Instant(0)
-        self.post: list[Envelope[Any]] = []
+        self.post: list[Envelope] = []
         self.processes: dict[str, Process] = {}
         self._chance = Random(seed)
         self._settings: dict[str, PoolSettings] = {}
@@ -227,7 +234,7 @@ class PoolBench:
             self.hand(letter)
         raise AssertionError("the post never ends")
 
-    def take(self, sort: Sort) -> list[Envelope[Any]]:
+    def take(self, sort: Sort) -> list[Envelope]:
         """Takes messages of a sort out of the post: dropped, unless the test hands them later."""
         taken = [letter for letter in self.post if isinstance(letter.message, sort)]
         self.post = [letter for letter in self.post if not isinstance(letter.message, sort)]
@@ -237,14 +244,14 @@ class PoolBench:
         """Everything in the post comes twice."""
         self.post = [letter for letter in self.post for _ in range(2)]
 
-    def hand(self, letter: Envelope[Any]) -> None:
+    def hand(self, letter: Envelope) -> None:
         """One message arrives, as it comes off the wire."""
         target = self.processes.get(letter.target)
         if target is not None:
             message = _wire.decode(msgspec.msgpack.encode(letter.message))
             target.hear(Received(letter.source, message))
 
-    def _next(self, sort: Sort | None) -> Envelope[Any] | None:
+    def _next(self, sort: Sort | None) -> Envelope | None:
         fitting = (one for one in self.post if sort is None or isinstance(one.message, sort))
         return next(fitting, None)
 

@@ -1,10 +1,10 @@
 """What can't be delivered comes to somebody all the same, and soon (rules 6 and 15)."""
 
 import pytest
-from pool_bench import PoolBench, bodies_of
+from pool_bench import Envelope, PoolBench, bodies_of
 
 from snowmelt.core.instant import seconds
-from snowmelt.core.node import Announced, Envelope
+from snowmelt.core.node import Announced
 from snowmelt.protocols.pool import calls
 from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Invite, Request
 from snowmelt.protocols.pool.settings import Delivery

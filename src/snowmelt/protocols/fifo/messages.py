@@ -38,14 +38,25 @@ class Extent(msgspec.Struct, frozen=True, array_like=True):
     stop: Count
 
 
-# --- where a queue is at home ---------------------------------------------------------------------
-
-
-class Home(msgspec.Struct, frozen=True, tag="fifo.home", array_like=True):
-    """Who is a queue's master in this term, and who else keeps its journal."""
+class OfTerm(msgspec.Struct, frozen=True, array_like=True):
+    """About one queue, in one term of its master."""
 
     queue: Name
     term: Term
+
+
+class OfJournal(OfTerm, frozen=True, array_like=True):
+    """About one journal, of which a term may have two."""
+
+    journal: Whole
+
+
+# --- where a queue is at home ---------------------------------------------------------------------
+
+
+class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
+    """Who is a queue's master in this term, and who else keeps its journal."""
+
     master: Keeper
     mirrors: tuple[Keeper, ...]
     settings: QueueSettings
@@ -83,27 +94,21 @@ class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
     text: str
 
 
-class Claim(msgspec.Struct, frozen=True, tag="fifo.claim", array_like=True):
+class Claim(OfTerm, frozen=True, tag="fifo.claim", array_like=True):
     """A term as late as this is not mine to serve; I'd be master in a later one, in this run."""
 
-    queue: Name
-    term: Term
     run: Keeper
 
 
-class Activate(msgspec.Struct, frozen=True, tag="fifo.activate", array_like=True):
+class Activate(OfTerm, frozen=True, tag="fifo.activate", array_like=True):
     """The journal of this term, which this run began, is safe with its new keepers."""
 
-    queue: Name
-    term: Term
     run: Keeper
 
 
-class Unreached(msgspec.Struct, frozen=True, tag="fifo.unreached", array_like=True):
+class Unreached(OfTerm, frozen=True, tag="fifo.unreached", array_like=True):
     """I am the master in this term, and that keeper does not answer me: a way round it, please."""
 
-    queue: Name
-    term: Term
     run: Keeper
     keeper: Keeper
 
@@ -152,15 +157,12 @@ class Rolled(msgspec.Struct, frozen=True, tag="fifo.rolled", array_like=True):
 # that was given twice, by a coordinator whose disk is older than it should be, has two.
 
 
-class Mirror(msgspec.Struct, frozen=True, tag="fifo.mirror", array_like=True):
+class Mirror(OfJournal, frozen=True, tag="fifo.mirror", array_like=True):
     """What has changed in a queue's journal from step `since` to `step`, for who has `since`.
 
     With a linger the answer need not wait for the flush.
     """
 
-    queue: Name
-    term: Term
-    journal: Whole
     since: Step
     step: Step
     linger: Length
@@ -169,24 +171,18 @@ class Mirror(msgspec.Struct, frozen=True, tag="fifo.mirror", array_like=True):
     """Of puts that this step admits before they were copied (`early.py`); each is answered."""
 
 
-class Follow(msgspec.Struct, frozen=True, tag="fifo.follow", array_like=True):
+class Follow(OfJournal, frozen=True, tag="fifo.follow", array_like=True):
     """This journal begins with that step of that earlier one; whoever keeps just that, goes on."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     base_term: Term
     base_journal: Whole
     step: Step
     home: Home
 
 
-class Snapshot(msgspec.Struct, frozen=True, tag="fifo.snapshot", array_like=True):
+class Snapshot(OfJournal, frozen=True, tag="fifo.snapshot", array_like=True):
     """A piece of a queue's whole journal. With the last piece it replaces what was kept."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     number: Whole
     """Of this attempt to send it."""
     piece: Whole
@@ -197,74 +193,52 @@ class Snapshot(msgspec.Struct, frozen=True, tag="fifo.snapshot", array_like=True
     pairs: Pairs
 
 
-class Pieced(msgspec.Struct, frozen=True, tag="fifo.pieced", array_like=True):
+class Pieced(OfJournal, frozen=True, tag="fifo.pieced", array_like=True):
     """I have this piece, flushed."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     number: Whole
     piece: Whole
     keeper: Keeper
 
 
-class Mirrored(msgspec.Struct, frozen=True, tag="fifo.mirrored", array_like=True):
+class Mirrored(OfJournal, frozen=True, tag="fifo.mirrored", array_like=True):
     """I keep this journal up to this step, flushed."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     number: Whole
     """Of the snapshot that it came with; 0 when it came with none."""
     step: Step
     keeper: Keeper
 
 
-class Vouch(msgspec.Struct, frozen=True, tag="fifo.vouch", array_like=True):
+class Vouch(OfJournal, frozen=True, tag="fifo.vouch", array_like=True):
     """Say whether no later journal than this was announced to you."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     number: Whole
 
 
-class Vouched(msgspec.Struct, frozen=True, tag="fifo.vouched", array_like=True):
+class Vouched(OfJournal, frozen=True, tag="fifo.vouched", array_like=True):
     """None was, when this question came."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     number: Whole
     keeper: Keeper
 
 
-class Behind(msgspec.Struct, frozen=True, tag="fifo.behind", array_like=True):
+class Behind(OfJournal, frozen=True, tag="fifo.behind", array_like=True):
     """I can't take that; of this journal I have `step` (-1: nothing)."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     number: Whole
     """Of the snapshot that I could not take a piece of; 0 when it was something else."""
     step: Step
     keeper: Keeper
 
 
-class Fence(msgspec.Struct, frozen=True, tag="fifo.fence", array_like=True):
+class Fence(OfJournal, frozen=True, tag="fifo.fence", array_like=True):
     """From now on take nothing of an earlier term, nor of another journal of this one."""
 
-    queue: Name
-    term: Term
-    journal: Whole
 
-
-class Fenced(msgspec.Struct, frozen=True, tag="fifo.fenced", array_like=True):
+class Fenced(OfJournal, frozen=True, tag="fifo.fenced", array_like=True):
     """Done; what I keep is a journal as of a step of a term (term 0: none)."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     keeper: Keeper
     kept_term: Term
     kept_journal: Whole
@@ -275,21 +249,15 @@ class Fenced(msgspec.Struct, frozen=True, tag="fifo.fenced", array_like=True):
     """Whether it was in memory all the time, so that nothing of it was lost that lingered."""
 
 
-class ReadJournal(msgspec.Struct, frozen=True, tag="fifo.read_journal", array_like=True):
+class ReadJournal(OfJournal, frozen=True, tag="fifo.read_journal", array_like=True):
     """Whom you are fenced for asks for what you keep, behind this key."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     after: bytes
 
 
-class JournalRead(msgspec.Struct, frozen=True, tag="fifo.journal_read", array_like=True):
+class JournalRead(OfJournal, frozen=True, tag="fifo.journal_read", array_like=True):
     """The next records in the order of keys; perhaps there are more behind them."""
 
-    queue: Name
-    term: Term
-    journal: Whole
     keeper: Keeper
     after: bytes
     pairs: Pairs
@@ -300,12 +268,8 @@ class JournalRead(msgspec.Struct, frozen=True, tag="fifo.journal_read", array_li
     """Whether all of these could be read."""
 
 
-class Superseded(msgspec.Struct, frozen=True, tag="fifo.superseded", array_like=True):
+class Superseded(OfJournal, frozen=True, tag="fifo.superseded", array_like=True):
     """This journal of yours must stop: a term as late as that was announced to me by another."""
-
-    queue: Name
-    term: Term
-    journal: Whole
 
 
 # --- bodies ---------------------------------------------------------------------------------------
@@ -393,33 +357,27 @@ class Drop(msgspec.Struct, frozen=True, tag="fifo.drop", array_like=True):
     extents: tuple[Extent, ...]
 
 
-class Keep(msgspec.Struct, frozen=True, tag="fifo.keep", array_like=True):
+class Keep(OfTerm, frozen=True, tag="fifo.keep", array_like=True):
     """All that you, in this run, are to keep of this queue; erase the rest.
 
     `open` are streams that have not ended and how far they were admitted: beyond that, erase
     nothing.
     """
 
-    queue: Name
-    term: Term
     run: Keeper
     extents: tuple[Extent, ...]
     open: tuple[tuple[Keeper, Count], ...]
 
 
-class Kept(msgspec.Struct, frozen=True, tag="fifo.kept", array_like=True):
+class Kept(OfTerm, frozen=True, tag="fifo.kept", array_like=True):
     """Done."""
 
-    queue: Name
-    term: Term
     run: Keeper
 
 
-class Replicate(msgspec.Struct, frozen=True, tag="fifo.replicate", array_like=True):
+class Replicate(OfTerm, frozen=True, tag="fifo.replicate", array_like=True):
     """Get this extent from those who keep it, and keep it too; asked again, go on with it."""
 
-    queue: Name
-    term: Term
     number: Whole
     extent: Extent
     sources: tuple[NodeId, ...]
@@ -433,11 +391,9 @@ class Missing(msgspec.Struct, frozen=True, array_like=True):
     """The keepers that have nothing there at all; with the others it can't be read."""
 
 
-class Replicated(msgspec.Struct, frozen=True, tag="fifo.replicated", array_like=True):
+class Replicated(OfTerm, frozen=True, tag="fifo.replicated", array_like=True):
     """I keep that extent, but for what is missing; or there is no room here."""
 
-    queue: Name
-    term: Term
     number: Whole
     keeper: Keeper
     stored: bool

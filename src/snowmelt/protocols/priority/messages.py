@@ -24,8 +24,10 @@ from snowmelt.protocols.priority.batches import (
 )
 from snowmelt.protocols.priority.fields import (
     OPERATIONS_MAX,
-    Era,
     Index,
+    Numbered,
+    OfEra,
+    OfQueue,
     Operations,
     Place,
     Serial,
@@ -52,14 +54,12 @@ Due = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=(1 << 63) - 1)]
 # --- the tree -------------------------------------------------------------------------------------
 
 
-class Climb(msgspec.Struct, frozen=True, tag="priority.climb", array_like=True):
+class Climb(OfQueue, frozen=True, tag="priority.climb", array_like=True):
     """A place hands the combined batch of its part of the tree to the place above.
 
     The first of an epoch, number 0, has a census in it; all others a batch.
     """
 
-    era: Era
-    queue: Name
     index: Index
     """Which place of the sender's."""
     above: Index
@@ -69,24 +69,20 @@ class Climb(msgspec.Struct, frozen=True, tag="priority.climb", array_like=True):
     census: Census | None = None
 
 
-class Granted(msgspec.Struct, frozen=True, tag="priority.granted", array_like=True):
+class Granted(OfQueue, frozen=True, tag="priority.granted", array_like=True):
     """What a place below is given for its batch of this number."""
 
-    era: Era
-    queue: Name
     index: Index
     number: Serial
     grant: Grant
 
 
-class Food(msgspec.Struct, frozen=True, tag="priority.food", array_like=True):
+class Food(OfQueue, frozen=True, tag="priority.food", array_like=True):
     """There are elements again: whoever waits for some may ask. It goes down the tree.
 
     If it is lost, whoever waits asks all the same, a little later.
     """
 
-    era: Era
-    queue: Name
     index: Index
 
 
@@ -142,24 +138,18 @@ class Elements(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """When their door sent them home (`core/times.py`); 0 in those of before."""
 
 
-class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True, gc=False):
+class Store(Numbered, frozen=True, tag="priority.store", array_like=True, gc=False):
     """A door brings elements home. `serial` is the door's own, so that it can be told again."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     elements: Elements
 
 
-class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True, gc=False):
+class Stored(Numbered, frozen=True, tag="priority.stored", array_like=True, gc=False):
     """It is flushed by home and copies, but for what is void.
 
     With a reason not all of them had room, and what is not void may be with some of them alone.
     """
 
-    era: Era
-    queue: Name
-    serial: Serial
     copies: Annotated[int, msgspec.Meta(ge=0, le=64)]
     refused: str = ""
     void: Shares = ()
@@ -179,12 +169,9 @@ class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether what lies in many stretches may be told as one piece."""
 
 
-class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True, gc=False):
+class Take(Numbered, frozen=True, tag="priority.take", array_like=True, gc=False):
     """A door wants what its gets were granted, leased for so long, each under its own token."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     wants: Annotated[tuple[Want, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
     lease: Length
 
@@ -241,12 +228,9 @@ class Given(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Leased as well, and not told: they weigh too much for one answer."""
 
 
-class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True, gc=False):
+class Taken(Numbered, frozen=True, tag="priority.taken", array_like=True, gc=False):
     """What is leased of a `Take`; the rest comes by itself, as soon as it is there."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     given: Annotated[tuple[Given, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
 
 
@@ -262,12 +246,9 @@ class Word(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How long the lease is from now on, or how long what comes back is held."""
 
 
-class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True, gc=False):
+class End(Numbered, frozen=True, tag="priority.end", array_like=True, gc=False):
     """A door passes on what clients say of their leases."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     words: Annotated[tuple[Word, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
 
 
@@ -281,12 +262,9 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
     """Of what was refused: nobody here has it, or knows that it is gone."""
 
 
-class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True, gc=False):
+class Ended(Numbered, frozen=True, tag="priority.ended", array_like=True, gc=False):
     """What was refused. All else is so on all disks."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     refusals: Annotated[tuple[Refusal, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
     back: Shares = ()
     """What is free by these words: the door tells the anchor too."""
@@ -316,22 +294,18 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reason: str = ""
 
 
-class Follow(msgspec.Struct, frozen=True, tag="priority.follow", array_like=True):
+class Follow(OfEra, frozen=True, tag="priority.follow", array_like=True):
     """A home tells one who keeps copies what it did; in the order of the serials."""
 
-    era: Era
     serial: Serial
     queue: Name
     elements: Annotated[tuple[Elements, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
     marks: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
 
 
-class Followed(msgspec.Struct, frozen=True, tag="priority.followed", array_like=True):
+class Followed(Numbered, frozen=True, tag="priority.followed", array_like=True):
     """Flushed; or the disk had no room, and none of it is there."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     refused: str = ""
 
 
@@ -349,41 +323,34 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     """Of what is stored, in its order (`seap`, rule 1)."""
 
 
-class Make(msgspec.Struct, frozen=True, tag="priority.make", array_like=True):
+class Make(OfEra, frozen=True, tag="priority.make", array_like=True):
     """A door wants a queue to be; it asks the node where its anchor will be."""
 
-    era: Era
     settings: QueueSettings
 
 
-class Made(msgspec.Struct, frozen=True, tag="priority.made", array_like=True):
+class Made(OfEra, frozen=True, tag="priority.made", array_like=True):
     """It is, with these settings, and all members have written that down."""
 
-    era: Era
     settings: QueueSettings
 
 
-class Declare(msgspec.Struct, frozen=True, tag="priority.declare", array_like=True):
+class Declare(OfEra, frozen=True, tag="priority.declare", array_like=True):
     """There is this queue. Whoever hears of it writes it down."""
 
-    era: Era
     settings: QueueSettings
 
 
-class Declared(msgspec.Struct, frozen=True, tag="priority.declared", array_like=True):
+class Declared(OfQueue, frozen=True, tag="priority.declared", array_like=True):
     """It is written down."""
 
-    era: Era
-    queue: Name
 
-
-class Anew(msgspec.Struct, frozen=True, tag="priority.anew", array_like=True):
+class Anew(OfEra, frozen=True, tag="priority.anew", array_like=True):
     """Before all else in a view: which queues there are, and what was begun anew, or begins anew.
 
     Everybody tells everybody, also that there is nothing.
     """
 
-    era: Era
     part: Serial
     last: bool
     queues: Annotated[tuple[Registered, ...], msgspec.Meta(max_length=QUEUES_MAX)] = ()
@@ -394,73 +361,61 @@ class Anew(msgspec.Struct, frozen=True, tag="priority.anew", array_like=True):
     """Gets that begin anew: what is leased to them under these tokens is free again."""
 
 
-class Others(msgspec.Struct, frozen=True, tag="priority.others", array_like=True):
+class Others(OfEra, frozen=True, tag="priority.others", array_like=True):
     """Then, if anybody has told of an attempt that was begun anew: what others there are.
 
     Everybody tells everybody what it knows of the same puts, also that it knows nothing.
     """
 
-    era: Era
     part: Serial
     last: bool
     attempts: Annotated[tuple[tuple[Name, Attempt], ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
 
 
-class Tell(msgspec.Struct, frozen=True, tag="priority.tell", array_like=True):
+class Tell(OfEra, frozen=True, tag="priority.tell", array_like=True):
     """What the sender keeps for the receiver's blocks: a part of it, the last one when `last`.
 
     Everybody tells everybody, also that there is nothing.
     """
 
-    era: Era
     part: Serial
     last: bool
     kept: Annotated[tuple[Kept, ...], msgspec.Meta(max_length=QUEUES_MAX)] = ()
 
 
-class Told(msgspec.Struct, frozen=True, tag="priority.told", array_like=True):
+class Told(OfEra, frozen=True, tag="priority.told", array_like=True):
     """This part was heard, of an `Anew`, of `Others`, or of a `Tell`."""
 
-    era: Era
     part: Serial
     word: Annotated[int, msgspec.Meta(ge=0, le=2)]
     """Which of them: 0, 1 or 2."""
 
 
-class Fetch(msgspec.Struct, frozen=True, tag="priority.fetch", array_like=True):
+class Fetch(OfQueue, frozen=True, tag="priority.fetch", array_like=True):
     """A home wants elements that it lacks, of one who has them."""
 
-    era: Era
-    queue: Name
     shares: Shares
 
 
-class Fetched(msgspec.Struct, frozen=True, tag="priority.fetched", array_like=True):
+class Fetched(OfQueue, frozen=True, tag="priority.fetched", array_like=True):
     """Elements, as many as one message takes; `lacking` are not there after all."""
 
-    era: Era
-    queue: Name
     elements: Annotated[tuple[Elements, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
     lacking: Shares = ()
 
 
-class Spare(msgspec.Struct, frozen=True, tag="priority.spare", array_like=True):
+class Spare(OfQueue, frozen=True, tag="priority.spare", array_like=True):
     """All who should keep these do: the receiver, who should not, may erase them."""
 
-    era: Era
-    queue: Name
     shares: Shares
 
 
 # --- one operation, once --------------------------------------------------------------------------
 
 
-class Inquire(msgspec.Struct, frozen=True, tag="priority.inquire", array_like=True):
+class Inquire(Numbered, frozen=True, tag="priority.inquire", array_like=True):
     """A door wants to know what there is of these operations, before it goes on with them."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     operations: Operations = ()
     """None, when all it wants to know is whether the view still is (`confirming.py`)."""
 
@@ -475,24 +430,18 @@ class Trace(msgspec.Struct, frozen=True, array_like=True):
     leased: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
 
 
-class Inquired(msgspec.Struct, frozen=True, tag="priority.inquired", array_like=True):
+class Inquired(Numbered, frozen=True, tag="priority.inquired", array_like=True):
     """What there is; of operations that are not named there is nothing, and will be nothing."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     traces: Annotated[tuple[Trace, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
 
 
 # --- looking --------------------------------------------------------------------------------------
 
 
-class Look(msgspec.Struct, frozen=True, tag="priority.look", array_like=True):
+class Look(Numbered, frozen=True, tag="priority.look", array_like=True):
     """A door wants to know what is next. The anchor can tell."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     count: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
     rank: Order = 0
     """Which one, from 1 on, instead of the first ones."""
@@ -500,33 +449,24 @@ class Look(msgspec.Struct, frozen=True, tag="priority.look", array_like=True):
     """The same as a part of how many there are."""
 
 
-class Looked(msgspec.Struct, frozen=True, tag="priority.looked", array_like=True):
+class Looked(Numbered, frozen=True, tag="priority.looked", array_like=True):
     """The next positions, or what has the rank."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     shares: Shares
 
 
-class Read(msgspec.Struct, frozen=True, tag="priority.read", array_like=True):
+class Read(Numbered, frozen=True, tag="priority.read", array_like=True):
     """A door wants to see elements, not to have them; or to hear how they stand."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     shares: Shares
     bytes_max: Weight = 4 << 20
     token: Token = 0
     """Only what is leased under it; 0 for all."""
 
 
-class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
+class Seen(Numbered, frozen=True, tag="priority.seen", array_like=True):
     """What there is of them, and how all stand whose home this is."""
 
-    era: Era
-    queue: Name
-    serial: Serial
     pieces: Pieces
     leased: int = 0
     held: int = 0

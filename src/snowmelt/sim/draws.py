@@ -354,7 +354,7 @@ def draw(
 def _staying_once(injuries: list[faults.Fault]) -> tuple[faults.Fault, ...]:
     """Only the links of the first cut that stays do: else nobody might be left who hear each other.
 
-    >>> cut = CutLinks(Instant(0), Instant(9), (), stays=True)
+    >>> cut = faults.CutLinks(Instant(0), Instant(9), (), stays=True)
     >>> [one.stays for one in _staying_once([cut, cut])]
     [True, False]
     """

@@ -50,19 +50,16 @@ def shades(count: int) -> list[str]:
 
 
 def dots(axes: Axes, sizes: Sequence[int], values: Sequence[float], text: str, colour: str) -> None:
-    """One measure against the number of nodes."""
     axes.plot(sizes, values, "o", color=colour, label=text, markersize=5)
 
 
 def by_nodes(axes: Axes) -> None:
-    """Across is the number of nodes."""
     axes.set_xlabel("nodes")
     axes.set_xscale("log")
     axes.legend(loc="best", frameon=False, fontsize=9)
 
 
 def line(axes: Axes, sizes: Sequence[int], fit: Fit) -> None:
-    """The fit, under what is measured."""
     values = [fit.start + fit.per_doubling * log2(size) for size in sizes]
     text = f"{fit.start:g} + {fit.per_doubling:g} log₂ n"
     axes.plot(sizes, values, color=RIGHT, linewidth=1.2, label=text)

@@ -10,8 +10,6 @@ MACHINES_MAX: Final = 2_000
 
 
 class Engine(Enum):
-    """What does the work."""
-
     MACHINES = "machines"
     ARRAYS = "arrays"
 

@@ -48,7 +48,6 @@ class Alarms:
 
     @property
     def next(self) -> Instant | None:
-        """The next moment that was asked for."""
         while self._heap and self._at.get(self._heap[0][1]) != self._heap[0][0]:
             heappop(self._heap)  # an earlier one took its place, and has come since
         return self._heap[0][0] if self._heap else None

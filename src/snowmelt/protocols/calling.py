@@ -159,14 +159,10 @@ class Ask(msgspec.Struct, Generic[B_co], frozen=True, tag=True):
 
 
 class CallTimer(Enum):
-    """The client machine's one timer."""
-
     NEXT = "call.next"
 
 
 class _Pending(msgspec.Struct):
-    """A call that has no answer yet."""
-
     body: object
     asked: Instant
     deadline: Instant
@@ -236,7 +232,6 @@ class Caller:
         self._timer: Instant | None = None
 
     def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:
-        """One door in."""
         if type(event) is Received and type(event.message) is Answer:
             answer = event.message
             return self._answered(event.source, answer.number, answer.body, now)
@@ -266,7 +261,6 @@ class Caller:
 
     @property
     def unanswered(self) -> int:
-        """How many calls wait for an answer."""
         return len(self._pending)
 
     def _asked(

@@ -154,7 +154,6 @@ class Host:
             assert rounds < ROUNDS_MAX, f"the machines of {self.me} talk without end"
 
     def check(self) -> None:
-        """Every machine's own invariants."""
         for family in self._families:
             family.machine.check()
 

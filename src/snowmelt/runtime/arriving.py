@@ -40,7 +40,6 @@ class Arriving(Generic[Who]):
 
     @property
     def waiting(self) -> int:
-        """So many wait for a place."""
         return len(self._waiting)
 
     def ask(self, who: Who, size: int) -> bool:

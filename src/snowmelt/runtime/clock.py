@@ -22,7 +22,6 @@ _read = real_now
 
 
 def steady_now() -> Instant:
-    """What the steady clock shows."""
     return _read()
 
 

@@ -36,8 +36,6 @@ _SLOW: Final = ("slow reader", "slow sender")
 
 
 class Owner(Protocol):
-    """Whoever holds connections."""
-
     limits: Limits
     arriving: "Arriving[LoopConnection]"
     touched: "list[LoopConnection] | None"
@@ -110,7 +108,6 @@ class LoopConnection(asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
         self._bytes_in += len(data)
         self._work(data)
 
@@ -151,7 +148,6 @@ class LoopConnection(asyncio.Protocol):
                 self._set_reading()  # or a flood of small frames would heap up here
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The stream is gone."""
         self._transport = None
         self._deadline.cancel()
         self._close(type(error).__name__ if error else "ended")
@@ -171,7 +167,6 @@ class LoopConnection(asyncio.Protocol):
         )
 
     def resume_writing(self) -> None:
-        """It reads again."""
         if self._closed:
             return
         machine = self._machine
@@ -244,7 +239,6 @@ class LoopConnection(asyncio.Protocol):
 
     @property
     def in_flight(self) -> int:
-        """How many calls wait for their answer."""
         return self._machine.in_flight
 
     @property
@@ -259,7 +253,6 @@ class LoopConnection(asyncio.Protocol):
         return came and self._machine.awaited > LARGE, left and self.unsent > 0
 
     def statistics(self) -> ConnectionStatistics:
-        """How it is, now."""
         return ConnectionStatistics(
             peer=self.peer,
             role=self.role.value if self.role else "unknown",
@@ -347,7 +340,6 @@ class LoopConnection(asyncio.Protocol):
             self._owner.touched.append(self)
 
     def flush(self) -> None:
-        """Writes what is to be sent."""
         self._flush_due = False
         out = self._machine.taken()
         transport = self._transport

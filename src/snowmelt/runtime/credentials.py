@@ -26,7 +26,6 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def encrypted(self) -> bool:
-        """Whether connections are TLS."""
         return self.authority is not None
 
     def check_listen(self, address: Address) -> None:

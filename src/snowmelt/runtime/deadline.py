@@ -38,7 +38,6 @@ class Deadline:
         self.set(seconds, look)
 
     def cancel(self) -> None:
-        """Nothing happens."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -100,12 +100,10 @@ class Driver(Running):
             self._commit.close(timeout)
 
     def received(self, source: NodeId, message: Any) -> None:
-        """A message came from the network."""
         self.handle(Received(source, message))
 
     @property
     def persisting(self) -> int:
-        """How many steps wait for their flush."""
         return self._persisting
 
     def handle(self, event: Event[Any]) -> None:

@@ -38,8 +38,6 @@ def watch(one: Forked) -> None:
 
 
 class Origin:
-    """The process that something was made in."""
-
     __slots__ = ("_forks",)
 
     def __init__(self) -> None:

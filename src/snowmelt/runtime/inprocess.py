@@ -22,7 +22,6 @@ class Hub:
         self._addresses: dict[Address, NodeId] = {}
 
     def attach(self, node: NodeId, deliver: Deliver, address: Address | None = None) -> None:
-        """A node is there."""
         self._nodes[node] = deliver
         if address is not None:
             self._addresses[address] = node
@@ -32,8 +31,6 @@ class Hub:
         self._nodes.pop(node, None)
 
     def sender(self, source: NodeId) -> Deliver:
-        """What a driver sends with."""
-
         def send(target: NodeId, message: Any) -> None:
             address = address_of(target)
             name = target if address is None else self._addresses.get(address)

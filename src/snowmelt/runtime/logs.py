@@ -13,7 +13,6 @@ class JsonLines(logging.Formatter):
     """`{"at": …, "level": …, "event": …, …}`; `tell` has the event and its fields apart."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
         told = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -136,7 +136,6 @@ class Migration:
 
     @property
     def where(self) -> str:
-        """The place as a person names it."""
         return self._place.url
 
     def plan(self) -> Move:
@@ -273,7 +272,6 @@ class Migration:
 
 
 def _homes(fifo: Started) -> dict[str, bytes]:
-    """As etcd keeps them, by queue."""
     homes: dict[str, bytes] = {}
     for record in fifo.records:
         if record.key[:1] in (b"h", b"i"):

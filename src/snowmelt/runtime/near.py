@@ -65,7 +65,6 @@ def reach(address: Address) -> socket.socket | None:
 
 
 def is_near(stream: socket.socket) -> bool:
-    """Whether this connection is one of them."""
     return POSSIBLE and stream.family == socket.AF_UNIX
 
 

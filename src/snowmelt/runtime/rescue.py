@@ -54,8 +54,6 @@ BATON: Final = b"baton/"
 
 
 class Folder(msgspec.Struct, frozen=True):
-    """What one member's folder says."""
-
     path: Path
     witness: Witness
     traces: tuple[Trace, ...]

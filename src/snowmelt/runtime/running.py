@@ -112,7 +112,6 @@ class Running:
         self._watcher.crashed(error)
 
     def _step(self, event: Event[Any], now: Instant) -> None:
-        """One event, and its effects."""
         self.events += 1
         for effect in self._node.handle(event, now):
             if type(effect) is Send:  # the most frequent by far

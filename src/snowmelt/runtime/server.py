@@ -219,7 +219,6 @@ class Server:
     # --- what the driver tells --------------------------------------------------------------------
 
     def announced(self, effect: Announce) -> None:
-        """The view changed, or was lost."""
         match effect.fact:
             case View() as view:
                 self.view, self.current = view, True
@@ -239,7 +238,6 @@ class Server:
                 pass
 
     def noted(self, effect: Note) -> None:
-        """Why a machine did what it did."""
         self._notes += 1
         tell(effect.text, node=self.config.id)
 
@@ -249,7 +247,6 @@ class Server:
             self._departed.set()
 
     def halted(self, effect: Halt) -> None:
-        """The node must not go on."""
         fields = {"node": self.config.id, "error": effect.error, "reason": effect.reason}
         tell("halted", logging.CRITICAL, **fields)
         self._fail(as_error(effect.error, effect.reason))
@@ -270,7 +267,6 @@ class Server:
         self._driver.handle(Announced(Gone(client)))
 
     def _severed(self, node: NodeId) -> None:
-        """No way to another node is left."""
         if self.view is not None and node != self.config.id and self._driver is not None:
             self._driver.handle(Announced(Severed(node)))
 
@@ -279,7 +275,6 @@ class Server:
         self._stopping.set()
 
     def statistics(self) -> NodeStatistics:
-        """How this process is, now."""
         assert self._driver is not None
         assert self._transport is not None
         assert self._store is not None

@@ -19,8 +19,6 @@ DIAL_SECONDS: Final = 1.0
 
 
 class Severing:
-    """Looks after the ways to other nodes."""
-
     def __init__(
         self,
         addresses: Callable[[], Mapping[NodeId, Address]],
@@ -34,7 +32,6 @@ class Severing:
         self._stopped = False
 
     def lost(self, node: NodeId) -> None:
-        """A connection with it has ended."""
         if node in self._addresses() and not self._stopped:
             before = self._looks.pop(node, None)
             if before is not None:  # with the last connection it begins anew

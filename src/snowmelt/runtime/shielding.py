@@ -89,7 +89,6 @@ class Shield:
         """Whether what keeps handlers out has stayed, though it is down."""
 
     def up(self) -> None:
-        """From here on they are noted."""
         if get_ident() == self.main:
             self.lift()
 

@@ -97,7 +97,6 @@ class _Loan:
         return raised
 
     def forked(self) -> None:
-        """This is a child."""
         if self.lent:
             self._give_back(_fallback(self.number, self._owners))
         self._borrowers.clear()

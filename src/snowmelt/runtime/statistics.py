@@ -4,8 +4,6 @@ import msgspec
 
 
 class ConnectionStatistics(msgspec.Struct, frozen=True):
-    """One connection, now."""
-
     peer: str
     role: str
     inbound: bool
@@ -57,7 +55,6 @@ class Counts:
         self._counts: dict[str, int] = {}
 
     def add(self, reason: str) -> None:
-        """One more."""
         self._counts[reason] = self._counts.get(reason, 0) + 1
 
     def read(self) -> dict[str, int]:

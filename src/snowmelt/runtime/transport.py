@@ -53,8 +53,6 @@ class Route:
 
 
 class Transport:
-    """A node's (or an asyncio client's) connections."""
-
     def __init__(
         self,
         me: NodeId,
@@ -147,7 +145,6 @@ class Transport:
         await asyncio.sleep(0)
 
     def connections(self) -> list[LoopConnection]:
-        """All that are there now."""
         return list(self._connections)
 
     # --- sending ----------------------------------------------------------------------------------
@@ -269,14 +266,12 @@ class Transport:
     # --- what connections tell --------------------------------------------------------------------
 
     def side(self, connection: LoopConnection) -> Side:
-        """How this end greets."""
         if connection.inbound:
             return Listening(self._gate, self.me, self.limits.frame_bytes, connection.certify)
         hello = Hello(self._gate.cluster, self.me, self._role, self._credentials.token)
         return Dialling(hello, connection.certify, self._gate.known)
 
     def connected(self, connection: LoopConnection) -> None:
-        """Bytes can flow."""
         self._connections[connection] = None
         self.connections_total += 1
         if not connection.inbound:
@@ -307,7 +302,6 @@ class Transport:
             self._routes.setdefault(connection.peer, Route()).connection = connection
 
     def inquired(self, connection: LoopConnection) -> bytes:
-        """How this process is."""
         del connection
         return self.inform()
 

@@ -71,7 +71,6 @@ class Clock:
         self._ppm = ppm
 
     def jump(self, world: Instant, by: Duration) -> None:
-        """It leaps forward."""
         self._own, self._world = self.read(world) + by, max(world, self._world)
 
     def stop(self, world: Instant, until: Instant) -> None:

@@ -66,8 +66,6 @@ NAME: Final = "snowmelt"
 
 
 class EtcdTimer(Enum):
-    """When the next lease may have ended."""
-
     LEASE = "etcd.lease"
 
 
@@ -80,8 +78,6 @@ class Held(msgspec.Struct):
 
 
 class State(msgspec.Struct):
-    """All that an etcd remembers."""
-
     revision: int = 1
     keys: dict[str, Held] = {}
     leases: dict[int, int] = {}
@@ -181,7 +177,6 @@ class Model:
 
 
 def leader_of(world: World) -> NodeId | None:
-    """Who has the leader's key now."""
     slot = world.slots.get(ETCD)
     node = None if slot is None else slot.node
     held = node.held(LEADER) if isinstance(node, EtcdNode) else None
@@ -226,7 +221,6 @@ class EtcdNode:
                 return []
 
     def held(self, key: str) -> bytes | None:
-        """What a key has now."""
         held = self._model.state.keys.get(key)
         return None if held is None else held.value
 

@@ -103,7 +103,6 @@ def _restarts(fault: _RESTARTS) -> list[tuple[NodeId, Instant]]:
 
 
 def begin(world: World, fault: Fault) -> None:
-    """It happens."""
     match fault:
         case Crash(mid_write=True) | LostWrites(mid_write=True) | TornRecord(mid_write=True):
             world.slots[fault.node].doom = _ENDINGS[type(fault)]
@@ -210,7 +209,6 @@ def _keep_copy(world: World, node: NodeId) -> None:
 
 
 def end(world: World, fault: Fault) -> None:
-    """It is over."""
     match fault:
         case Crash(node=node) | LostWrites(node=node) | TornRecord(node=node):
             world.slots[node].doom = None

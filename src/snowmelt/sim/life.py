@@ -70,8 +70,6 @@ class FamilyLife(Observer, ABC):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a life."""
-
     protocol: str
     seed: int
     ending: Ending

@@ -48,11 +48,9 @@ class Network:
         self.dropped = 0
 
     def begin(self, fault: NetworkFault) -> None:
-        """An injury begins."""
         self._faults.append(fault)
 
     def end(self, fault: NetworkFault) -> None:
-        """An injury is over."""
         if fault in self._faults:
             self._faults.remove(fault)
 

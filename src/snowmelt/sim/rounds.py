@@ -90,7 +90,6 @@ class Rounds:
 
     @property
     def now(self) -> Instant:
-        """What every clock shows in this round."""
         return Instant(START + self.rounds * self._period)
 
     @property
@@ -105,7 +104,6 @@ class Rounds:
             self.step()
 
     def step(self) -> None:
-        """One round."""
         self.rounds += 1
         taken = {name: place.arriving for name, place in self._places.items()}
         for place in self._places.values():
@@ -132,7 +130,6 @@ class Rounds:
             place.node.check()
 
     def statistics(self) -> RoundStatistics:
-        """What it has cost so far."""
         messages = dict(sorted(self._messages.items()))
         return RoundStatistics(self.rounds, messages, self._busiest, 8 * self._bytes_max)
 

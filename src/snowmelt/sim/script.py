@@ -110,7 +110,6 @@ class Script:
             self._do(command)
 
     def trace(self) -> list[str]:
-        """Every step, a line each."""
         return [line(step).rstrip() for step in self._world.trace.kept()]
 
     def _do(self, command: str) -> None:

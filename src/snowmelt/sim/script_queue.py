@@ -23,7 +23,6 @@ SETTINGS: Final = QueueSettings(queue=QUEUE, priorities=2, replicas=2, lease=sec
 
 
 def queue_family(node: NodeId, chance: Random) -> Family:
-    """A node's part in priority queues."""
     return Family("priority", PriorityNode(node, chance), MESSAGES)
 
 
@@ -36,7 +35,6 @@ class Client:
         self._trace = trace
 
     def body(self, what: str, words: tuple[str, ...]) -> Any:
-        """What is asked."""
         match what, words:
             case "open", ():
                 return calls.Open(QUEUE, SETTINGS)
@@ -65,7 +63,6 @@ class Client:
         return calls.Receipt(leased.token, (share,))
 
     def _told(self, kind: type[Any]) -> Any:
-        """The last answer of this kind."""
         for step in reversed(self._trace.kept()):
             for effect in step.effects:
                 answer = effect.message if isinstance(effect, Send) else None

@@ -18,8 +18,6 @@ BYTES_SHOWN: Final = 12
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
-    """One event, handled by one node."""
-
     at: Instant
     node: NodeId
     event: Event[Any]
@@ -40,7 +38,6 @@ class Trace:
         self._kept: deque[Step] | None = deque(maxlen=STEPS_KEPT) if keep else None
 
     def add(self, at: Instant, node: NodeId, event: Event[Any], effects: list[Effect[Any]]) -> None:
-        """One more step."""
         self.steps += 1
         self._digest.update(self._encode((at, node, event, effects)))
         if self._kept is not None:
@@ -64,7 +61,6 @@ class Trace:
 
 
 def line(step: Step) -> str:
-    """One step as a person reads it."""
     effects = ", ".join(map(brief, step.effects)) or "nothing"
     return f"{spelled(step.at):>10}  {step.node:<4} {brief(step.event)}{_date(step)} -> {effects}"
 

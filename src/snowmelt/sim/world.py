@@ -63,8 +63,6 @@ class MachineCrashed(Exception):
 
 
 class Slot:
-    """One process' place in the world."""
-
     __slots__ = (
         "build",
         "clock",

@@ -20,8 +20,6 @@ _OVERHEAD: Final = 64  # what a change costs beside its bytes while it waits
 
 
 class Measure(msgspec.Struct, frozen=True, gc=False):
-    """What a group asks for."""
-
     bytes: int
     """Those of its keys and values."""
     pages: int

@@ -98,7 +98,6 @@ class GroupCommit:
                 self._changed.notify()
 
     def wake(self) -> None:
-        """The thread takes what waits."""
         with self._changed:
             self._changed.notify()
 

@@ -287,7 +287,6 @@ class Store:
             self._writing.release()
 
     def statistics(self) -> Statistics:
-        """What was done so far."""
         return Statistics(
             commits=self._commits,
             carries=self._carries,

@@ -160,7 +160,6 @@ class Log:
         os.fsync(self._handle)
 
     def close(self) -> None:
-        """Gives the file back."""
         os.close(self._handle)
 
     def _sound(self, data: bytes) -> Iterator[_Sound]:

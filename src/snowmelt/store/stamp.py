@@ -45,8 +45,6 @@ _FORM: Final = re.compile(
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What the stamp says."""
-
     version: int
     identity: bytes
 

@@ -40,7 +40,6 @@ class Table:
         self._stops: list[bytes] = []
 
     def make(self, *changes: Change) -> None:
-        """Makes these, one after the other."""
         values = self.values
         for change in changes:
             if type(change) is Write:
@@ -128,7 +127,6 @@ class View:
             ours = next(written, None)
 
     def found(self, key: bytes) -> Found:
-        """What is under a key."""
         value = self._table.values.get(key)
         if value is not None:
             return Record(key, value)

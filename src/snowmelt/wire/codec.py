@@ -88,7 +88,6 @@ class Codec:
 
     @classmethod
     def for_nodes(cls) -> "Codec":
-        """What a node may be sent."""
         return _FOR_NODES
 
     @classmethod
@@ -103,7 +102,6 @@ class Codec:
 
     @classmethod
     def for_clients(cls) -> "Codec":
-        """What a client may be sent."""
         return _FOR_CLIENTS
 
     @classmethod

@@ -88,8 +88,6 @@ def _reads(mine: Role, theirs: Role) -> Codec:
 
 
 class Stage(Enum):
-    """How far a connection has come."""
-
     GREETING = "greeting"
     OPEN = "open"
     CLOSED = "closed"
@@ -103,8 +101,6 @@ class Word(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """The other side said goodbye, and why."""
-
     error: SnowmeltError
 
 
@@ -190,7 +186,6 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """How many calls wait for their answer."""
         return len(self._in_flight)
 
     @property
@@ -340,7 +335,6 @@ class Connection:
         self.frames_out += 1
 
     def speak(self, kind: Kind, payload: bytes = b"") -> None:
-        """Adds a word."""
         if self.stage is Stage.OPEN:
             self.say(framed(kind, payload, self.frame_max))
 

@@ -29,8 +29,6 @@ GREETING_BYTES_MAX: Final = 8 << 10  # before the other side has shown who it is
 
 
 class Kind(IntEnum):
-    """What a frame carries."""
-
     HELLO = 1
     WELCOME = 2
     GOODBYE = 3
@@ -158,7 +156,6 @@ class FrameReader:
         return self._place[self._have : self._need]
 
     def filled(self, size: int, frames: MutableSequence[Frame]) -> None:
-        """So many bytes were read there."""
         self._have += size
         if self._have == self._need:
             kind = HEADER.unpack_from(self._place)[2]
@@ -185,7 +182,6 @@ class FrameReader:
 
 
 def refused(magic: int, version: int, zero: int, length: int, limit: int) -> FrameError:
-    """What is wrong with a header."""
     if magic != MAGIC or zero:
         return FrameError("bytes that are no frame; is this another protocol, or TLS?")
     if version != VERSION:

@@ -44,8 +44,6 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class Side(Protocol):
-    """One of them."""
-
     role: Role
     """What this side is itself."""
     first: bytes
@@ -80,7 +78,6 @@ class Dialling:
         self._known = known or KnownCluster()
 
     def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, Opened | None]:
-        """A welcome."""
         welcome = _welcome(kind, payload)
         name = node_id(welcome.name)
         self._certify(name)
@@ -107,7 +104,6 @@ class Listening:
         self._certify = certify
 
     def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, Opened | None]:
-        """A hello."""
         if kind is not Kind.HELLO:
             raise HandshakeError(f"{kind.name} is no first word")
         hello = heard(payload, Hello)

@@ -77,8 +77,6 @@ class Looking(Protocol):
 
 
 class Holding:
-    """A hold as its holder sees it."""
-
     __reduce__ = stays("send its fence, by which others know who is the newest")
 
     def __init__(self, hold: Hold) -> None:
@@ -89,7 +87,6 @@ class Holding:
 
     @property
     def name(self) -> str:
-        """The baton's name."""
         return self._hold.name
 
     @property

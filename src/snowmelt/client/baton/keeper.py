@@ -39,11 +39,9 @@ class Bell:
         self._rung: SimpleQueue[None] = SimpleQueue()
 
     def ring(self) -> None:
-        """Who waits is to look."""
         self._rung.put(None)
 
     def wait(self, timeout: float) -> None:
-        """Until it is rung, or so many seconds."""
         with suppress(Empty):
             self._rung.get(timeout=timeout)
 
@@ -75,11 +73,9 @@ class Keeper:
         self._begin()
 
     def way(self) -> Way:
-        """By which a turn is asked for."""
         return Borrowed(self._clients)
 
     def in_vain(self, want: Want, way: Way, error: BaseException) -> None:
-        """No turn came of it."""
         if want.open or not isinstance(error, SnowmeltError):
             way.close()  # the end of its connection ends the want too
         else:

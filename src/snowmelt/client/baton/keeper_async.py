@@ -24,17 +24,13 @@ Way: TypeAlias = KeepingPort
 
 
 class Bell:
-    """Rung within the event loop."""
-
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
     def ring(self) -> None:
-        """Who waits is to look."""
         self._rung.set()
 
     async def wait(self, timeout: float) -> None:
-        """Until it is rung, or so many seconds."""
         await until_set(self._rung, timeout)
 
 
@@ -56,11 +52,9 @@ class Keeper:
         self._origin = Origin()
 
     def way(self) -> Way:
-        """By which a turn is asked for."""
         return self._port
 
     def in_vain(self, want: Want, way: Way, error: BaseException) -> None:
-        """No turn came of it."""
         del way, error
         if want.open:
             self._give_back(want.withdraw())
@@ -107,7 +101,6 @@ class Keeper:
         self._keeping.close()
 
     async def end(self) -> None:
-        """Ends the task."""
         self.lose()
         if self._task is not None:
             self._task.cancel()

@@ -43,7 +43,6 @@ class Keeping:
         self._silent: set[Address] = set()
 
     def __bool__(self) -> bool:
-        """Whether anything may be held."""
         return bool(self._come or self._kept)
 
     @property
@@ -79,7 +78,6 @@ class Keeping:
                 one.borrowed, one.due = None, now
 
     def renew(self, batch: Sequence[Kept]) -> Steps[None]:
-        """Asks for another lease of these."""
         answered = yield from keep_many([one.hold for one in batch])
         address = batch[0].hold.where.address
         (self._silent.discard if answered else self._silent.add)(address)
@@ -101,5 +99,4 @@ class Keeping:
 
 
 def lose(hold: Hold) -> None:
-    """Its cluster was closed."""
     hold.lose(f"the cluster was closed while baton {hold.name!r} was held")

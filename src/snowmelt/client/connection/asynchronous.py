@@ -28,8 +28,6 @@ from snowmelt.wire.greeting import Gate, Role
 
 
 class AsyncClient:
-    """Calls nodes from one event loop."""
-
     def __init__(self, place: Place) -> None:
         self._place = place
         self._session = Session()
@@ -66,7 +64,6 @@ class AsyncClient:
         self._bound.keep(work)
 
     def before_closing(self, one: Ending) -> None:
-        """Ends this before it closes."""
         self._bound.before_closing(one)
 
     async def call(

@@ -132,7 +132,6 @@ class Line:
         return len(data)
 
     def inquire(self, deadline: float) -> None:
-        """Asks how the node's process is."""
         self._machine.speak(Kind.INQUIRE)
         self._write(self._machine.taken(), deadline)
 
@@ -168,8 +167,6 @@ class Line:
 
 
 class BlockingClient(Quiet):
-    """Calls nodes, one call at a time."""
-
     def __init__(self, place: Place, targets: Targets | None = None) -> None:
         self._place = place
         self._targets = Targets(place) if targets is None else targets
@@ -283,7 +280,6 @@ class BlockingClient(Quiet):
     # --- what the machine tells -------------------------------------------------------------------
 
     def replied(self, effect: Reply[Outcome[Any]]) -> None:
-        """What came of a call."""
         if effect.operation != self._aside:
             self._outcomes[effect.operation] = effect.message
             return

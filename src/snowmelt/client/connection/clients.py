@@ -68,7 +68,6 @@ class Clients:
         return client
 
     def take_back(self, client: BlockingClient) -> None:
-        """The borrower is done with it."""
         self._lent.pop(client, None)
         if self.closed or (len(self._idle) >= IDLE_MAX and not client.needed):
             client.close()
@@ -112,7 +111,6 @@ class Borrowed:
 
     @property
     def ended(self) -> bool:
-        """Whether what was shared has ended."""
         return any(client.closed for client in tuple(self._needed))
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:

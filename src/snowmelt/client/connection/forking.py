@@ -59,9 +59,7 @@ class KeepingOwn:
         return await self._port.call(body, timeout, target, weight)
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Sees something to its end that nobody awaits."""
         self._port.keep(work)
 
     def before_closing(self, one: Ending) -> None:
-        """Ends this before it closes."""
         self._port.before_closing(one)

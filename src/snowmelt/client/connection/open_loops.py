@@ -8,8 +8,6 @@ from snowmelt.core.errors import SnowmeltError
 
 
 class Loop(Protocol):
-    """One of them."""
-
     def end_of(self, port: Any) -> None:
         """Ends it when it is of this port, which is about to be closed, or whatever its port."""
 
@@ -25,7 +23,6 @@ _OPEN: Final[WeakValueDictionary[int, Loop]] = WeakValueDictionary()
 
 
 def opened(loop: Loop) -> None:
-    """There is one more."""
     _OPEN[id(loop)] = loop
 
 

@@ -63,12 +63,10 @@ class Session:
     def request(
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
     ) -> Requested[Any]:
-        """The event that makes the client machine call."""
         patience: Duration = seconds(max(0.001, timeout))
         return Requested(self.operation(), Ask(body, patience, target, weight))
 
     def operation(self) -> OperationId:
-        """The name of the next call."""
         self._calls += 1
         return OperationId(self.name, self._calls)
 

@@ -20,8 +20,6 @@ T = TypeVar("T")
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A call to be made."""
-
     body: Any
     timeout: float
     target: NodeId | None = None
@@ -29,8 +27,6 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Rest(msgspec.Struct, frozen=True):
-    """A wait before the next call."""
-
     seconds: float
 
 

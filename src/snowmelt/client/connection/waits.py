@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 
 class Wait:
-    """One call's time, from now on."""
-
     __slots__ = ("end", "over_at")
 
     def __init__(

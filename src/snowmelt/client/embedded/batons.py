@@ -27,7 +27,6 @@ class Alone:
         self._status = Status(ME, "current", view, {})
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
-        """One door in."""
         del now
         return [Reply(event.operation, self._status)] if isinstance(event, Requested) else []
 

@@ -35,8 +35,6 @@ def read_by_node(body: Any) -> Any:
 
 
 class Called(Protocol):
-    """The machine that they call."""
-
     def call_as(self, client: NodeId, body: Any, timeout: float) -> Any:
         """Calls by a name."""
 
@@ -60,7 +58,6 @@ class LocalCaller:
         return self._machine.call_as(self._name, body, timeout)
 
     def close(self) -> None:
-        """It is gone."""
         if not self.closed:
             self.closed = True
             self._machine.gone(self._name)

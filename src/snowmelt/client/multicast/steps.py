@@ -68,7 +68,6 @@ class Hearing:
         self._codec = codec
 
     def take(self, told: Messages) -> None:
-        """A node has told what comes next."""
         with SHIELD:
             came = self.following.take(told)
             if self._codec is not PLAIN:
@@ -108,7 +107,6 @@ class TopicSteps:
         return positions
 
     def begin(self, hearing: Hearing, timeout: float) -> Steps[None]:
-        """Finds out where the topic stands now."""
         end = _end(timeout)
         while True:
             yield from self._ask(hearing, end)

@@ -113,7 +113,6 @@ class PriorityGroupSteps:
         return within(self._alone(self._release(timeout), timeout), timeout)
 
     def batches(self, start: Mark, end: Mark, timeout: float) -> Steps[list[Note]]:
-        """The batches between two marks."""
         return within(self._batches(start, end, timeout), timeout)
 
     def _batches(self, start: Mark, end: Mark, timeout: float) -> Steps[list[Note]]:

@@ -20,12 +20,10 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def receipt(self) -> Receipt:
-        """By which it is told."""
         return Receipt(self.token, self.shares)
 
     @property
     def count(self) -> int:
-        """How many items."""
         return sum([share.total for share in self.shares])
 
 
@@ -41,8 +39,6 @@ class Stretch(Part, frozen=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What came of asking for more."""
-
     end: Mark
     """The group's own goes up to here; equal to where it stood when there was nothing."""
     taken: int = 0

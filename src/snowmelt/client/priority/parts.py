@@ -47,12 +47,10 @@ class Some(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, priority: float | tuple[int | float, ...], items: Parcel) -> "Some":
-        """Of bodies that are packed."""
         return cls(priority, items.offsets, items.blob)
 
     @property
     def priorities(self) -> tuple[int | float, ...]:
-        """Of each of them."""
         if isinstance(self.priority, tuple):
             return self.priority
         return (self.priority,) * (len(self.offsets) // OFFSET_BYTES - 1)
@@ -154,7 +152,6 @@ def parts_of(several: tuple[Some, ...], settings: QueueSettings) -> tuple[Part, 
 
 
 def _by_number(some: Some, settings: QueueSettings) -> Iterator[Part]:
-    """Those of each priority by themselves."""
     priorities = some.priority if isinstance(some.priority, tuple) else (some.priority,)
     whole = set(map(type, priorities)) == {int}
     if not whole or not 0 <= min(priorities) <= max(priorities) < settings.priorities:
@@ -175,7 +172,6 @@ def _by_number(some: Some, settings: QueueSettings) -> Iterator[Part]:
 
 
 def _keys(priorities: tuple[int | float, ...], settings: QueueSettings) -> Iterable[int]:
-    """Of each of them."""
     if not settings.floats and set(map(type, priorities)) == {int}:  # as mostly
         return cast("tuple[int, ...]", priorities)
     return [_key(one, settings) for one in priorities]

@@ -91,11 +91,9 @@ class Holding:
         return not told.lost and not told.away
 
     def done(self, receipt: Receipt, timeout: float) -> Steps[Told]:
-        """It never comes again."""
         return (yield from self._say(receipt, timeout, lambda one: Settle(self.name, done=(one,))))
 
     def back(self, receipt: Receipt, timeout: float) -> Steps[Told]:
-        """It goes back to its positions."""
         return (yield from self._say(receipt, timeout, lambda one: Settle(self.name, back=(one,))))
 
     def show(self, receipt: Receipt, timeout: float) -> Steps[tuple[list[Piece], Told]]:
@@ -148,7 +146,6 @@ def receipt_of(delivered: Delivered) -> Receipt:
 
 
 def count_of(shares: Iterable[Share]) -> int:
-    """How many positions these are."""
     return sum([share.total for share in shares])
 
 

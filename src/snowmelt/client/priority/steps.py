@@ -166,7 +166,6 @@ class PrioritySteps(LeaseSteps):
         delay: float,
         timeout: float,
     ) -> Asked:
-        """One item to be put."""
         own = checked_priority(priority)
         one = One(parcel(body).blob, packed_headers(headers), delay_of(delay), own)
         return Puts.asked(one, Wait(timeout), (one.headers, one.delay, timeout))
@@ -186,7 +185,6 @@ class PrioritySteps(LeaseSteps):
         delay: float,
         timeout: float,
     ) -> Steps[int]:
-        """Many items; how many these were."""
         label, held, calls = packed_headers(headers), delay_of(delay), calls_of(items, priority)
         count = 0
         with SoFar("the first {} bodies are in the queue", 0) as so_far:
@@ -275,7 +273,6 @@ class PrioritySteps(LeaseSteps):
             return Answer(leased, asked, _late_ones(leased.lost))
 
     def delivered(self, leased: Leased, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
-        """What an answer leased."""
         del bytes_max
         yield from ()
         parts = tuple([self._stretch(piece) for piece in leased.pieces])
@@ -354,7 +351,6 @@ class PrioritySteps(LeaseSteps):
         return counted.count
 
     def stats(self, timeout: float) -> Steps[PriorityStatus]:
-        """How the queue is."""
         told: Status = yield from self._about(lambda *_: Statistics(self.name), timeout)
         ready = {one.priority: one.count for one in told.ready}
         by_priority = {} if told.settings.keyed else ready
@@ -470,13 +466,11 @@ def _just(body: Any) -> Make:
 
 
 def list_priority_queues(timeout: float) -> Steps[list[str]]:
-    """The names of all priority queues."""
     told = yield from ask_anybody(Queues(), Wait(timeout))
     return [one.queue for one in told.settings]
 
 
 def _without(places: Iterable[Interval], removed: Collection[Interval]) -> tuple[Interval, ...]:
-    """The other ones."""
     left = IntervalSet(places)
     left.remove_all(removed)
     return tuple(left)
@@ -497,12 +491,10 @@ def _receipts(token: int, places: Iterable[Interval]) -> tuple[Receipt, ...]:
 
 
 def _late(lost: tuple[Receipt, ...]) -> Refused | None:
-    """What of a word came too late."""
     return next(iter(_late_ones(lost).values()), None)
 
 
 def _late_ones(lost: tuple[Receipt, ...]) -> Late:
-    """What of several words came too late."""
     places: dict[int, list[Interval]] = {}
     for receipt in lost:
         own = places.setdefault(receipt.token, [])

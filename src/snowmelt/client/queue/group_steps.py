@@ -51,8 +51,6 @@ MARK: Final = "a Mark, as an earlier call told it"
 
 
 class Advance(msgspec.Struct, frozen=True):
-    """What came of asking for more."""
-
     end: Mark
     """The group's own goes up to here; equal to where it stood when there was nothing."""
     ready: int
@@ -62,8 +60,6 @@ class Advance(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What was read of some spans."""
-
     parts: tuple[Part, ...]
     """In the order of the spans."""
     unread: tuple[Interval, ...]
@@ -71,8 +67,6 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class GroupSteps:
-    """One group of one queue."""
-
     def __init__(self, queue: FifoSteps, name: str, reader: str | None = None) -> None:
         self.name = name
         self._queue = queue
@@ -149,7 +143,6 @@ def group_name(text: str) -> str:
 
 
 def groups(queue: FifoSteps, timeout: float) -> Steps[list[GroupStatus]]:
-    """All groups of a queue."""
     told: Groups = yield from queue.ask_about(ListGroups(queue.name), timeout)
     return list(told.groups)
 

@@ -45,11 +45,9 @@ class OpenOnce:
             raise Unreachable("the queue could not be opened in the time given") from None
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Sees something to its end that nobody awaits."""
         self._port.keep(work)
 
     def before_closing(self, one: Ending) -> None:
-        """Ends this before it closes."""
         self._port.before_closing(one)
 
     def _opened(self, make: bool, opening: asyncio.Future[Any]) -> None:

@@ -9,8 +9,6 @@ from snowmelt.core.instant import Duration, Instant, later
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One that is on its way."""
-
     since: Instant
     tickets: int
 
@@ -42,15 +40,12 @@ class Away:
 
     @property
     def numbers(self) -> set[int]:
-        """Of all calls."""
         return set(chain.from_iterable(self._calls.values()))
 
     def begin(self, key: Hashable, number: int, tickets: int, now: Instant) -> None:
-        """A call goes."""
         self._calls.setdefault(key, {})[number] = Call(now, tickets)
 
     def back(self, key: Hashable, number: int) -> None:
-        """It is on its way no more."""
         calls = self._calls.get(key, {})
         calls.pop(number, None)
         if not calls:

@@ -26,8 +26,6 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 class Further(msgspec.Struct, frozen=True):
-    """What became of a ticket: nothing yet."""
-
     apart: bool
     """Whether it goes alone now, or with others once more."""
 

@@ -20,15 +20,11 @@ FEW: Final = 64
 
 
 class Done(msgspec.Struct, frozen=True, eq=False):
-    """What one caller is done with."""
-
     delivered: Delivered
     where: tuple[Interval, ...]
 
 
 class Acks:
-    """The kind."""
-
     worth = WORTH
     ordered = False
     repeats = True
@@ -61,7 +57,6 @@ class Acks:
     def share(
         self, answer: list[Value], asked: Sequence[Asked | None]
     ) -> tuple[list[Value], Value]:
-        """Each its own."""
         del asked
         return answer, None
 
@@ -73,6 +68,5 @@ class Acks:
         return Unavailable("the call before was not answered in the time given: it was not sent")
 
     def unclaimed(self, value: Value) -> Steps[None]:
-        """It is told."""
         del value
         yield from ()

@@ -42,8 +42,6 @@ class Want(msgspec.Struct, frozen=True, eq=False):
 
 
 class Gets:
-    """The kind."""
-
     worth = WORTH
     ordered = False
     repeats = True
@@ -67,7 +65,6 @@ class Gets:
         return Asked(want, Wait(timeout), (timeout, size, joins), weight)
 
     def call(self, asked: Sequence[Asked]) -> Steps[Delivered | None]:
-        """One get."""
         if len(asked) == 1 and asked[0].what.before is None:
             [one] = asked
             want: Want = one.what
@@ -123,7 +120,6 @@ class Gets:
         return Unavailable("the call before was not answered in the time given: it was not sent")
 
     def unclaimed(self, value: Delivered | None) -> Steps[None]:
-        """It goes back."""
         if value is not None:
             yield from self._steps.give_back(value, None, 0.0, "")
 

@@ -25,8 +25,6 @@ _BODY: Final = 128
 
 
 class One(msgspec.Struct, frozen=True):
-    """What one caller puts."""
-
     body: bytes
     headers: bytes
     delay: Duration
@@ -38,8 +36,6 @@ Put = Callable[[Sequence[One], Wait], Steps[list[int]]]
 
 
 class Puts:
-    """The kind."""
-
     worth = WORTH
     ordered = True
     repeats = False
@@ -49,18 +45,15 @@ class Puts:
 
     @staticmethod
     def asked(one: One, wait: Wait, alike: Hashable) -> Asked:
-        """What one caller asks."""
         return Asked(one, wait, alike, len(one.body) + len(one.headers) + _BODY)
 
     def call(self, asked: Sequence[Asked]) -> Steps[list[int]]:
-        """One put."""
         if len(asked) == 1:
             return self._put([asked[0].what], asked[0].wait)
         wait = Wait.longest([each.wait for each in asked])
         return self._put([each.what for each in asked], wait.impatient)
 
     def share(self, answer: list[int], asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
-        """Each its position."""
         del asked
         return list(answer), None
 
@@ -72,6 +65,5 @@ class Puts:
         return Unavailable("the put before it was not answered in the time given: it was not sent")
 
     def unclaimed(self, value: Value) -> Steps[None]:
-        """It is in the queue."""
         del value
         yield from ()

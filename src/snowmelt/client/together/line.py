@@ -53,7 +53,6 @@ class Line(Generic[C]):
         return self._line.leave(number)
 
     def go(self) -> list[Bundle]:
-        """The calls to be made now."""
         return self._line.go(steady_now())
 
     @property
@@ -62,7 +61,6 @@ class Line(Generic[C]):
         return self._line.due
 
     def expire(self) -> None:
-        """Tells those whose time is over."""
         for ticket, call in self._line.over(steady_now()):
             asked, caller = self._callers.pop(ticket.number)
             self._tell(caller, self._kind.late(asked, gone=call != 0))

@@ -143,7 +143,6 @@ class Together:
         return self._open.get(number) == bundle.number
 
     def answered(self, number: int) -> None:
-        """This ticket has what it came for."""
         self._open.pop(number, None)
         self._tickets.pop(number, None)
 
@@ -171,7 +170,6 @@ class Together:
 
     @property
     def waiting(self) -> bool:
-        """Whether anything waits to go."""
         return bool(self._waiting)
 
     @property
@@ -212,7 +210,6 @@ class Together:
         return min(map(self._over_at, self._tickets.values()), default=None)
 
     def _parted(self, waiting: list[Ticket], now: Instant) -> tuple[list[Ticket], list[Ticket]]:
-        """Who goes, and who waits on."""
         held = {
             key
             for key, count in Counter([each.key for each in waiting]).items()

@@ -87,7 +87,6 @@ class TogetherAsync:
         asyncio.get_running_loop().call_soon(self._end)  # first whoever's answer is here by now
 
     def _end(self) -> None:
-        """Tells those whose time is over."""
         self._line.expire()
         self._look()
 

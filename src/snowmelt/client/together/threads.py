@@ -24,8 +24,6 @@ from snowmelt.runtime.clock import seconds_until, steady_now
 
 
 class Seat:
-    """Where one thread waits."""
-
     __slots__ = ("_awake", "asked", "call", "gone", "number", "told", "value")
 
     def __init__(self, asked: Asked) -> None:
@@ -40,16 +38,13 @@ class Seat:
         self._awake.acquire()
 
     def wait(self, seconds: float) -> None:
-        """Until it is woken, or so long."""
         self._awake.acquire(timeout=seconds)
 
     def wake(self) -> None:
-        """There is something for it."""
         with suppress(RuntimeError):  # it is awake
             self._awake.release()
 
     def tell(self, value: Value) -> None:
-        """What became of it."""
         self.value, self.told = value, True
         self.wake()
 

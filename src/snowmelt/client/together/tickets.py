@@ -9,8 +9,6 @@ from snowmelt.core.instant import Instant
 
 
 class Ticket(msgspec.Struct, frozen=True, eq=False):
-    """What one caller asks."""
-
     number: int
     what: Any
     key: Hashable
@@ -20,8 +18,6 @@ class Ticket(msgspec.Struct, frozen=True, eq=False):
 
 
 class Bundle(msgspec.Struct, frozen=True, eq=False):
-    """What goes as one call."""
-
     number: int
     key: Hashable
     tickets: tuple[Ticket, ...]

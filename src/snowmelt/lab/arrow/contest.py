@@ -35,8 +35,6 @@ WORK_MOST: Final = 100.0
 
 
 class Rival(Enum):
-    """Who finds the place before."""
-
     ARROW = "arrow"
     """Along the tree."""
     HOME = "home"
@@ -75,8 +73,6 @@ class ContestOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True):
-    """How one of them did."""
-
     rival: str
     hops: float
     """Edges that messages went over, a request."""
@@ -144,7 +140,6 @@ class Contest:
 
     @property
     def score(self) -> Score:
-        """How it went."""
         count = len(self._told)
         took = sorted((at - self._asked[place]) / STEP for place, at in self._told.items())
         return Score(
@@ -188,7 +183,6 @@ class Contest:
         return [one for _ in range(rounds) for one in self.chance.sample(nodes, len(nodes))][:count]
 
     def _gap(self) -> Duration:
-        """From one request to the next."""
         if self.options.arrivals is not Arrivals.POISSON:
             return Duration(0)
         return Duration(round(self.chance.expovariate(self.options.rate) * STEP))

@@ -80,8 +80,6 @@ def run(options: ArrowOptions, make: Make = ArrowNode) -> Measured:
 
 
 class Healed(msgspec.Struct, frozen=True):
-    """How the first half ended."""
-
     at: Instant | None
     whole_legal: bool
 

@@ -43,7 +43,6 @@ class HomeNode:
         """The last place; only the home's means something."""
 
     def handle(self, event: Event[HomeMessage], _now: Instant) -> Effects:
-        """One door in."""
         match event:
             case Announced(Wanted(name)):
                 place = Place(self.me, name)

@@ -49,7 +49,6 @@ class Link:
         return self._last
 
     def arrive(self) -> Any:
-        """The next one."""
         return self.messages.popleft()
 
     def _time(self, chance: Random) -> int:

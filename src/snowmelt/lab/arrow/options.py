@@ -22,8 +22,6 @@ FACTOR_SAFE: Final = 2.0
 
 
 class TreeKind(Enum):
-    """The shape of the tree."""
-
     PATH = "path"
     STAR = "star"
     BINARY = "binary"

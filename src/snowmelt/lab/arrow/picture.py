@@ -29,7 +29,6 @@ Point = tuple[float, float]
 
 
 def draw(told: Traced, path: Path) -> None:
-    """Writes the picture."""
     try:
         path.write_text(drawn(told))
     except OSError as error:

@@ -27,7 +27,6 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def children(self) -> list[list[int]]:
-        """Of each node."""
         found: list[list[int]] = [[] for _ in self.parents]
         for parent, child in self.edges:
             found[parent].append(child)

@@ -30,8 +30,6 @@ class OnTheWay(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """The state after something happened."""
-
     at: float
     """In round trips."""
     sentence: str
@@ -151,7 +149,6 @@ class _Scribe:
 
 
 def _targets(effects: list[Effect[Any]]) -> Iterator[int]:
-    """To whom finds are sent."""
     for effect in effects:
         if isinstance(effect, Send) and isinstance(effect.message, Find):
             yield number_of(effect.target)

@@ -29,7 +29,6 @@ class Watch:
         """How often an edge was well and then was not: against rule 12, on a tree that stands."""
 
     def look(self, edges: Iterable[int], now: Instant) -> None:
-        """Something has happened on these edges."""
         for edge in edges:
             well = self._judge(edge)
             if well:

@@ -117,7 +117,6 @@ class World:
     # --- what happens -----------------------------------------------------------------------------
 
     def ask(self, one: int) -> Place:
-        """This node wants a place."""
         self._asked += 1
         name = OperationId(name_of(one), self._asked)
         self._handle(one, None, Announced(Wanted(name)))
@@ -129,7 +128,6 @@ class World:
         self._plan(arrival, Due(target, source, None))
 
     def run(self, until: Instant) -> None:
-        """Lets happen what is due, up to then."""
         while self.step(until):
             pass
         self.now = max(self.now, until)
@@ -197,7 +195,6 @@ class World:
 
     @property
     def tails(self) -> list[Place]:
-        """The last place at each sink."""
         return [node.arrow.tail for node in self.nodes if node.arrow.is_sink]
 
     # --- how it goes ------------------------------------------------------------------------------

@@ -10,13 +10,9 @@ from typing import Final, Protocol
 class Line(Protocol):
     """A queue that never runs dry, of ranks."""
 
-    def take(self) -> int:
-        """The rank at the head."""
-        ...
+    def take(self) -> int: ...
 
-    def give_back(self, rank: int) -> None:
-        """The item was not confirmed."""
-        ...
+    def give_back(self, rank: int) -> None: ...
 
 
 class OwnPlace:
@@ -37,7 +33,6 @@ class OwnPlace:
         return heappop(self._back) if self._back else next(self._fresh)
 
     def give_back(self, rank: int) -> None:
-        """To its own place."""
         heappush(self._back, rank)
 
 
@@ -62,7 +57,6 @@ class Tail:
         return rank
 
     def give_back(self, rank: int) -> None:
-        """Behind all that wait."""
         self._line.append(rank)
 
 

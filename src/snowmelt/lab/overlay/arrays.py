@@ -144,15 +144,12 @@ class Circle:
 
 
 class _Walk:
-    """Where all routes are."""
-
     def __init__(self, here: Indices, bits: Indices, ideal: Labels, keys: Labels) -> None:
         self.here, self.bits, self.ideal, self.keys = here.copy(), bits, ideal.copy(), keys
         self.leftward = np.zeros(len(keys), np.bool_)
 
 
 def keys_drawn(chance: np.random.Generator, count: int) -> Labels:
-    """Points anywhere on the circle."""
     return chance.integers(0, CIRCLE, count, np.uint64, endpoint=False)
 
 

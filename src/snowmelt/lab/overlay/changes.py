@@ -30,8 +30,6 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured for one number of nodes."""
-
     nodes: int
     trials: int
     served: Span

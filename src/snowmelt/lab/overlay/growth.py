@@ -29,7 +29,6 @@ class Point(msgspec.Struct, frozen=True):
 
 
 def points(sizes: Sequence[int], salt: str, routes: int, seed: int) -> Iterator[Point]:
-    """Measures each size."""
     for nodes in sizes:
         salts = [f"{salt}{number}" for number in range(SALTS)]
         each = [measured(nodes, one, routes, seed, shares=False) for one in salts]

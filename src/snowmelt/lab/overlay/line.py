@@ -26,8 +26,6 @@ def slot(position: int) -> Slot:
 
 
 class Line(TableOnly):
-    """One node's part in the line."""
-
     def __init__(self) -> None:
         self.buffered: list[object] = []
         self.wanted = 0
@@ -40,15 +38,12 @@ class Line(TableOnly):
         self.received: Final[dict[int, object]] = {}
 
     def put(self, element: object) -> None:
-        """Buffers a put."""
         self.buffered.append(element)
 
     def get(self) -> None:
-        """Buffers a get."""
         self.wanted += 1
 
     def snapshot(self) -> Counts | None:
-        """The operations buffered since the last one."""
         if not self.buffered and not self.wanted:
             return None
         self.asked = (self.buffered, self.wanted)
@@ -56,7 +51,6 @@ class Line(TableOnly):
         return Counts(len(self.asked[0]), self.asked[1])
 
     def granted(self, grant: Counts) -> Sequence[Store | Fetch]:
-        """Positions for them."""
         elements, gets = self.asked
         self.asked = ([], 0)
         wishes: list[Store | Fetch] = []
@@ -70,41 +64,33 @@ class Line(TableOnly):
         return wishes
 
     def taken_back(self) -> None:
-        """Once more, in front of what came since."""
         elements, gets = self.asked
         self.asked = ([], 0)
         self.buffered = elements + self.buffered
         self.wanted += gets
 
     def kept(self, ticket: int) -> None:
-        """A put is done."""
         self.unkept.remove(ticket)
 
     def got(self, ticket: int, element: object) -> None:
-        """A get is done."""
         self.open_gets.remove(ticket)
         self.received[ticket] = element
 
     @property
     def pending(self) -> bool:
-        """Whether any operation is without its answer."""
         waiting = self.buffered or self.wanted or self.asked != ([], 0)
         return bool(waiting or self.unkept or self.open_gets)
 
     def initial(self) -> Counts:
-        """Nothing given yet."""
         return Counts()
 
     def assign(self, state: Counts, batch: Counts) -> tuple[Counts, Counts]:
-        """The next positions."""
         return Counts(state.puts + batch.puts, state.gets + batch.gets), state
 
     def combine(self, batches: Sequence[Counts]) -> Counts:
-        """Adds them up."""
         return Counts(sum(one.puts for one in batches), sum(one.gets for one in batches))
 
     def decompose(self, grant: Counts, batches: Sequence[Counts]) -> list[Counts]:
-        """One after another."""
         shares = []
         for batch in batches:
             shares.append(grant)

@@ -26,8 +26,6 @@ tree, that in hops between nodes, routing hops in the mean and at the 99th perce
 
 
 class Overlay(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured for one number of nodes."""
-
     nodes: int
     salt: str
     tree_height: int
@@ -50,7 +48,6 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured(nodes: int, salt: str, routes: int, seed: int, *, shares: bool = True) -> Overlay:
-    """Measures one overlay."""
     circle, chance = Circle(nodes, salt), np.random.default_rng(seed)
     hops_up = circle.depths(within=False)
     starts = chance.integers(0, nodes, routes)

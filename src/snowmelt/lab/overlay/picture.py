@@ -48,7 +48,6 @@ def longest(ring: Ring, seed: int, tries: int = 12) -> tuple[int, list[Virtual]]
 
 
 def draw(ring: Ring, seed: int, path: Path) -> None:
-    """Two panels: the ring, and the tree."""
     tree = DeBruijnTree(ring)
     key, route = longest(ring, seed)
     count = len(ring.nodes)

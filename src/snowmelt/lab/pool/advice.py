@@ -83,8 +83,6 @@ Judge = Callable[[PoolOptions], Fares]
 
 
 class Judges(msgspec.Struct, frozen=True):
-    """Who says how a setting fares."""
-
     model: Judge
     kernel: Judge | None = None
     """None when it can't be had here."""
@@ -95,13 +93,11 @@ class Judges(msgspec.Struct, frozen=True):
         return self.kernel if few and self.kernel is not None else self.model
 
     def of(self, situation: Situation, setting: Setting) -> Judge:
-        """For this setting."""
         if setting.fan_out and self.kernel is not None:
             return self.kernel
         return self.near(situation)
 
     def said_by(self, situation: Situation, setting: Setting) -> str:
-        """A name for it."""
         return "simulation" if self.of(situation, setting) is self.kernel else "model"
 
 
@@ -148,7 +144,6 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def setting(self) -> Setting:
-        """What is advised."""
         return self.chosen.setting
 
     @property
@@ -174,7 +169,6 @@ def judges() -> Judges:
 
 
 def advise(situation: Situation, by: Judges) -> Advice:
-    """The cheapest setting that reaches the goal."""
     judge = by.near(situation)
     access = AccessKind.ADAPTIVE if situation.uneven else AccessKind.UNIFORM
     pairs, most = _pairs(situation, access, judge)
@@ -210,7 +204,6 @@ def simulated(advice: Advice, kernel: Judge) -> Alternative:
 
 
 def alternative(name: str, situation: Situation, setting: Setting, by: Judges) -> Alternative:
-    """How one setting fares."""
     fares = by.of(situation, setting)(situation.options(setting, OBJECTS))
     said_by = by.said_by(situation, setting)
     return Alternative(name, setting, outcome(situation, setting, fares), said_by)

@@ -50,7 +50,6 @@ class Batches:
         self.rows: list[list[float]] = []
 
     def add(self, row: Row) -> None:
-        """The next batch."""
         if len(self.rows) == MOST:
             self.rows = joined(self.rows)
             self.size *= 2

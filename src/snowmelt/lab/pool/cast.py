@@ -62,15 +62,12 @@ class Process:
         """When the world looks after each of them next."""
 
     def call(self, body: Any) -> Requested[Any]:
-        """Its program's next call."""
         self.calls += 1
         return Requested(OperationId(self.name, self.calls), body)
 
 
 @dataclass(frozen=True)
 class Cast:
-    """All processes, and which messages are what."""
-
     producers: list[Process]
     consumers: list[Process]
     brokers: list[Process]
@@ -85,7 +82,6 @@ class Cast:
 
 
 def cast(options: PoolOptions) -> Cast:
-    """Everybody whom the experiment needs."""
     match options.algorithm:
         case Algorithm.STOCHASTIC:
             return _stochastic(options)

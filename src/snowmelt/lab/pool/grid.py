@@ -46,7 +46,6 @@ class Grid(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> Grid:
-    """The grid in a TOML file."""
     try:
         return grid_of(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:

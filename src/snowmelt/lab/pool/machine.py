@@ -92,7 +92,6 @@ class World:
             one.mean = TICK / rate
 
     def consume(self, objects: int) -> None:
-        """Goes on until so many more are consumed."""
         waits = self.tally.waits
         target = len(waits) + objects
         heap, probe, takes, checked = self._heap, self._cast.probe, self._cast.takes, self._checked
@@ -116,7 +115,6 @@ class World:
                 process.check()
 
     def measure_anew(self) -> None:
-        """Forgets what was counted so far."""
         self.tally = self._tally(self.tally.producers_held_up)
 
     def measured(self, seconds: float = 0.0) -> Measured:

@@ -80,7 +80,6 @@ class Tally:
 
     @property
     def producers_held_up(self) -> int:
-        """How many are now."""
         return self._held_up
 
     def measured(self, now: Instant, settling: frozenset[type], seconds: float) -> Measured:

@@ -48,7 +48,6 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def observed(before: PoolStatus, after: PoolStatus) -> Observed:
-    """What happened between the two."""
     makers = [one.id for one in after.producers]
     made = _differences(_made(before), _made(after), makers)
     used = _differences(_used(before), _used(after), after.consumers)

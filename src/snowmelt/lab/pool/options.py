@@ -28,8 +28,6 @@ SHARE_SLACK: Final = 0.005
 
 
 class Algorithm(Enum):
-    """How a consumer finds an object."""
-
     STOCHASTIC = "stochastic"
     CENTRAL = "central"
     MANAGER = "manager"

@@ -25,7 +25,6 @@ def reasons(advice: Advice) -> list[str]:
 
 
 def bottleneck(situation: Situation) -> str:
-    """Who decides how much goes through."""
     made, used = situation.produced, situation.consumed
     if abs(made - used) <= NEAR * max(made, used):
         return (

@@ -20,14 +20,10 @@ SOURCES: Final = ("kernel", "models", "batches", "measures")
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The exception that ended a run."""
-
     error: str
 
 
 class Ran(msgspec.Struct, frozen=True, tag="ran"):
-    """What came of a run."""
-
     row: Row
 
 

@@ -124,12 +124,10 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def buffers_most(self) -> int:
-        """How many objects a producer may keep."""
         return max(1, self.memory // max(1, self.object_bytes))
 
     @property
     def uneven(self) -> bool:
-        """Whether some producers are faster than others."""
         return len({group.rate for group in self.groups}) > 1
 
     def options(self, setting: Setting, objects: int = 100_000, seed: int = 1) -> PoolOptions:

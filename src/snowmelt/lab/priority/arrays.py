@@ -81,8 +81,6 @@ def _spread(shares: Shares) -> tuple[Indices, Indices]:
 
 
 class Arrays:
-    """An experiment."""
-
     def __init__(self, options: PriorityOptions) -> None:
         self.options: Final = options
         self.circle: Final = Circle(options.nodes, options.salt)
@@ -104,7 +102,6 @@ class Arrays:
         return self.waves.sent(2, entries) + (self.one.waves - 2) * 2 * self.waves.height
 
     def run(self) -> Iterator[int]:
-        """Routes wave by wave; tells each."""
         arrived = np.full(len(self.one.nodes), NOWHERE, np.int64)
         keepers = np.full(len(self.one.nodes), NOWHERE, np.int64)
         for wave in range(1, int(self.one.waves.max()) + 1):
@@ -172,7 +169,6 @@ class Arrays:
         return int(counts.max())
 
     def measured(self) -> Measured:
-        """Of what was run."""
         one = self.one
         routed = int(one.found.sum())
         wrong = replayed(one)

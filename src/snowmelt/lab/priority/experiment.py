@@ -64,8 +64,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Experiment:
-    """The nodes, and what they are asked."""
-
     def __init__(
         self, options: PriorityOptions, make: Callable[..., Skeap | Seap] | None = None
     ) -> None:
@@ -128,7 +126,6 @@ class Experiment:
 
     @property
     def stored(self) -> list[int]:
-        """How many elements lie at each node."""
         return [
             family.elements
             + sum(
@@ -140,7 +137,6 @@ class Experiment:
         ]
 
     def measured(self) -> Measured:
-        """Of what was run."""
         operations, statistics = self.done, self.rounds.statistics()
         routed = sum(one.at is not None for one in operations)
         columns = [(one.made, one.begun, one.granted, one.done) for one in operations]

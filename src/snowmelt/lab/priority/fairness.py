@@ -56,7 +56,6 @@ def rings() -> list[tuple[int, int, int]]:
 
 
 def compared(nodes: int, seed: int) -> Iterator[Fair]:
-    """Each of them."""
     if not 2 <= nodes <= NODES_MAX:
         raise BadOption("--nodes", nodes, f"2 to {NODES_MAX} with --fairness")
     for points, block, replicas in rings():

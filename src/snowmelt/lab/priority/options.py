@@ -21,8 +21,6 @@ OPERATIONS_MAX: Final = 2_000_000
 
 
 class Protocol(Enum):
-    """Which queue."""
-
     SKEAP = "skeap"
     SKUEUE = "skueue"
     """Skeap with one priority."""

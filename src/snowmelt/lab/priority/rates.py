@@ -50,7 +50,6 @@ def pairs(options: PriorityOptions) -> list[tuple[Protocol, int]]:
 
 
 def compared(options: PriorityOptions) -> Iterator[Rate]:
-    """Each rate, with both."""
     for protocol, each in pairs(options):
         one = msgspec.structs.replace(options, protocol=protocol, ops_per_node=each)
         yield _rate(one)

@@ -76,7 +76,6 @@ class SeapAnchor:
         self._phase: Phase | None = None
 
     def answered(self, report: Report) -> Told:
-        """All nodes' report: what they are told."""
         phase = self._phase
         if phase is not None:
             assert report.answer is not None, f"{phase.step} is answered"
@@ -153,19 +152,16 @@ class Seap:
         self._open: dict[int, Operation] = {}
 
     def ask(self, operation: Operation) -> None:
-        """A new operation of this node."""
         if operation.priority is not None:
             operation.element = f"{self.me}.{operation.ticket}"
         self._buffered.append(operation)
 
     @property
     def pending(self) -> bool:
-        """Whether any operation is without its answer."""
         return bool(self._buffered or self._asked or self._open)
 
     @property
     def elements(self) -> int:
-        """How many lie here."""
         return len(self.kept_here.free)
 
     # --- up and down ------------------------------------------------------------------------------
@@ -187,7 +183,6 @@ class Seap:
         raise AssertionError(f"{self.me} was sent back a report")
 
     def granted(self, grant: Told) -> Sequence[Wish]:
-        """The batch's answer, and the next step."""
         wishes: list[Wish] = []
         if grant.grant is not None:
             wishes += self._granted(grant.grant)
@@ -230,23 +225,19 @@ class Seap:
     # --- the table --------------------------------------------------------------------------------
 
     def visited(self, point: int, body: Brought) -> Sequence[Wish]:
-        """An element has come to where it lies."""
         del point
         return self.kept_here.add(body)
 
     def told(self, body: In) -> Sequence[Wish]:
-        """A put is done."""
         operation = self._open.pop(body.ticket)
         operation.order = body.phase
         self._end(operation)
         return []
 
     def kept(self, ticket: int) -> None:
-        """An element has come to its rank."""
         assert ticket == ASIDE, f"{self.me} has put nothing under {ticket}"
 
     def got(self, ticket: int, element: tuple[Element, str]) -> None:
-        """A get is done."""
         operation = self._open.pop(ticket)
         one, operation.element = element
         operation.at = one.priority, one.id
@@ -259,19 +250,15 @@ class Seap:
     # --- anywhere ---------------------------------------------------------------------------------
 
     def initial(self) -> SeapAnchor:
-        """No position given."""
         return SeapAnchor()
 
     def assign(self, state: SeapAnchor, batch: Report) -> tuple[SeapAnchor, Told]:
-        """The next step."""
         return state, state.answered(batch)
 
     def combine(self, batches: Sequence[Report]) -> Report:
-        """Batches and answers apart."""
         return _combined(batches)
 
     def decompose(self, grant: Told, batches: Sequence[Report]) -> list[Told]:
-        """The same."""
         return _decomposed(grant, batches)
 
 

@@ -27,7 +27,6 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def counted(priorities: Indices, rows: int) -> Run:
-    """One run of these operations."""
     counts = np.bincount(priorities[priorities != GET], minlength=rows).tolist()
     puts = [Some(priority, count) for priority, count in enumerate(counts) if count]
     return Run(tuple(puts), int((priorities == GET).sum()))

@@ -81,7 +81,6 @@ class Skeap(TableOnly):
         """What the table has in hand, by ticket."""
 
     def ask(self, operation: Operation) -> None:
-        """A new operation of this node."""
         if operation.priority is not None:
             operation.element = f"{self.me}.{operation.ticket}"
         self._buffered.append(operation)
@@ -89,7 +88,6 @@ class Skeap(TableOnly):
     # --- phase 1 ----------------------------------------------------------------------------------
 
     def snapshot(self) -> Batch | None:
-        """What is buffered, as a row of runs."""
         if not self._buffered:
             return None
         self._asked, self._buffered = self._buffered, []
@@ -100,28 +98,23 @@ class Skeap(TableOnly):
         return Batch(tuple([_counted(row) for row in rows]))
 
     def taken_back(self) -> None:
-        """Once more, in front of what came since."""
         self._buffered = self._asked + self._buffered
         self._asked = []
 
     def combine(self, batches: Sequence[Batch]) -> Batch:
-        """Run by run."""
         return combined(batches)
 
     # --- phase 2 ----------------------------------------------------------------------------------
 
     def initial(self) -> Anchor:
-        """No position given."""
         return Anchor(0, self._priorities)
 
     def assign(self, state: Anchor, batch: Batch) -> tuple[Anchor, Grant]:
-        """Positions."""
         return state, state.granted(batch)
 
     # --- phase 3 ----------------------------------------------------------------------------------
 
     def decompose(self, grant: Grant, batches: Sequence[Batch]) -> list[Grant]:
-        """One part after another."""
         return decomposed(grant, batches)
 
     # --- phase 4 ----------------------------------------------------------------------------------
@@ -160,11 +153,9 @@ class Skeap(TableOnly):
             one.at = free[at] if at < len(free) else None
 
     def kept(self, ticket: int) -> None:
-        """A put is done."""
         self._end(self._open.pop(ticket))
 
     def got(self, ticket: int, element: str) -> None:
-        """A get is done."""
         operation = self._open.pop(ticket)
         operation.element = element
         self._end(operation)
@@ -175,7 +166,6 @@ class Skeap(TableOnly):
 
     @property
     def pending(self) -> bool:
-        """Whether any operation is without its answer."""
         return bool(self._buffered or self._asked or self._open)
 
 

@@ -60,7 +60,6 @@ def _draw_family(
     along: Callable[[Point], int],
     of: Callable[[Point], int],
 ) -> None:
-    """A curve for each value of `of`."""
     members = sorted({of(point) for point in points})
     for member, shade in zip(members, shades(len(members)), strict=True):
         mine = sorted((point for point in points if of(point) == member), key=along)

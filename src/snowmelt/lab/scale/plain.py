@@ -99,14 +99,11 @@ class _Serving(socketserver.BaseRequestHandler):
 
 
 class PlainItem:
-    """An item got from the plain queue."""
-
     def __init__(self, queue: "PlainQueue", body: bytes) -> None:
         self._queue = queue
         self.body = body
 
     def ack(self) -> None:
-        """It leaves the queue."""
         self._queue.ask(b"a")
 
 
@@ -130,7 +127,6 @@ class PlainQueue:
         self._socket.close()
 
     def put(self, body: bytes) -> None:
-        """Enqueues."""
         self.ask(b"p" + body)
 
     def get(self, *, timeout: float) -> PlainItem:

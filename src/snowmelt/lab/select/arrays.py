@@ -49,8 +49,6 @@ def hashed(start: int, numbers: Indices) -> Indices:
 
 
 class Reply(msgspec.Struct):
-    """What all nodes answer to a step."""
-
     answer: Answer
     ready: Indices
     """In which round each node has its own."""
@@ -85,7 +83,6 @@ class Arrays:
     # --- waves ------------------------------------------------------------------------------------
 
     def run(self) -> Iterator[int]:
-        """Wave by wave, until the anchor knows."""
         granted = np.zeros(3 * self.options.nodes, np.int64)
         reply = self._counted()
         while True:
@@ -234,7 +231,6 @@ class Arrays:
         return first, last - first
 
     def measured(self) -> Measured:
-        """Of what was run."""
         return told(
             self.load,
             self.selection,
@@ -256,7 +252,6 @@ def run(options: SelectOptions) -> Measured:
 
 
 def ran(options: SelectOptions) -> Arrays:
-    """One that has been run."""
     arrays = Arrays(options)
     for _ in arrays.run():
         pass

@@ -18,8 +18,6 @@ ROUNDS_MAX: Final = 200_000
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out."""
-
     value: int | None
     """The priority of what was found."""
     id: int | None
@@ -47,7 +45,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 def told(
     load: Load, selection: Selection, rounds: int, waves: int, congestion: int, bits: int
 ) -> Measured:
-    """Adds what the anchor knows."""
     at, done = selection.at, selection.done
     assert done is not None
     value = done.value
@@ -71,8 +68,6 @@ def told(
 
 
 class Experiment:
-    """The nodes."""
-
     def __init__(self, options: SelectOptions) -> None:
         names = [name(number) for number in range(options.nodes)]
         ring = Ring(names, options.salt)
@@ -93,7 +88,6 @@ class Experiment:
 
     @property
     def selection(self) -> Selection:
-        """What the anchor knows."""
         assert self._root.anchor is not None
         state = self._root.anchor.state
         assert isinstance(state, Selection)
@@ -110,7 +104,6 @@ class Experiment:
                 yield waves
 
     def measured(self) -> Measured:
-        """Of what was run."""
         cost = self.rounds.statistics()
         waves = self._root.climbing.number
         return told(self.load, self.selection, cost.rounds, waves, cost.busiest, cost.bits_max)

@@ -40,7 +40,6 @@ class Load:
         return start + int(np.searchsorted(self.ids[start:stop], bound.id))
 
     def of_nodes(self, nodes: int) -> list[list[Element]]:
-        """What each node has."""
         held: list[list[Element]] = [[] for _ in range(nodes)]
         columns = (self.owners.tolist(), self.priorities.tolist(), self.ids.tolist())
         for owner, priority, number in zip(*columns, strict=True):

@@ -30,8 +30,6 @@ class Distribution(Enum):
 
 
 class Shares(Enum):
-    """How many elements nodes have."""
-
     RING = "ring"
     """As the arcs of the ring are, from next to nothing to several times the mean."""
     EVEN = "even"
@@ -39,13 +37,10 @@ class Shares(Enum):
 
 
 class Mode(Enum):
-    """Which plan."""
-
     REPAIRED = "repaired"
     PAPER = "paper"
 
     def plan(self) -> Plan:
-        """What the anchor goes by."""
         return PrintedPlan() if self is Mode.PAPER else RepairedPlan()
 
 
@@ -78,7 +73,6 @@ class SelectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> int:
-        """Which one is looked for."""
         return (self.elements + 1) // 2 if self.k is None else self.k
 
     @property

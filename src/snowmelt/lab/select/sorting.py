@@ -45,13 +45,10 @@ class _Knots(msgspec.Struct):
 
     @property
     def copies(self) -> Indices:
-        """Which one each keeps."""
         return (self.starts + self.stops) // 2
 
 
 class Sorts:
-    """On one overlay."""
-
     def __init__(self, tree: Tree, salt: str, traffic: Traffic) -> None:
         self._tree: Final = tree
         self._circle: Final = tree.circle

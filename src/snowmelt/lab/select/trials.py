@@ -21,8 +21,6 @@ TRIALS: Final = 10
 
 
 class Cases(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of cases drawn by chance."""
-
     cases: int
     exact: int
     by_distribution: dict[str, int]
@@ -58,7 +56,6 @@ def tried(seed: int, cases: int) -> Iterator[tuple[SelectOptions, Measured]]:
 
 
 def counted(tried: list[tuple[SelectOptions, Measured]]) -> Cases:
-    """Of all."""
     exact = Counter(one.distribution.value for one, found in tried if found.exact)
     return Cases(
         cases=len(tried),
@@ -103,7 +100,6 @@ def rows_of(options: SelectOptions) -> list[SelectOptions]:
 
 
 def compared(options: SelectOptions) -> Iterator[Row]:
-    """Each row."""
     for one in rows_of(options):
         seeds = range(one.seed, one.seed + TRIALS)
         each = [

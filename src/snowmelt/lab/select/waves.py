@@ -65,7 +65,6 @@ class Traffic:
         """Of this wave, round after round."""
 
     def take(self, nodes: Indices, rounds: Indices) -> None:
-        """Messages come to these nodes in these rounds."""
         if not len(nodes):
             return
         cells = (rounds - self._began - 1) * self._nodes + nodes

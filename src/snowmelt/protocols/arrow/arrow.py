@@ -40,7 +40,6 @@ class Arrow:
         return self.points_at == self.me
 
     def ask(self, place: Place) -> Forward | Followed:
-        """This node wants a place."""
         step = self._flip(place, self.me)
         self.tail = place
         return step

@@ -10,15 +10,11 @@ from snowmelt.protocols.arrow.messages import NUMBERS, Observed, Observer
 
 
 class Phase(Enum):
-    """What a parent does with an edge."""
-
     OBSERVE = "observe"
     CORRECT = "correct"
 
 
 class Mend(Enum):
-    """What puts an edge right."""
-
     NOTHING = "nothing"
     INJECT = "inject"
     """Send a find for a filler."""

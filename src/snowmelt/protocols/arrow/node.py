@@ -72,7 +72,6 @@ class ArrowNode:
         self.arrow: Final = Arrow(me, self._filler())
 
     def handle(self, event: Event[Message], now: Instant) -> Effects:
-        """One door in."""
         match event:
             case Received(source, message):
                 return self._received(source, message)

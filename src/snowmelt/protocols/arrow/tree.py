@@ -54,7 +54,6 @@ class TreeNode:
         self._settings = settings
 
     def handle(self, event: Event[Claim], now: Instant) -> Effects:
-        """One door in."""
         match event:
             case Received(source, Claim() as claim) if source in self.ground.neighbours:
                 return self._hear(source, claim, now)
@@ -70,7 +69,6 @@ class TreeNode:
                 return []
 
     def check(self) -> None:
-        """The claim is one that the rules allow."""
         assert 0 <= self.claim.distance <= self.ground.nodes, f"{self.me}: {self.claim}"
 
     def _hear(self, source: NodeId, claim: Claim, now: Instant) -> Effects:

@@ -50,11 +50,9 @@ class Baton:
 
     @property
     def busy(self) -> bool:
-        """Whether anything here waits for anything."""
         return self.relay.busy or len(self.wants) > 0
 
     def status(self) -> BatonStatus:
-        """What this node knows."""
         token = self.relay.token
         return BatonStatus(
             name=self.name,
@@ -134,7 +132,6 @@ class Baton:
     # --- what other machines of this node ask -------------------------------------------------
 
     def seek(self, ticket: int, now: Instant) -> Effects:
-        """One of them wants the baton."""
         if self.wants.get(ticket) is not None or self._held_by(ticket) is not None:
             return []
         want = Want(ticket)
@@ -142,7 +139,6 @@ class Baton:
         return self._want(want, now)
 
     def drop(self, ticket: int, value: bytes | None, now: Instant) -> Effects:
-        """Whoever has this ticket gives up."""
         if self._held_by(ticket) is None:
             self.give_up(ticket, now)
             return self.settle(now)
@@ -150,7 +146,6 @@ class Baton:
         return [*self._end(Ended.GIVEN_UP, now), *backup]
 
     def lose(self, why: Ended) -> Effects:
-        """What is here is the baton no more."""
         token, self.relay.token = self.relay.token, None
         if token is None or token.holder is None:
             return []
@@ -209,7 +204,6 @@ class Baton:
         return [*self.relay.change(token.value, anew=True), *self.settle(now)]
 
     def give_up(self, ticket: int, now: Instant) -> Want | None:
-        """Nobody waits under this ticket any more."""
         want = self.wants.take(ticket)
         if want is not None:
             self.relay.renounce(want.places, now)

@@ -15,8 +15,6 @@ REMEMBERED: Final = 100
 
 
 class Ended(Enum):
-    """Why a hold is over."""
-
     GIVEN_UP = "it was given up already"
     EXPIRED = "its lease was over, or its client's connections had ended"
     CUT_OFF = "its node was cut off from the cluster"
@@ -39,7 +37,6 @@ class Endings:
         """Of holds whose fence is no larger nothing is known."""
 
     def add(self, ticket: int, why: Ended, fence: int = 0) -> None:
-        """One more."""
         self._ended[ticket] = why
         if len(self._ended) > REMEMBERED:
             del self._ended[next(iter(self._ended))]
@@ -64,12 +61,10 @@ class Endings:
         return self._ended.get(ticket)
 
     def lost(self, operation: OperationId, ticket: int) -> Reply[Any]:
-        """Its holder is told."""
         text = f"baton {self._name!r} is lost: {self.why(ticket)}"
         return Reply(operation, Declined("BatonLost", text))
 
     def why(self, ticket: int) -> str:
-        """Why it is over, in words."""
         why = self._ended.get(ticket)
         return why.value if why is not None else UNKNOWN.format(self._here.me)
 

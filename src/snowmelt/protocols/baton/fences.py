@@ -125,7 +125,6 @@ class Fences:
         return self._safe
 
     def again(self) -> list[Effect[Any]]:
-        """Writes what the disk would not take."""
         return [] if self._writing else self._raise(self._wanted)
 
     def settled(self, ticket: int, failure: str = "") -> bool:

@@ -51,7 +51,6 @@ class Here:
 
     @property
     def value_bytes_max(self) -> int:
-        """How large a value may be."""
         return ETCD_VALUE_BYTES_MAX if self.etcd else VALUE_BYTES_MAX
 
     def enter(self, view: View) -> tuple[NodeId, ...]:
@@ -65,7 +64,6 @@ class Here:
         return tuple(node for node, life in before.items() if self._members.get(node) != life)
 
     def has(self, node: NodeId) -> bool:
-        """Whether a node is in the view."""
         return node in self._members
 
     def life_of(self, node: NodeId) -> int | None:

@@ -12,16 +12,12 @@ from snowmelt.protocols.baton.messages import Census, Standing, Told, Version
 
 
 class Complained(msgspec.Struct):
-    """A place that waits in vain."""
-
     place: Place
     orphan: bool
     at: Instant
 
 
 class Verdict(Enum):
-    """What a census came to."""
-
     OPEN = "not all have answered"
     RUNS = "somebody holds it, or it is on its way"
     RESTS = "it is idle, and may go to whoever waits"
@@ -56,11 +52,9 @@ class Inquest:
         self._rested: int = 0
 
     def complain(self, place: Place, now: Instant, *, orphan: bool) -> None:
-        """Somebody waits in vain."""
         self._complaints[place] = Complained(place, orphan, now)
 
     def begin(self, census: Census, members: list[NodeId], now: Instant) -> None:
-        """Everybody is asked."""
         self.census = census
         self.begun = now
         self._asked, self._answers = tuple(members), {}
@@ -88,7 +82,6 @@ class Inquest:
         return sorted(found, key=lambda one: one[1].fence, reverse=True)
 
     def newest_value(self) -> tuple[NodeId, Version]:
-        """Who knows the newest value."""
         versions = ((told.version, node) for node, told in self._answers.items())
         version, node = max(versions)
         return node, version
@@ -109,7 +102,6 @@ class Inquest:
         return max(floor, largest) + 1
 
     def complaining(self, now: Instant, fresh: Duration, here: Here) -> list[NodeId]:
-        """The nodes at which somebody waits in vain."""
         self._forget(now, fresh, here)
         return list(dict.fromkeys(place.node for place in self._complaints))
 

@@ -25,8 +25,6 @@ DROWSY_AT_ONCE: Final = 50
 
 
 class Names:
-    """All batons that one node knows of."""
-
     def __init__(self, here: Here, ways: Ways) -> None:
         self.folds: Final = Folds()
         self._here = here
@@ -44,7 +42,6 @@ class Names:
         return iter(list(self._used.values()))
 
     def get(self, name: str) -> Baton | None:
-        """A baton that is in use."""
         return self._used.get(name)
 
     def use(self, name: str, now: Instant) -> Baton:
@@ -85,7 +82,6 @@ class Names:
         return [Send(source, Told(name, census, nothing, line.fence, line.version, asleep))]
 
     def page(self, after: str, most: int) -> tuple[str, ...]:
-        """The next names, in order."""
         known = (name for name in chain(self._used, self.folds) if name > after)
         return tuple(nsmallest(most, known))
 

@@ -26,7 +26,6 @@ class Newest:
         self._beats = 0
 
     def learn(self, version: Version, value: bytes) -> None:
-        """Takes in a value, if it is newer."""
         if version > self.version:
             self.version, self.value = version, value
 
@@ -71,5 +70,4 @@ class Newest:
         return True
 
     def kept(self, version: Version) -> None:
-        """The root has this one."""
         self._kept = max(self._kept, version)

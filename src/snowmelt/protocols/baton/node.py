@@ -98,8 +98,6 @@ ALL_PLACES_MAX: Final = 100_000
 
 
 class BatonAlarm(Enum):
-    """The timers of a node's batons."""
-
     BEAT = "baton.beat"
     DUE = "baton.due"
 
@@ -162,7 +160,6 @@ class BatonNode:
                 return []
 
     def check(self) -> None:
-        """What must hold after every step."""
         self._ways.check()
         for baton in self._names:
             name, token = baton.name, baton.relay.token

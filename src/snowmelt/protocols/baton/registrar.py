@@ -70,7 +70,6 @@ class Registrar:
     # --- the disk ---------------------------------------------------------------------------------
 
     def started(self, start: Started, now: Instant) -> Effects:
-        """What the disk holds."""
         self._since = now
         effects = self._fences.started(start, now)
         found, written = self._values.started(start)
@@ -192,7 +191,6 @@ class Registrar:
         return [Send(node, Tell(name, census)) for node in members]
 
     def told(self, source: NodeId, told: Told, now: Instant) -> Effects:
-        """An answer."""
         inquest = self._inquests.get(told.name)
         view = self._here.view
         if inquest is None or view is None or told.census.epoch != view.epoch:

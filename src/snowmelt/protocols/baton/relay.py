@@ -160,7 +160,6 @@ class Relay:
         return [thanks, *self.pass_on(now)]
 
     def left(self, fence: int) -> Effects:
-        """The token came where it was sent."""
         if self.token is not None and self.token.moving and self.token.fence == fence:
             self.token = None
         return []

@@ -15,8 +15,6 @@ TOPICS: Final = "multicast."
 
 
 class BatonSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is waited for, and how long."""
-
     lease: Duration = seconds(5)
     """How long a holder that says nothing keeps the baton; and how long a baton that was lost with
     its holder's node is not made again."""

@@ -24,9 +24,7 @@ class Stable(Protocol):
         """Whether it is this node's own, so that it is there whoever leads."""
         ...
 
-    def keep(self, ticket: int, key: bytes, value: bytes) -> Effect[Any]:
-        """Asks for it."""
-        ...
+    def keep(self, ticket: int, key: bytes, value: bytes) -> Effect[Any]: ...
 
 
 class OnDisk:

@@ -9,8 +9,6 @@ from snowmelt.protocols.baton.messages import Standing, Version
 
 
 class Holder(msgspec.Struct):
-    """Who holds it."""
-
     ticket: int
     client: NodeId | None
     """From whom it was heard last; None for another machine of this node."""
@@ -35,7 +33,6 @@ class Token(msgspec.Struct):
 
     @property
     def standing(self) -> Standing:
-        """What is told of it."""
         if self.moving:
             return Standing.MOVING
         return Standing.IDLE if self.holder is None else Standing.HELD
@@ -46,7 +43,6 @@ class Token(msgspec.Struct):
         return Version(self.fence, self.given - 1)
 
     def held_by(self, ticket: int) -> Holder | None:
-        """The holder, if it has this ticket."""
         if self.holder is not None and self.holder.ticket == ticket:
             return self.holder
         return None

@@ -102,7 +102,6 @@ class Turns:
         return turn.behind
 
     def drop(self, turn: Turn) -> None:
-        """The baton has passed it."""
         self._turns.pop(turn.place, None)
 
     def prune(self, gone: Collection[NodeId]) -> list[Turn]:

@@ -52,8 +52,6 @@ class Writing(msgspec.Struct, frozen=True):
 
 
 class Values:
-    """All of them at one node."""
-
     def __init__(self, tickets: Iterator[int], stable: Stable) -> None:
         self.spoiled: dict[str, None] = {}
         """Names whose value can't be read."""
@@ -71,11 +69,9 @@ class Values:
         self._flush_due = START
 
     def stored(self, name: str) -> Version:
-        """The newest that is kept."""
         return self._stored.get(name, Version())
 
     def writes(self, name: str) -> bool:
-        """Whether one is on its way there."""
         return name in self._later or any(one.name == name for one in self._writing.values())
 
     def started(self, start: Started) -> tuple[dict[str, Kept], Effects]:
@@ -191,7 +187,6 @@ def _full(one: Writing) -> Effect[Any]:
 
 
 def newest(start: Started) -> dict[str, Kept]:
-    """What a disk has of each name."""
     found: dict[str, Kept] = {}
     for record in start.records:
         if not record.key.startswith(KEY):

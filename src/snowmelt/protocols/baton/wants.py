@@ -17,8 +17,6 @@ STALE_MAX: Final = 64
 
 
 class Want(msgspec.Struct):
-    """Somebody wants the baton."""
-
     ticket: int
     places: tuple[Place, ...] = ()
     """Those that were asked for; one will do."""
@@ -48,15 +46,12 @@ class Wants:
         return len(self._wants)
 
     def get(self, ticket: int | None) -> Want | None:
-        """The want of this ticket."""
         return None if ticket is None else self._wants.get(ticket)
 
     def add(self, want: Want) -> None:
-        """Somebody begins to wait."""
         self._wants[want.ticket] = want
 
     def take(self, ticket: int | None) -> Want | None:
-        """It is over."""
         want = None if ticket is None else self._wants.pop(ticket, None)
         if want is not None:
             self._leave(want)
@@ -115,7 +110,6 @@ class Wants:
                 yield want
 
     def _leave(self, want: Want) -> None:
-        """Its client has one less."""
         if want.client is None:
             return
         own = self._of[want.client]

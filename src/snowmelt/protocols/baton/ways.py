@@ -38,8 +38,6 @@ class Way:
 
 
 class Ways:
-    """All of them."""
-
     def __init__(self, here: Here) -> None:
         self._here = here
         self._ways: dict[str, Way] = {}
@@ -59,7 +57,6 @@ class Ways:
         return way.arrow.arrow.tail, went
 
     def points_at(self, name: str) -> NodeId:
-        """Where the end of the queue lies."""
         way = self._ways.get(name)
         return self._unturned if way is None else way.arrow.arrow.points_at
 
@@ -73,11 +70,9 @@ class Ways:
         return way is None or way.awake < now
 
     def names(self) -> Iterable[str]:
-        """Those that have an arrow here."""
         return self._ways.keys()
 
     def end(self, name: str, now: Instant) -> Place:
-        """The last place that was asked for here."""
         return self._way(name, now, lasting=False).arrow.arrow.tail
 
     def leads_to(self, name: str, place: Place) -> bool:
@@ -149,7 +144,6 @@ class Ways:
         return went
 
     def check(self) -> None:
-        """Every arrow's own invariants."""
         for way in self._ways.values():
             way.arrow.check()
 

@@ -50,7 +50,6 @@ class EchoNode:
         self._reading: dict[int, tuple[OperationId, Recall | Remember]] = {}
 
     def handle(self, event: Event[Request], now: Instant) -> list[Effect[Answered]]:
-        """One door in."""
         del now  # nothing here depends on time
         if type(event) is Requested and type(event.message) is Echo:  # a match costs twice as much
             return [Reply(event.operation, Echoed(event.message.body))]

@@ -70,7 +70,6 @@ class Admission:
         """What is not safe in the journal yet, and where it went (rule 6); None for who is held."""
 
     def admit(self, message: Admit) -> None:
-        """A node offers segments."""
         if not self._is_here(message.stream):
             return  # rule 3
         self._stream(message.stream).passed(message.low)  # rule 4
@@ -148,7 +147,6 @@ class Admission:
                         self._answered(*one)
 
     def tick(self) -> None:
-        """Ends what waited long enough, wherever it stands."""
         over = self._waiting.puts_over(self._desk.now)
         for put, waiting in over:
             self._full(put, waiting)
@@ -242,7 +240,6 @@ class Admission:
             self._full(put, waiting)
 
     def _take(self, stream: str, entry: Entry, copies: int) -> Interval:
-        """Gives it positions; returns them."""
         queue, count = self._queue, entry.stop - entry.first
         where = queue.admit(stream, entry.first, count, entry.bytes, entry.keepers)
         wall = self._desk.wall

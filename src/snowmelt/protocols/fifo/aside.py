@@ -73,7 +73,6 @@ class Aside:
         _move(where, self._ready, self.items)
 
     def look_again(self, where: Interval) -> None:
-        """Perhaps this can be had by now."""
         _move(where, self.items, self._ready)
 
     @property

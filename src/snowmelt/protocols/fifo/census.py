@@ -56,7 +56,6 @@ class Census:
         return True
 
     def tick(self) -> None:
-        """Asks, and asks again."""
         desk = self._desk
         if desk.presence is None:
             return

@@ -22,8 +22,6 @@ AGAIN_AFTER: Final[Duration] = milliseconds(500)
 
 
 class Question(msgspec.Struct):
-    """One that is open."""
-
     number: int
     step: int
     """The last step that was made before it."""

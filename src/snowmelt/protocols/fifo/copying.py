@@ -22,8 +22,6 @@ SILENT: Final = milliseconds(1000)
 
 
 class Order(msgspec.Struct):
-    """A copy that this node is making."""
-
     master: NodeId
     message: Replicate
     at: int
@@ -41,13 +39,11 @@ class Order(msgspec.Struct):
 
     @property
     def source(self) -> NodeId:
-        """Whom to ask."""
         sources = self.message.sources
         return sources[self.turn % len(sources)]
 
     @property
     def rest(self) -> Extent:
-        """What is still to be got."""
         extent = self.message.extent
         return Extent(extent.stream, self.at, extent.stop)
 
@@ -71,13 +67,10 @@ class Order(msgspec.Struct):
             self.turn += 1
 
     def go_on(self, at: int) -> None:
-        """What comes next begins there."""
         self.at, self.bad, self.absent = at, {}, {}
 
 
 class Copying:
-    """The copies that this node is making."""
-
     def __init__(self, desk: Desk, keeper: Keeper) -> None:
         self._desk = desk
         self._keeper = keeper
@@ -100,7 +93,6 @@ class Copying:
         self._pull(order)
 
     def pulled(self, source: NodeId, message: Pulled) -> None:
-        """A piece has come."""
         for order in self._orders.values():
             if (order.message.queue, order.rest) == (message.queue, message.extent):
                 self._take(order, source, message)

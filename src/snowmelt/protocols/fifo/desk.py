@@ -96,7 +96,6 @@ class Desk:
     # --- the clock and who is here ----------------------------------------------------------------
 
     def set_wall(self, wall: int, now: Instant) -> None:
-        """What the wall clock shows now."""
         self._wall_minus_now = wall - now
 
     @property
@@ -131,22 +130,18 @@ class Desk:
     # --- out --------------------------------------------------------------------------------------
 
     def send(self, target: NodeId, message: Any) -> None:
-        """To another node, or to oneself."""
         if target == self.me:
             self.inside.append(message)
         else:
             self._effects.append(Send(target, message))
 
     def reply(self, operation: OperationId, message: Any) -> None:
-        """Answers a call."""
         self._effects.append(Reply(operation, message))
 
     def decline(self, operation: OperationId, error: str, text: str) -> None:
-        """Answers that it did not happen."""
         self._effects.append(Reply(operation, Declined(error, text)))
 
     def note(self, text: str) -> None:
-        """Says why."""
         self._effects.append(Note(text))
 
     def alarm(self, source: str, queue: str, term: int, mine: int) -> bool:
@@ -157,7 +152,6 @@ class Desk:
         return True
 
     def effect(self, effect: Effect[Any]) -> None:
-        """Anything else."""
         self._effects.append(effect)
 
     def taken(self) -> list[Effect[Any]]:
@@ -189,14 +183,12 @@ class Desk:
             self._jobs.append(Job(changes, then, flushed, refused))
 
     def begin_write(self) -> None:
-        """Everything that waits goes to the disk."""
         jobs, self._jobs, self.due = self._jobs, [], None
         ticket = next(self._tickets)
         self.writing = ticket, jobs
         self._effects.append(Persist(ticket, _merged(jobs)))
 
     def written(self, event: Persisted | PersistFailed) -> None:
-        """The disk has answered."""
         assert self.writing is not None
         ticket, jobs = self.writing
         assert ticket == event.ticket, "writes are answered in the order asked"
@@ -220,13 +212,11 @@ class Desk:
             self.alarms.wake(REST, self.now)
 
     def scan(self, start: bytes, stop: bytes, bytes_max: int, then: Read) -> None:
-        """Reads records from the disk."""
         ticket = next(self._tickets)
         self._reads[ticket] = then
         self._effects.append(Scan(ticket, start, stop, bytes_max))
 
     def read(self, event: Loaded) -> None:
-        """The disk has read."""
         self._reads.pop(event.ticket)(event.found)
 
     def _without_room(self, jobs: list[Job], reason: str) -> None:

@@ -22,8 +22,6 @@ Told = Callable[[Home | Nowhere], None]
 
 
 class Question(msgspec.Struct):
-    """Somebody waits to hear of a queue's home."""
-
     where: Where
     told: Told
     deadline: Instant
@@ -104,7 +102,6 @@ class Directory:
         self._send(Where(queue))
 
     def roll(self, told: Callable[[tuple[str, ...]], None]) -> None:
-        """Finds out which queues there are."""
         if len(self._rolls) >= self._desk.limits.questions:
             return  # the client asks again
         self._numbers += 1
@@ -114,7 +111,6 @@ class Directory:
             self._desk.send(presence.view.coordinator, Roll(self._numbers))
 
     def rolled(self, message: Rolled) -> None:
-        """These are the queues."""
         told, _ = self._rolls.pop(message.number, (None, None))
         if told is not None:
             told(message.names)

@@ -37,8 +37,6 @@ FOR_MASTERS: Final[dict[type, Callable[[Master, OperationId, Any], None]]] = {
 
 
 class Door:
-    """Where calls come in."""
-
     def __init__(
         self,
         desk: Desk,
@@ -54,7 +52,6 @@ class Door:
         self._master_here = master_here
 
     def requested(self, operation: OperationId, request: Any) -> None:
-        """A client calls."""
         desk = self._desk
         if desk.presence is None:
             desk.decline(operation, "Unavailable", "this node has no current view of its cluster")

@@ -170,7 +170,6 @@ class Doubting:
             self._bad.setdefault(place, {}).update(unsure)
 
     def _lanes(self, where: Interval) -> list[tuple[Run, int]]:
-        """The lanes in which something lives there."""
         found: dict[Place, Run] = {}
         for run in self._queue.runs.over(where):
             for part in self._queue.alive.common(where.common(run.interval)):
@@ -228,7 +227,6 @@ class Doubting:
 
 
 def number(run: Run, lane: Lane) -> int:
-    """Which of a run's lanes this is."""
     return next(at for at, one in enumerate(run.lanes) if one is lane)
 
 

@@ -99,7 +99,6 @@ class Promptness:
         self._late: dict[str, Instant] = {}
 
     def late(self, keepers: tuple[str, ...]) -> None:
-        """These did not say so in time."""
         until = later(self._desk.now, LATE_FOR)
         self._late.update(dict.fromkeys(keepers, until))
 

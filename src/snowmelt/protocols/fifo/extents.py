@@ -132,7 +132,6 @@ class Run:
         )
 
     def _going_on(self, put: Lane) -> int | None:
-        """The lane that ends where this begins."""
         for at, lane in enumerate(self.lanes):
             if lane.stream == put.stream and lane.stop == put.first and lane.keepers == put.keepers:
                 return at
@@ -306,7 +305,6 @@ class Run:
         return self._columns
 
     def rehouse(self, lane: Lane, keepers: tuple[str, ...]) -> None:
-        """One of its lanes has other keepers now."""
         lane.keepers, self._columns = keepers, None
 
     def _written(self) -> Columns:

@@ -72,7 +72,6 @@ class Foundations:
         return False
 
     def ended(self, queue: str) -> None:
-        """It is made."""
         self._begun.pop(queue, None)
 
     def next(self) -> Wish | None:

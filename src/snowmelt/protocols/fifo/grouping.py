@@ -46,8 +46,6 @@ LEASE_MAX: Final = 2**53
 
 
 class Grouping:
-    """The groups of one queue, at its master."""
-
     def __init__(self, desk: Desk, journal: Journal, dropped: Dropped) -> None:
         self._desk = desk
         self._journal = journal
@@ -220,7 +218,6 @@ class Grouping:
         return self._released.keep(operation, Changed(count))
 
     def list(self, operation: OperationId, ask: ListGroups) -> None:
-        """All groups, and how they stand."""
         del ask
         told = Groups(
             tuple(

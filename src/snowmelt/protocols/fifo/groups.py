@@ -41,7 +41,6 @@ class Group(msgspec.Struct, array_like=True):
 
     @property
     def holds(self) -> int:
-        """How many items it is not done with."""
         return sum(piece.size for piece in self.held)
 
     def between(self, after: int, until: int) -> list[Interval]:
@@ -66,8 +65,6 @@ class Group(msgspec.Struct, array_like=True):
 
 
 class Groups:
-    """All groups of a queue."""
-
     def __init__(self, changed: dict[bytes, None]) -> None:
         self._changed = changed
         self._groups: dict[str, Group] = {}
@@ -84,7 +81,6 @@ class Groups:
         return sum(group.holds for group in self._groups.values())
 
     def named(self, name: str) -> Group | None:
-        """The group of this name."""
         return self._groups.get(name)
 
     def keep(self, name: str, group: Group) -> None:
@@ -93,10 +89,8 @@ class Groups:
         self.touch(name)
 
     def forget(self, name: str) -> None:
-        """There is no such group any more."""
         self._groups.pop(name, None)
         self.touch(name)
 
     def touch(self, name: str) -> None:
-        """Its record is to be written."""
         self._changed[b"g" + name.encode()] = None

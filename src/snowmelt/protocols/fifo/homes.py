@@ -88,7 +88,6 @@ class Homes:
             self._desk.effect(Send(self._desk.me, record))
 
     def kept(self, kept: RecordsKept) -> None:
-        """What etcd was asked to keep is there."""
         for ticket in kept.tickets:
             asked = self._asked.pop(ticket, None)
             if asked is not None:  # else it was asked for when this node led before

@@ -95,8 +95,6 @@ class Taken(msgspec.Struct):
 
 
 class Intake:
-    """The puts that one node is taking in."""
-
     def __init__(self, desk: Desk, keeper: Keeper, directory: Directory) -> None:
         self._desk = desk
         self._keeper = keeper
@@ -200,7 +198,6 @@ class Intake:
         self._desk.send(node_of(keeper), message)
 
     def copied(self, message: Copied) -> None:
-        """Another keeper has it, or can't take it."""
         taken = self._taken.get(message.queue, {}).get(message.stop)
         if taken is None or message.stream != self._desk.stream:
             return
@@ -304,7 +301,6 @@ class Intake:
         return next(iter(self._taken[queue].values())).segment.first
 
     def admitted(self, message: Admitted) -> None:
-        """The master's verdicts."""
         if message.stream != self._desk.stream:
             return  # about an earlier run of this node
         offered = self._offered.get(message.queue, {})
@@ -355,7 +351,6 @@ class Intake:
             del self._offered[taken.put.queue]
 
     def _drop(self, taken: Taken) -> None:
-        """It will never be in the queue."""
         self._forget(taken)
         segment = taken.segment
         extent = Extent(self._desk.stream, segment.first, segment.stop)
@@ -389,7 +384,6 @@ class Intake:
             self.tick()
 
     def tick(self) -> None:
-        """Copies and offers again what nobody answered."""
         now = self._desk.now
         for queue, waiting in self._waiting.items():
             for taken in waiting:

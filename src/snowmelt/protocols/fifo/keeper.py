@@ -104,7 +104,6 @@ class Keeper:
         self.store(queue, stream, segment, message.body, answer, answer, message.linger)
 
     def drop(self, message: Drop) -> None:
-        """Nobody needs these any more."""
         changes: list[Change] = []
         for extent in message.extents:
             self._recent.drop(message.queue, extent)
@@ -186,8 +185,6 @@ class Keeper:
         self.read(message.queue, extent, span.start, budget, found)
 
     def pull(self, source: NodeId, message: Pull) -> None:
-        """Another keeper wants an extent."""
-
         def found(stretch: Stretch) -> None:
             segments = tuple((one.stop, stored(one)) for one in stretch.segments)
             bad_until = 0 if stretch.bad is None else stretch.bad.stop

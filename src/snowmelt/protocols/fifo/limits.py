@@ -10,8 +10,6 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one machine."""
-
     # bodies
     recent_bytes: int = 64 << 20
     """Of segments at hand, so that what is read soon after it came is not read from the disk."""

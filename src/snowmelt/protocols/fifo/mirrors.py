@@ -93,8 +93,6 @@ class Arriving(msgspec.Struct):
 
 
 class Copy(msgspec.Struct):
-    """How far one queue's journal is here."""
-
     term: int = 0
     journal: int = 0
     number: int = 0
@@ -121,7 +119,6 @@ class Mirrors:
 
     @property
     def queues(self) -> list[str]:
-        """Whose journals are here."""
         return list(self._copies)
 
     def alarm(self, source: str, queue: str, term: int) -> bool:
@@ -130,7 +127,6 @@ class Mirrors:
         return copy is not None and self._desk.alarm(source, queue, term, copy.fence)
 
     def seek(self, source: NodeId, message: Seek) -> None:
-        """A coordinator asks what is here."""
         names = sorted(name for name in self._copies if name > message.after)
         held = tuple(Held(one, self._of(one).fence, self._of(one).home) for one in names[:AT_ONCE])
         if self._desk.stream:
@@ -291,13 +287,11 @@ class Mirrors:
         return [Erase(*_range(queue, copy.places, copy.places)), _places(queue, copy)]
 
     def take_in(self, queue: str, pairs: Pairs, then: Then) -> None:
-        """More of what arrives."""
         coming = self._of(queue).arriving
         assert coming is not None, "it was begun"
         self._desk.write(tuple(_record_changes(queue, coming.place, pairs)), then)
 
     def arrived(self, home: Home, step: int) -> list[Change]:
-        """What came is the copy from now on."""
         copy = self._of(home.queue)
         coming = copy.arriving
         assert coming is not None, "it was begun"

@@ -49,8 +49,6 @@ Hears = Callable[[NodeId, Any], None]
 
 
 class FifoTimer(Enum):
-    """The machine's one timer."""
-
     TICK = "fifo.tick"
 
 
@@ -86,7 +84,6 @@ class FifoNode:
         self._hears = self._table()
 
     def handle(self, event: Event[Any], now: Instant) -> Effects:
-        """One door in."""
         self._desk.now = now
         if (
             type(event) is Requested
@@ -134,12 +131,10 @@ class FifoNode:
                 pass
 
     def check(self) -> None:
-        """What must hold after every event."""
         for master in self._scribe.masters.values():
             master.check()
 
     def _table(self) -> dict[type, Hears]:
-        """What each message between nodes is for."""
         registry, keeper, copying = self._registry, self._keeper, self._copying
         reign, intake = self._reign, self._intake
         return {

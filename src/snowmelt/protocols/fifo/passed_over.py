@@ -33,7 +33,6 @@ class PassedOver:
 
     @property
     def untils(self) -> Iterable[Instant]:
-        """When they are asked again."""
         return list(self._until.values())
 
     def forget(self) -> None:
@@ -42,7 +41,6 @@ class PassedOver:
         self._silences.clear()
 
     def end(self, now: Instant) -> None:
-        """Some may be asked again."""
         self._until = {one: until for one, until in self._until.items() if until > now}
 
     def answered(self, keeper: str, now: Instant, *, room: bool) -> None:

@@ -172,7 +172,6 @@ class Producers:
     # --- what becomes of it -----------------------------------------------------------------------
 
     def note(self, name: str, number: int, where: Interval, wall: int) -> None:
-        """A put was admitted."""
         known = self._heard_of(name, wall)
         known.refused.pop(number, None)
         known.numbers.add(Interval(number, number + 1))
@@ -197,7 +196,6 @@ class Producers:
         known.packed.clear()
 
     def unnote(self, name: str, number: int) -> None:
-        """That put came to nothing after all."""
         known = self._known[name]
         known.numbers.remove(Interval(number, number + 1))
         known.recent.pop(number, None)
@@ -270,7 +268,6 @@ class Producers:
         self._changed[NUMBERS + name.encode()] = None
 
     def keys(self) -> Iterator[bytes]:
-        """Those of all records."""
         for name, known in self._known.items():
             yield HEAD + name.encode()
             if known.folded:

@@ -56,7 +56,6 @@ class Publishing:
         self._desk.wake(soon(self._desk.now))
 
     def publish(self, operation: OperationId, ask: Publish) -> None:
-        """A producer names what belongs together."""
         if self._refused_again(operation):
             return
         queue, number = self._queue, (ask.producer, ask.sequence)
@@ -227,7 +226,6 @@ class Publishing:
         self._journal.after(safe)
 
     def tick(self) -> None:
-        """Drops what nobody published in its time."""
         staged = self._queue.staged
         over = staged.over(self._desk.wall)[: self._desk.limits.offers]  # the rest comes soon
         self._dropped([Lost(staged.dropped(name, batch), batch.keepers) for name, batch in over])

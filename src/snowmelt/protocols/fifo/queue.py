@@ -212,7 +212,6 @@ class Queue:
         return taken
 
     def settle(self, lease: Lease, done: list[Interval]) -> list[Lost]:
-        """These are acknowledged, and never delivered again."""
         lost: list[Lost] = []
         for interval in done:
             for part in lease.left.common(interval):
@@ -266,7 +265,6 @@ class Queue:
     # --- the queue as a whole ---------------------------------------------------------------------
 
     def purge(self, *, dead: bool) -> tuple[int, list[Lost]]:
-        """Removes what waits, or what is dead."""
         waiting = [*self.aside.waiting, *(part for part, _ in self.delays)]
         parts = list(self.dead) if dead else waiting
         lost: list[Lost] = []
@@ -286,7 +284,6 @@ class Queue:
         return sum(part.size for part in taken)
 
     def pause(self, *, paused: bool) -> None:
-        """Hands nothing out, or goes on."""
         self.paused = paused
         self.changed[b"s"] = None
 

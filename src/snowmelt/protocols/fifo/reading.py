@@ -27,8 +27,6 @@ from snowmelt.protocols.fifo.segments import (
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """What reading came to."""
-
     segments: tuple[Segment, ...]
     """Those that hold the stretch, from its first index on, without a gap."""
     bad: Extent | None = None
@@ -58,8 +56,6 @@ class Budget(msgspec.Struct):
 
 
 class Reading:
-    """One stretch being read."""
-
     def __init__(
         self,
         desk: Desk,

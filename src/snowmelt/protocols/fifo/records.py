@@ -29,8 +29,6 @@ from snowmelt.protocols.fifo.streams import Stream
 
 
 class KeptStatus(msgspec.Struct, frozen=True, array_like=True):
-    """The record of the queue as a whole."""
-
     tail: int
     next_token: int
     paused: bool
@@ -64,8 +62,6 @@ class KeptDelay(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeptLease(msgspec.Struct, frozen=True, array_like=True):
-    """The record of a lease."""
-
     operation: OperationId
     left: tuple[Interval, ...]
     kept: bool

@@ -93,7 +93,6 @@ class Registry:
         """The same of masters that did not hear whom they had to."""
 
     def begin(self, started: Started) -> None:
-        """From the disk, if they are there."""
         self._kept.begin(started)
 
     def told(self, fact: Leads | LeadsNoMore | RecordsKept) -> None:
@@ -153,7 +152,6 @@ class Registry:
             self._desk.send(source, home)
 
     def roll(self, source: NodeId, message: Roll) -> None:
-        """Which queues there are."""
         if self._presence is not None:
             self._desk.send(source, Rolled(message.number, tuple(sorted(self._kept.known))))
 
@@ -329,7 +327,6 @@ class Registry:
     # --- an older disk (rule 5) -------------------------------------------------------------------
 
     def sought(self, message: Sought) -> None:
-        """A node tells what it keeps."""
         if self._presence is None or not self._census.sought(message):
             return
         for held in message.held:

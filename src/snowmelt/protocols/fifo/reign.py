@@ -170,7 +170,6 @@ class Reign:
             self._mirrors.snapshot(source, message)
 
     def fenced(self, message: messages.Fenced) -> None:
-        """A keeper of the last term's journal answers."""
         succession = self._successions.get(message.queue)
         if succession is not None:
             succession.fenced(message)
@@ -197,7 +196,6 @@ class Reign:
         return None
 
     def mirrored(self, message: messages.Mirrored) -> None:
-        """A mirror has written a step."""
         journal = self._journal(message)
         if journal is not None:
             tell(self._desk, journal.mirrored(message, self._desk.now))
@@ -206,13 +204,11 @@ class Reign:
                 self._successions[message.queue].progress()
 
     def pieced(self, message: messages.Pieced) -> None:
-        """A mirror has a piece of a journal."""
         journal = self._journal(message)
         if journal is not None:
             tell(self._desk, journal.pieced(message, self._desk.now))
 
     def behind(self, message: messages.Behind) -> None:
-        """A mirror lacks steps."""
         journal = self._journal(message)
         if journal is not None:
             tell(self._desk, journal.behind(message, self._desk.now))

@@ -52,8 +52,6 @@ TOGETHER: Final = 64
 
 
 class Order(msgspec.Struct):
-    """A copy that was asked for."""
-
     target: str
     extent: Extent
     lanes: dict[Place, Extent]
@@ -66,13 +64,10 @@ class Order(msgspec.Struct):
 
     @property
     def due(self) -> Instant:
-        """When it is asked for again."""
         return later(self.asked, Duration(min(AGAIN_AFTER << min(self.tries, 8), AGAIN_LATEST)))
 
 
 class Repair:
-    """The copies of one queue."""
-
     def __init__(self, desk: Desk, journal: Journal, dropped: Dropped) -> None:
         self._desk = desk
         self._journal = journal
@@ -314,7 +309,6 @@ class Repair:
         del self._orders[order.number]
 
     def _others(self, order: Order, presence: Presence) -> bool:
-        """Whether another keeper could be asked instead."""
         runs = ((self._queue.runs.at(start), at) for start, at in order.lanes)
         known = {one for run, at in runs if run is not None for one in run.lanes[at].keepers}
         known.add(order.target)
@@ -405,6 +399,5 @@ def _common(part: Extent, extent: Extent) -> Extent:
 
 
 def _places(run: Run, stream: str, first: int) -> list[Place]:
-    """The lane of a run that begins there."""
     lanes = enumerate(run.lanes)
     return [(run.start, at) for at, lane in lanes if (lane.stream, lane.first) == (stream, first)]

@@ -39,8 +39,6 @@ FIRST_TERM: Final = (b"f", b"g")
 
 
 class Left(Enum):
-    """What is left of a queue."""
-
     WHOLE = "whole"
     PART = "in part"
     LOST = "lost"
@@ -144,7 +142,6 @@ def body_range(after: str) -> tuple[bytes, bytes]:
 
 
 def queue_of(body_key: bytes) -> str:
-    """Of which queue a body is."""
     return body_key.removeprefix(BULK).partition(b"\0")[0].decode(errors="replace")
 
 

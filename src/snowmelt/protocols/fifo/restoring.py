@@ -13,8 +13,6 @@ from snowmelt.protocols.fifo.settings import QueueSettings
 
 
 class Restoring:
-    """A queue on its way into memory."""
-
     def __init__(self, name: str, settings: QueueSettings, limits: Limits) -> None:
         self.sound = True
         """Whether everything could be read until now."""
@@ -24,7 +22,6 @@ class Restoring:
         self._shared: Shared = {}
 
     def take(self, pairs: Pairs, now: Instant) -> None:
-        """The next records in the order of keys."""
         for pair in pairs:
             try:
                 restore(self._queue, (pair,), now, self._shared)

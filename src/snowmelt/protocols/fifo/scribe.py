@@ -12,8 +12,6 @@ from snowmelt.protocols.fifo.mirrors import Mirrors
 
 
 class Scribe:
-    """Writes the journals of this node's masters."""
-
     def __init__(self, desk: Desk, mirrors: Mirrors) -> None:
         self.masters: dict[str, Master] = {}
         self._desk = desk
@@ -22,7 +20,6 @@ class Scribe:
         self._gathering: dict[str, Instant] = {}
 
     def touch(self, queue: str) -> None:
-        """Something of this queue may have changed."""
         self._touched[queue] = None
 
     def step(self) -> bool:

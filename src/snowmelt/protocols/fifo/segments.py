@@ -64,7 +64,6 @@ def unstored(body: bytes, stop: int) -> Segment:
 
 
 def key(queue: str, stream: str, stop: int) -> bytes:
-    """Under which key a segment is stored."""
     return _prefix(queue, stream) + stop.to_bytes(INDEX_BYTES)
 
 
@@ -186,7 +185,6 @@ class Recent:
             self._shrink()
 
     def unpin(self, queue: str, stream: str, stop: int) -> None:
-        """It is on the disk now."""
         number = self._numbers.get((queue, stream))
         if number is not None:
             self._pinned.pop(number << INDEX_BITS | stop, None)
@@ -204,7 +202,6 @@ class Recent:
         return segment if segment.first <= index else None
 
     def drop(self, queue: str, extent: Extent) -> None:
-        """Nobody needs these any more."""
         number = self._numbers.get((queue, extent.stream))
         if number is None:
             return
@@ -227,7 +224,6 @@ class Recent:
         return number
 
     def _forget(self, number: int) -> None:
-        """Nothing of this stream is at hand."""
         if not self._stops[number]:
             del self._stops[number], self._numbers[self._names.pop(number)]
 

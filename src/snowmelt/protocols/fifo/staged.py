@@ -56,11 +56,9 @@ class Staged:
         return len(self._batches)
 
     def named(self, name: Name) -> StagedBatch | None:
-        """The batch of this name."""
         return self._batches.get(name)
 
     def keep(self, name: Name, batch: StagedBatch) -> None:
-        """A batch begins to wait."""
         self.forget(name)
         self._batches[name] = batch
         self._earliest = min(self._earliest, batch.until)
@@ -68,7 +66,6 @@ class Staged:
         self._changed[key(name)] = None
 
     def forget(self, name: Name) -> None:
-        """It waits no longer."""
         batch = self._batches.pop(name, None)
         if batch is not None:
             self.items -= batch.stop - name[1]
@@ -83,7 +80,6 @@ class Staged:
         return [(name, batch) for name, batch in batches if batch.until <= wall]
 
     def kept_by(self, keeper: str) -> list[Extent]:
-        """What a keeper has of them."""
         return [_extent(name, batch) for name, batch in self if keeper in batch.keepers]
 
     def dropped(self, name: Name, batch: StagedBatch) -> Extent:

@@ -82,7 +82,6 @@ class Succession:
         self._patience = later(desk.now, ANSWER_PATIENCE)
 
     def begin(self) -> None:
-        """The first word."""
         home = self.home
         if home.before:
             self._ask()
@@ -93,7 +92,6 @@ class Succession:
         self._adopt(queue, 0, (0, 0), changes)
 
     def fenced(self, message: Fenced) -> None:
-        """A keeper of the last term answers."""
         if (message.term, message.journal) != (self.home.term, self.name):
             return
         if message.keeper in self.home.before:
@@ -104,7 +102,6 @@ class Succession:
         self._look()
 
     def tick(self) -> None:
-        """Asks again whoever is silent."""
         now, reading = self._desk.now, self._reading
         if reading is not None:
             self._read_on(reading)
@@ -219,7 +216,6 @@ class Succession:
             self._wake(later(reading.asked, AGAIN_AFTER))
 
     def read(self, message: JournalRead) -> None:
-        """The next records have come."""
         reading, home = self._reading, self.home
         if reading is None or (message.term, message.journal) != (home.term, self.name):
             return
@@ -302,6 +298,5 @@ class Succession:
         return self.journal is not None and self.journal.safe >= self.journal.step
 
     def progress(self) -> None:
-        """Somebody has written the journal."""
         if self.ready:
             self.activate()

@@ -48,8 +48,6 @@ class Gathering(msgspec.Struct):
 
 
 class Telling:
-    """What the keepers of one queue were told."""
-
     def __init__(self, desk: Desk, journal: Journal) -> None:
         self._desk = desk
         self._journal = journal

@@ -21,8 +21,6 @@ Record = Callable[[Queue, bytes], bytes | None]
 
 
 class Transfer:
-    """How far one mirror has come."""
-
     def __init__(self, number: int, others: list[bytes], limits: Limits) -> None:
         self.number = number
         self.piece = 0
@@ -82,5 +80,4 @@ def _following(queue: Queue, kind: bytes, begin: int) -> int | None:
 
 
 def position_of(key: bytes) -> int:
-    """The position in a key that is walked."""
     return int.from_bytes(key[1:])

@@ -29,8 +29,6 @@ PutName = tuple[str, int]
 
 
 class WaitingGet(msgspec.Struct):
-    """A consumer for whom there was nothing yet."""
-
     operation: OperationId
     get: Get
     refused: str

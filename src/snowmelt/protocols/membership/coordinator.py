@@ -62,7 +62,6 @@ class DiskCoordinator:
 
     @property
     def decided(self) -> Ledger:
-        """The newest ledger on the disk."""
         return self._decided
 
     def propose(self, proposal: Proposal) -> list[Effect[object]]:
@@ -72,7 +71,6 @@ class DiskCoordinator:
         return self._write()
 
     def undecided(self, proposal: Proposal) -> bool:
-        """Whether it waits, or is being written."""
         busy = self._writing[2] if self._writing else []
         return proposal in self._waiting or proposal in busy
 

@@ -35,8 +35,6 @@ class Self(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a node finds when it starts."""
-
     self: Self | None
     view: View | None
     ledger: Ledger | None

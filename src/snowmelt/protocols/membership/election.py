@@ -79,8 +79,6 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Election:
-    """One node's part in finding who leads."""
-
     def __init__(self, settings: Settings, chance: Random, numbers: Iterator[int]) -> None:
         self.step = Step.RESTING
         self.mine = b""

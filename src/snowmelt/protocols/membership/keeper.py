@@ -48,8 +48,6 @@ class Doubt(msgspec.Struct, frozen=True):
 
 
 class KeeperTimer(Enum):
-    """Looks who is silent."""
-
     SWEEP = "membership.sweep"
 
 

@@ -70,8 +70,6 @@ START_BITS: Final = 20
 
 
 class Follower:
-    """Joins, keeps itself known, follows the views."""
-
     def __init__(
         self,
         identity: Identity,
@@ -113,7 +111,6 @@ class Follower:
 
     @property
     def member(self) -> Member:
-        """This node as a view lists it."""
         own = self._self
         return Member(self.identity.id, self.identity.address, own.birth, own.start)
 

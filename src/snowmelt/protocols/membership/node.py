@@ -99,7 +99,6 @@ class MembershipNode:
         return self._own_keeper if self._office is None else self._office.keeper
 
     def handle(self, event: Event[Message | Request], now: Instant) -> Effects:
-        """One door in."""
         if self._office is None:
             return self._handled(event, now)
         effects = [*self._office.before(now), *self._handled(event, now)]
@@ -130,7 +129,6 @@ class MembershipNode:
                 return effects
 
     def check(self) -> None:
-        """Both sides' invariants."""
         self._follower.check()
         if self._own_keeper is not None:
             self._own_keeper.check()

@@ -343,7 +343,6 @@ class Office:
         return records.keep([Change(_TAKEN_UP, LEDGER, self._taking_up.written())], now)
 
     def _kept(self, kept: tuple[Change, ...], now: Instant) -> Effects:
-        """What was asked is in etcd."""
         effects: Effects = []
         homes, batons, queues = (
             tuple(one.ticket for one in kept if one.key.startswith(kind))

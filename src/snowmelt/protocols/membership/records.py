@@ -92,8 +92,6 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Flight(msgspec.Struct, frozen=True):
-    """What was asked and not answered yet."""
-
     asked: Transact
     changes: tuple[Change, ...]
     sent: Instant
@@ -137,7 +135,6 @@ class Records:
         return self._next(now)
 
     def tick(self, now: Instant) -> Effects:
-        """Asks again what was not answered."""
         flight = self._flight
         if flight is None or later(flight.sent, ANSWER) > now:
             return []
@@ -170,7 +167,6 @@ class Records:
     # --- within -----------------------------------------------------------------------------------
 
     def _took(self, flight: Flight, answer: Transacted, now: Instant) -> Effects:
-        """A part of what there is."""
         if not answer.succeeded:
             self.deposed = "another leads"
             return []

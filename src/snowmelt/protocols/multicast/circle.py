@@ -33,5 +33,4 @@ class Circle:
         return self._lives.get(node) == life
 
     def has(self, node: NodeId) -> bool:
-        """Whether a node is in the view."""
         return node in self._lives

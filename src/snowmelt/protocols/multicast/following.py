@@ -46,7 +46,6 @@ class Following:
 
     @property
     def begun(self) -> bool:
-        """Whether it knows where it stands."""
         return self.position is not None
 
     def take(self, told: Messages) -> list[Message]:

@@ -43,7 +43,6 @@ class Hearing:
     # --- what is said -----------------------------------------------------------------------------
 
     def said(self, source: NodeId, publications: Sequence[Publication], now: Instant) -> Effects:
-        """Another node's word."""
         arrived = [(one.first, self.line.take(one)) for one in publications]
         here = tuple(first for first, arrival in arrived if arrival is Arrival.HERE)
         beyond = tuple(first for first, arrival in arrived if arrival is Arrival.BEYOND)
@@ -76,7 +75,6 @@ class Hearing:
     # --- what other nodes seek --------------------------------------------------------------------
 
     def asked(self, source: NodeId, start: Position) -> Effects:
-        """A node is held up."""
         first = self.line.first_from(start)
         return [Send(source, Have(self._name, start, first, self.line.furthest))]
 
@@ -93,11 +91,9 @@ class Hearing:
         return self._begin(now) if unknown else self._look(now)
 
     def stop(self) -> None:
-        """This node is cut off."""
         self._search = None
 
     def have(self, source: NodeId, have: Have, now: Instant) -> Effects:
-        """A member answers."""
         if self._search is None:
             return []
         self._search.hear(source, have)

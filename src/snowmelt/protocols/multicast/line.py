@@ -18,8 +18,6 @@ SLACK: Final = 8
 
 
 class Arrival(Enum):
-    """What becomes of a publication that comes."""
-
     HERE = "it is kept here, or was"
     BEYOND = "this node has gone past it"
     NO_ROOM = "too much waits already for what comes before"
@@ -33,8 +31,6 @@ class Hole(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a listener gets."""
-
     publications: tuple[Publication, ...]
     next: Position
     missed: bool
@@ -199,7 +195,6 @@ class Line:
         return _some([self._early[one] for one in early], 0, bytes_max)
 
     def read(self, start: Position, bytes_max: int) -> Reading:
-        """What a listener at a position gets next."""
         found = _some(self._log, bisect_left(self._firsts, start), bytes_max)
         following, missed = start, False
         for one in found:
@@ -208,7 +203,6 @@ class Line:
         return Reading(found, following, missed)
 
     def check(self) -> None:
-        """What must hold after every step."""
         assert self.next not in self._early, f"{self.next} is here and not handed on"
         assert all(one > self.next for one in self._early), f"what is before {self.next} waits"
         if self._log:

@@ -20,8 +20,6 @@ WAITING_MAX: Final = 1_024
 
 
 class Listener(msgspec.Struct, frozen=True):
-    """A call that waits for messages."""
-
     start: Position | None
     until: Instant
 
@@ -66,7 +64,6 @@ class Listening:
         return [*effects]
 
     def expire(self, now: Instant) -> Effects:
-        """Answers those who have waited enough."""
         over = [(key, one) for key, one in self._all() if one.until <= now]
         self._take(operation for operation, _ in over)
         return [Reply(operation, Messages((), one.start)) for operation, one in over]

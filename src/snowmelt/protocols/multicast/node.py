@@ -46,8 +46,6 @@ TOPICS_MAX: Final = 1_000
 
 
 class MulticastAlarm(Enum):
-    """The one timer of a node's topics."""
-
     BEAT = "multicast.beat"
 
 
@@ -67,7 +65,6 @@ class MulticastNode:
         self._topics: dict[str, Topic] = {}
 
     def handle(self, event: Event[Message], now: Instant) -> Effects:
-        """One door in."""
         match event:
             case Received(source, message):
                 return self._received(source, message, now)
@@ -83,7 +80,6 @@ class MulticastNode:
                 return []
 
     def check(self) -> None:
-        """What must hold after every step."""
         for topic in self._topics.values():
             topic.check()
 

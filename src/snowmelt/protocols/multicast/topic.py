@@ -55,14 +55,12 @@ class Topic:
         """The latest that a listener came with."""
 
     def idle(self, now: Instant) -> bool:
-        """Whether nobody would miss it."""
         busy = len(self._writing) or self._listening or self._seeking is not None
         return not busy and now >= self._awake_until
 
     # --- clients ----------------------------------------------------------------------------------
 
     def publish(self, operation: OperationId, call: Publish, now: Instant) -> Effects:
-        """Everybody is to hear something."""
         self._wake(now)
         known = self._writing.again(operation, call, now)
         if known is not None:
@@ -78,7 +76,6 @@ class Topic:
         return self._say([wish], now) if self._adopted(wish) else self._seek()
 
     def listen(self, operation: OperationId, call: Listen, now: Instant) -> Effects:
-        """Somebody wants to hear."""
         self._wake(now)
         if call.start is not None:
             self._era = max(self._era, call.start.era)
@@ -98,7 +95,6 @@ class Topic:
         return effects + told + self._seek()
 
     def gone(self, client: NodeId) -> None:
-        """All connections of a client have ended."""
         self._listening.gone(client)
 
     # --- numbering: rules 2 and 3 -----------------------------------------------------------------
@@ -128,7 +124,6 @@ class Topic:
         return [dropped, *said, *self._news(moved)]
 
     def _adopted(self, wish: Wish) -> bool:
-        """Whether another node has numbered it already."""
         known = self.hearing.line.known(wish.ticket)
         if known is None:
             return False
@@ -172,12 +167,10 @@ class Topic:
     # --- hearing ----------------------------------------------------------------------------------
 
     def said(self, source: NodeId, publications: Sequence[Publication], now: Instant) -> Effects:
-        """Another node's word."""
         self._wake(now)
         return self._news(self.hearing.said(source, publications, now))
 
     def have(self, source: NodeId, have: Have, now: Instant) -> Effects:
-        """A member answers this node's own question."""
         return self._news(self.hearing.have(source, have, now))
 
     # --- views and time ---------------------------------------------------------------------------
@@ -210,7 +203,6 @@ class Topic:
         self._awake_until = later(now, self._settings.awake)
 
     def check(self) -> None:
-        """What must hold after every step."""
         self.hearing.line.check()
         self._writing.check()
         if self._circle.current and self._writing.unnumbered():

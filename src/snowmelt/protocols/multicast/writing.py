@@ -32,8 +32,6 @@ BODY_COST: Final = 64
 
 
 class Wish(msgspec.Struct):
-    """Somebody wants everybody to hear this."""
-
     ticket: int
     bodies: tuple[bytes, ...]
     size: int
@@ -82,7 +80,6 @@ class Writing:
         return []
 
     def add(self, operation: OperationId, call: Publish, now: Instant) -> Wish:
-        """Something new."""
         size = cost(call.bodies)
         wish = Wish(call.ticket, call.bodies, size)
         self._wishes[call.ticket] = self._waiting[call.ticket] = wish
@@ -165,7 +162,6 @@ class Writing:
             self._done.popitem(last=False)
 
     def check(self) -> None:
-        """What must hold after every step."""
         assert self.bytes == sum(one.size for one in self._wishes.values())
         for first, wish in self._placed.items():
             assert wish.publication is not None

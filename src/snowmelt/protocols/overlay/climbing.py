@@ -46,8 +46,6 @@ class Ascent(msgspec.Struct, Generic[B], frozen=True):
 
 
 class Up(msgspec.Struct, Generic[B], frozen=True):
-    """To be sent to the place above."""
-
     to: Place
     number: int
     batch: B
@@ -239,6 +237,5 @@ class Climbing(Generic[B, G]):
         return self._part(child) is not None
 
     def _last(self, child: Place) -> int:
-        """The number of the child's last batch."""
         part, kept = self._part(child), self.kept.get(child)
         return part.number if part else kept.number if kept else 0

@@ -75,7 +75,6 @@ class Update:
         return outcomes
 
     def note_flush(self, source: Place, flush: Flush) -> None:
-        """A neighbour's count."""
         self.flushed[source] = flush
 
     def note_paused(self, source: Place, paused: Paused) -> None:
@@ -86,7 +85,6 @@ class Update:
             self.virtual.guests[source] = Guest(guest.virtual, paused.ripe)
 
     def progress(self) -> Outcomes:
-        """Whatever this update can do now."""
         v = self.virtual
         if v.phase is Phase.RUNNING and v.anchor is not None and v.anchor.changes:
             return self.pause()
@@ -134,7 +132,6 @@ class Update:
         return [self.virtual.tell(source, Done())]
 
     def done(self) -> None:
-        """A new neighbour has taken its place."""
         self.awaited -= 1
 
     @property

@@ -110,7 +110,6 @@ class OverlayNode:
         return RingStation(virtual)
 
     def handle(self, event: Event[Message], now: Instant) -> Effects:
-        """One door in."""
         match event:
             case Received(source, message):
                 outcomes, effects = self._received(source, message)

@@ -37,11 +37,9 @@ class Ring:
         return place in self._index
 
     def virtual(self, node: NodeId, kind: Kind) -> Virtual:
-        """One of a member's virtual nodes."""
         return self.at(Place(node, int(kind)))
 
     def at(self, place: Place) -> Virtual:
-        """The virtual node of a place."""
         return self.virtuals[self._index[place]]
 
     def pred(self, virtual: Virtual) -> Virtual:

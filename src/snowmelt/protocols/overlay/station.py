@@ -62,7 +62,6 @@ class RingStation:
 
     @property
     def epoch(self) -> int:
-        """The present one."""
         return self.virtual.epoch
 
     @property
@@ -81,7 +80,6 @@ class RingStation:
         return self.update.finished and self.update.leaves
 
     def take(self, word: Word) -> Outcomes:
-        """A word from another place."""
         if word.epoch > self.epoch:
             self.early.words.append(word)
             return []
@@ -164,7 +162,6 @@ class GuestStation:
 
     @property
     def running(self) -> bool:
-        """Whether new operations may leave."""
         return self.host is not None and not self.pausing
 
     def hosted(self, hosted: Hosted) -> Outcomes:
@@ -226,7 +223,6 @@ class GuestStation:
         return [self.tell(self.host, Relay(errand))]
 
     def tell(self, to: Place, body: Body) -> Word:
-        """A word to another place."""
         return Word(self.epoch, self.me.place, to, body)
 
     def spliced_in(self, placed: Placed) -> RingStation:

@@ -27,8 +27,6 @@ class Getter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Met(msgspec.Struct, Generic[E], frozen=True):
-    """A get has met its put."""
-
     getter: Getter
     element: E
 
@@ -82,7 +80,6 @@ class Table(Generic[E]):
         return Arc(stored, tuple((slot, one) for slot, each in waiting for one in each))
 
     def cut_all(self) -> Arc[E]:
-        """Takes out everything."""
         stored = tuple(self.stored.items())
         waiting = tuple((slot, one) for slot, each in self.waiting.items() for one in each)
         self.stored.clear()

@@ -25,9 +25,7 @@ class Tree(Protocol):
         """The place above; None above the root. `KeyError` for a place that is not in the tree."""
         ...
 
-    def children(self, place: Place) -> tuple[Place, ...]:
-        """The places below."""
-        ...
+    def children(self, place: Place) -> tuple[Place, ...]: ...
 
     def places(self, node: NodeId) -> tuple[Place, ...]:
         """The places of one node; none when it is no member."""
@@ -83,12 +81,10 @@ class DeBruijnTree:
         return max(depths.values())
 
     def parent(self, place: Place) -> Place | None:
-        """The place above."""
         here = self.ring.at(place)
         return local_parent(here, self.ring.pred(here))
 
     def children(self, place: Place) -> tuple[Place, ...]:
-        """The places below."""
         here = self.ring.at(place)
         return local_children(here, self.ring.succ(here))
 
@@ -132,12 +128,10 @@ class FlatTree:
         return flat_height(len(self.nodes), self.arity)
 
     def parent(self, place: Place) -> Place | None:
-        """The place above."""
         at = self._at(place)
         return Place(self.nodes[(at - 1) // self.arity], 0) if at else None
 
     def children(self, place: Place) -> tuple[Place, ...]:
-        """The places below."""
         first = self._at(place) * self.arity + 1
         return tuple(Place(node, 0) for node in self.nodes[first : first + self.arity])
 
@@ -146,7 +140,6 @@ class FlatTree:
         return (Place(node, 0),) if node in self._index else ()
 
     def entry(self, node: NodeId) -> Place:
-        """The node's place."""
         return Place(self.nodes[self._index[node]], 0)
 
     def _at(self, place: Place) -> int:

@@ -60,11 +60,9 @@ class Traffic:
         self.received: Final[dict[Place, int]] = {}
 
     def send(self, to: Place) -> None:
-        """One more went there."""
         self.sent[to] = self.sent.get(to, 0) + 1
 
     def receive(self, source: Place) -> None:
-        """One more came from there."""
         self.received[source] = self.received.get(source, 0) + 1
 
 
@@ -110,7 +108,6 @@ class VirtualNode:
         )
 
     def tell(self, to: Place, body: Body) -> Word:
-        """A word to another place."""
         return Word(self.epoch, self.me.place, to, body)
 
     def check(self) -> None:
@@ -124,7 +121,6 @@ class VirtualNode:
     # --- climbing ---------------------------------------------------------------------------------
 
     def climb(self, source: Place, climb: Climb) -> Outcomes:
-        """A batch from below."""
         downs = self.climbing.take(source, climb.number, climb.wave)
         backs = self.refuse() if self.phase is not Phase.RUNNING else []
         return [*(self._granted(down) for down in downs), *backs]
@@ -141,7 +137,6 @@ class VirtualNode:
         return TakenBack() if back.to is None else self.tell(back.to, Refusal(back.number))
 
     def granted(self, granted: Granted) -> Outcomes:
-        """An answer from above."""
         effects = self.climbing.granted(granted.number, granted.share)
         return [
             Share(effect.grant) if isinstance(effect, Own) else self._granted(effect)
@@ -173,14 +168,12 @@ class VirtualNode:
     # --- routing and the table --------------------------------------------------------------------
 
     def routed(self, source: Place, routed: Routed) -> Outcomes:
-        """An errand on its way."""
         self.traffic.receive(source)
         if self.phase is not Phase.RUNNING:
             return self.hold(routed.errand)
         return self._forward(routed.route, routed.errand)
 
     def relay(self, source: Place, relay: Relay) -> Outcomes:
-        """A guest's errand begins here."""
         self.traffic.receive(source)
         return self.begin(relay.errand)
 
@@ -194,7 +187,6 @@ class VirtualNode:
         return self._forward(begin(self.me, target, self.nodes), errand)
 
     def hold(self, errand: Errand) -> Outcomes:
-        """Keeps an errand until work goes on."""
         self.held.append(errand)
         return []
 
@@ -228,12 +220,10 @@ class VirtualNode:
         return self.hosted(newcomer)
 
     def hosted(self, guest: Virtual) -> Mail:
-        """Tells a guest whose it is."""
         return Mail(guest.node, Hosted(guest.kind, self.me.place, self.epoch))
 
 
 def target_of(errand: Errand) -> Virtual:
-    """Where an errand has to go."""
     match errand:
         case Find(newcomer):
             return newcomer
@@ -244,5 +234,4 @@ def target_of(errand: Errand) -> Virtual:
 
 
 def answers(met: list[Met[Any]]) -> Outcomes:
-    """Elements for those who got them."""
     return [Mail(one.getter.node, Got(one.getter.ticket, one.element)) for one in met]

@@ -159,7 +159,6 @@ class Anchor:
 
     @property
     def free(self) -> int:
-        """How many there are to be got."""
         return sum([row.free.total for row in self._rows])
 
     def granted(self, batch: Batch) -> Grant:

@@ -102,7 +102,6 @@ class Answering:
             self._answer_sure(one)
 
     def leave(self) -> None:
-        """The turn is over."""
         if self._confirming.waiting:
             self._confirming.leave()
 

@@ -106,8 +106,6 @@ class GrantedRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the anchor gives for a batch."""
-
     runs: Annotated[tuple[GrantedRun, ...], msgspec.Meta(max_length=RUNS_MAX)] = ()
     held: Shares = ()
     gone: Shares = ()
@@ -186,7 +184,6 @@ def _run(column: Iterable[Run]) -> Run:
 
 
 def summed(somes: Iterable[Some]) -> Somes:
-    """How many of each priority, in order."""
     somes = tuple(somes)
     if len(somes) < 2:  # as mostly
         return somes if somes and somes[0].count else ()
@@ -206,7 +203,6 @@ class Cut:
 
     @property
     def left(self) -> Shares:
-        """What nobody has taken."""
         if not self._left:  # as mostly
             return ()
         rows = [(one, tuple(reversed(intervals))) for one, intervals in self._left.items()]
@@ -252,7 +248,6 @@ class RunCut:
         self.puts, self.gets = Cut(run.puts), Cut(run.gets)
 
     def part(self, run: Run) -> GrantedRun:
-        """What one batch has of it."""
         order, puts = self.order, self.puts.by_priority(run.puts)
         self.order += sum([share.total for share in puts])
         gets, got_order = self.got(run.gets)

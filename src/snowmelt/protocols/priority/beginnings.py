@@ -68,7 +68,6 @@ class Beginnings:
         self._desk.send(source, answer)
 
     def found(self, message: Inquired) -> None:
-        """One has answered what it knows."""
         findings = self.inquiry.answered(message)
         if findings is not None:
             for operation in findings.operations:

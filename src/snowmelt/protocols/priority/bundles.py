@@ -116,7 +116,6 @@ class Bundles:
         return bundle
 
     def keep(self, bundle: Bundle, interval: Interval) -> None:
-        """This part of it still counts."""
         bundle.left += interval.size
         self.pieces.put(interval, bundle)
 
@@ -141,7 +140,6 @@ class Bundles:
             self.pieces.clear(interval)
 
     def clear_all(self, edges: Edges) -> None:
-        """The same of many intervals."""
         for bundle, size in self.pieces.take(edges):
             self._less(bundle, size)
 

@@ -37,7 +37,6 @@ class Copies:
         self._desk.await_flush(Part.COPIES, self._queue, self._number)
 
     def flushed(self, number: int) -> None:
-        """It is on the disk."""
         home, message, _ = self._writing.pop(number)
         self._desk.send(home, Followed(self._desk.era, self._queue, message.serial))
 

@@ -72,7 +72,6 @@ class Delivery:
         return (door, serial, at) in self._under_way
 
     def begin(self, door: NodeId, serial: int, at: int) -> None:
-        """It is being leased."""
         self._under_way.add((door, serial, at))
 
     def end(self, door: NodeId, serial: int, at: int) -> None:
@@ -164,7 +163,6 @@ class Delivery:
 
 
 def _lacks(one: Leasing, pieces: tuple[Piece, ...]) -> bool:
-    """Whether these are not all of it."""
     count = sum([piece.count for piece in pieces])
     return count < sum([share.total for share in one.shares])
 

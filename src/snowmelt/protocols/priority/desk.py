@@ -64,7 +64,6 @@ class Desk:
     # --- the clock and who is here ----------------------------------------------------------------
 
     def set_wall(self, wall: int, now: Instant) -> None:
-        """What the wall clock shows now."""
         self._wall_minus_now = wall - now
 
     @property
@@ -77,7 +76,6 @@ class Desk:
         return Instant(max(0, wall - self._wall_minus_now))
 
     def set_view(self, view: View) -> None:
-        """Who is here from now on."""
         member = view.member(self.me)
         assert member is not None, "a node is told only of views that it is in"
         self.view, self.era = view, _era(view)
@@ -101,18 +99,15 @@ class Desk:
     # --- out --------------------------------------------------------------------------------------
 
     def send(self, target: NodeId, message: Any) -> None:
-        """To another node, or to oneself."""
         if target == self.me:
             self.inside.append(message)
         else:
             self._letters.setdefault(target, []).append(message)
 
     def reply(self, operation: OperationId, message: Any) -> None:
-        """Answers a call."""
         self._effects.append(Reply(operation, message))
 
     def decline(self, operation: OperationId, error: str, text: str) -> None:
-        """Answers that it did not happen."""
         self.reply(operation, Declined(error, text))
 
     def redirect(self, operation: OperationId, node: NodeId) -> None:
@@ -122,11 +117,9 @@ class Desk:
             self.reply(operation, Elsewhere(node, member.address))
 
     def note(self, text: str) -> None:
-        """Says why."""
         self._effects.append(Note(text))
 
     def effect(self, effect: Effect[Any]) -> None:
-        """Anything else."""
         self._effects.append(effect)
 
     def taken(self) -> list[Effect[Any]]:
@@ -153,13 +146,11 @@ class Desk:
         self.disk.take_back(keys, self.now)
 
     def load(self, part: Part, queue: str, number: int, keys: tuple[bytes, ...]) -> None:
-        """Reads bulk records for a task."""
         self._number += 1
         self._loads[self._number] = Task(part, queue, number, self.era)
         self._effects.append(Load(self._number, keys))
 
     def loaded(self, ticket: int, found: tuple[Found, ...]) -> tuple[Task, tuple[Found, ...]]:
-        """The disk has read."""
         return self._loads.pop(ticket), found
 
 

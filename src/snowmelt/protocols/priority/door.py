@@ -124,7 +124,6 @@ class Door:
     # --- clients ----------------------------------------------------------------------------------
 
     def put(self, operation: OperationId, call: Put) -> None:
-        """A client puts."""
         if not self._known(operation, call.size):
             begun = call.via != self._desk.via
             self._take_up(in_hand(operation, call, self._desk, again=begun), begun=begun)
@@ -158,7 +157,6 @@ class Door:
 
     @property
     def due(self) -> bool:
-        """Whether there is something for a batch."""
         return bool(self._hand.line) or self._reports.pressing
 
     def batch(self) -> Batch:

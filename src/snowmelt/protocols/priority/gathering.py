@@ -108,7 +108,6 @@ class Gathering:
     # --- up ---------------------------------------------------------------------------------------
 
     def count(self, census: Census) -> None:
-        """This node's own part of the census."""
         self._census = census
         self._count()
 
@@ -143,7 +142,6 @@ class Gathering:
         return grant
 
     def climbed(self, source: NodeId, message: Climb) -> None:
-        """What comes from below."""
         child, index = Place(source, message.index), message.above
         if index not in self._places:
             return
@@ -188,7 +186,6 @@ class Gathering:
                 self._desk.send(child.node, Food(self._desk.era, self._queue, child.index))
 
     def again(self) -> None:
-        """What was not answered is sent again."""
         now = self._desk.now
         for index, counted in self._counted.items():
             self._out_census(index, counted.again(now))
@@ -198,7 +195,6 @@ class Gathering:
             self._wake(place)
 
     def check(self) -> None:
-        """What must hold after every event."""
         for place in self._places.values():
             place.check()
         if self.anchor is not None:

@@ -46,8 +46,6 @@ class Placed(msgspec.Struct, frozen=True, gc=False):
 
 
 class PutInHand(msgspec.Struct, gc=False):
-    """A put that is not answered yet."""
-
     operation: OperationId
     call: Put
     bodies: Bodies
@@ -158,7 +156,6 @@ class Memory:
             self._drop(next(iter(self._known)))
 
     def get(self, operation: OperationId) -> Any:
-        """What is remembered of it."""
         known = self._known.get(operation)
         return None if known is None else known[1]
 
@@ -168,7 +165,6 @@ class Memory:
         return next(iter(self._known.values()))[0] if self._known else None
 
     def forget(self, now: Instant) -> None:
-        """What is too old."""
         while self._known:
             operation, (until, _, _) = next(iter(self._known.items()))
             if until > now:
@@ -218,13 +214,11 @@ class Hand:
         """Where positions lie, within a view."""
 
     def add(self, one: PutInHand | GetInHand) -> None:
-        """It is in hand from now on."""
         self.all[one.operation] = one
         if isinstance(one, PutInHand):
             self._desk.in_hand_bytes += one.call.size
 
     def leave(self, operation: OperationId) -> None:
-        """It is in hand no more."""
         one = self.all.pop(operation)
         if isinstance(one, PutInHand):
             self._desk.in_hand_bytes -= one.call.size
@@ -302,7 +296,6 @@ class Hand:
             self.waiting.remove(at)
 
     def ask(self, operation: OperationId) -> None:
-        """Who waited stands in line again."""
         self.waiting.remove(operation)
         if operation in self.all:
             self.line.append(operation)

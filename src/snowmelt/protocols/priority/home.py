@@ -201,7 +201,6 @@ class Home:
     # --- what doors ask for -----------------------------------------------------------------------
 
     def store(self, door: NodeId, message: Store) -> None:
-        """Elements come home."""
         if not self._takes(door, message.serial):
             return
         elements = message.elements
@@ -277,7 +276,6 @@ class Home:
     # --- what others have flushed -----------------------------------------------------------------
 
     def flushed(self, number: int) -> None:
-        """This node's disk has it."""
         self._counted(self.spreading.flushed(number))
 
     def no_room(self, number: int) -> bool:
@@ -342,7 +340,6 @@ class Home:
         return number
 
     def _decide(self, marks: list[Mark]) -> None:
-        """The home's own decision."""
         if marks:
             self._leases.hold_all(marks)
             self._begin(Pending(back=_of(marks, State.FREE), void=_of(marks, State.VOID)), marks)

@@ -32,8 +32,6 @@ AT_ONCE = min(256, OPERATIONS_MAX)
 
 
 class Findings(msgspec.Struct):
-    """What all members know of some operations."""
-
     operations: tuple[OperationId, ...]
     waits: int
     traces: list[Trace] = []
@@ -56,11 +54,9 @@ class Inquiry:
         return operation in self.waiting or operation in asked
 
     def add(self, operations: Iterable[OperationId]) -> None:
-        """These may have been begun before."""
         self.waiting.update(dict.fromkeys(operations))
 
     def begin(self) -> None:
-        """The next question, if none is open."""
         if self._asked is not None or not self.waiting:
             return
         operations = tuple(self.waiting)[:AT_ONCE]
@@ -98,7 +94,6 @@ class Inquiry:
 
 
 def door_of(traces: Iterable[Trace], operation: OperationId) -> NodeId | None:
-    """Who has an operation in hand."""
     for trace in traces:
         if trace.operation == operation and trace.door is not None:
             return trace.door

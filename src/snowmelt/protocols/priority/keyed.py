@@ -61,7 +61,6 @@ def by_key(pieces: Iterable[Piece], *, largest_first: bool) -> tuple[Piece, ...]
 
 
 def _some(piece: Piece, first: int, stop: int) -> Piece:
-    """Some elements of a piece."""
     if stop - first == piece.count:
         return piece
     some = Bodies.known(piece.offsets, piece.blob).slice(first, stop).trimmed()
@@ -102,7 +101,6 @@ def keys_in(told: Iterable[Kept]) -> bytes:
 
 
 def positions_of(shares: Shares) -> Iterator[int]:
-    """One by one, in order."""
     for share in shares:
         for interval in share.intervals:
             yield from interval
@@ -124,7 +122,6 @@ def _start(one: Kept) -> int:
 
 
 def _portions(shares: Shares, most: int) -> Iterator[Shares]:
-    """So many positions at a time."""
     cut = Cut(shares)
     while some := cut.in_order(most):
         yield some

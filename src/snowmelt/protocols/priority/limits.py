@@ -10,8 +10,6 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one machine."""
-
     block: int = 512
     """So many positions lie together. Larger ones make fewer messages, smaller ones spread more."""
     deal: int = 8_192

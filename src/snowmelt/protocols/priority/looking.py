@@ -54,16 +54,12 @@ Call = Peek | Select | Show | Statistics | Purge | Redrive
 
 
 class Stage(IntEnum):
-    """How far a look is."""
-
     ANCHOR = 0
     HOMES = 1
     ENDS = 2
 
 
 class LookInHand(msgspec.Struct):
-    """A look that is not answered yet."""
-
     operation: OperationId
     call: Call
     stage: Stage = Stage.ANCHOR
@@ -98,7 +94,6 @@ class Looking:
         self._hand: dict[OperationId, LookInHand] = {}
 
     def begin(self, operation: OperationId, call: Call) -> None:
-        """A client looks."""
         if len(self._hand) >= LOOKS_MAX and operation not in self._hand:
             text = f"{LOOKS_MAX} look at queue {self._settings.queue} here just now; ask again"
             self._desk.decline(operation, "Unavailable", text)
@@ -116,14 +111,12 @@ class Looking:
                 self._start(self._hand[operation])
 
     def looked(self, source: NodeId, message: Looked) -> None:
-        """The anchor has told."""
         one = self._of(self._sending.answered(source, message.serial))
         if one is not None:
             one.shares = message.shares
             self._read(one, message.shares, everybody=False)
 
     def seen(self, source: NodeId, message: Seen) -> None:
-        """A home has told."""
         one = self._of(self._sending.answered(source, message.serial))
         if one is None:
             return
@@ -157,7 +150,6 @@ class Looking:
         return True
 
     def leave(self) -> None:
-        """The turn is over."""
         if self._ends.words:
             self._ends.leave()
 
@@ -203,7 +195,6 @@ class Looking:
             self._sending.send(target, (one.operation,), make)
 
     def _next(self, one: LookInHand) -> None:
-        """All homes have told."""
         call = one.call
         dead = [share for _, shares in one.dead for share in shares]
         if isinstance(call, Statistics):
@@ -228,7 +219,6 @@ class Looking:
             self._answer(one, Counted(one.count))
 
     def _show(self, one: LookInHand) -> None:
-        """What is next, or has a rank."""
         pieces = _before(self._ordered(one), one.ends)
         if not pieces and (one.ends or (isinstance(one.call, Select) and one.shares)):
             self._select_again(one)
@@ -274,5 +264,4 @@ def _before(pieces: tuple[Piece, ...], ends: list[tuple[int, int] | None]) -> tu
 
 
 def _end(piece: Piece) -> tuple[int, int]:
-    """Where the last of these stands."""
     return piece.priority, piece.start + piece.count - 1

@@ -95,7 +95,6 @@ class Meeting:
         return None
 
     def met(self, source: NodeId, message: Met) -> None:
-        """It is known."""
         self._sending.answered(source, message.serial)
 
     def sought(self, source: NodeId, message: Sought) -> tuple[OperationId | None, Shares] | None:
@@ -114,7 +113,6 @@ class Meeting:
         return search.operation, union(found)
 
     def again(self) -> None:
-        """What was not answered is said again."""
         self._sending.again()
 
     # --- between them -----------------------------------------------------------------------------
@@ -151,7 +149,6 @@ class Meeting:
         self._desk.send(door, Sought(self._desk.era, self._queue, serial, shares))
 
     def _shares(self, ranks: Interval) -> Shares:
-        """Where they are, in their order."""
         whole = self._at.at(ranks.start)
         if whole is not None and whole[0] == ranks == _ranks(whole[1]):  # as mostly
             return whole[1].shares
@@ -159,7 +156,6 @@ class Meeting:
         return (Share(0, tuple(found)),)
 
     def _nodes(self, ranks: Interval) -> Iterator[tuple[NodeId, Interval]]:
-        """Who keeps which of them."""
         for block in self._placing.blocks(ranks):
             start = block.start
             while start < block.stop:
@@ -169,7 +165,6 @@ class Meeting:
 
 
 def _ranks(told: Ranked) -> Interval:
-    """Those of which a home has told."""
     return Interval(told.start, told.start + sum([share.total for share in told.shares]))
 
 

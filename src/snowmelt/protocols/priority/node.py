@@ -57,8 +57,6 @@ Hears = Callable[[Queue, Here, NodeId, Any], None]
 
 
 class PriorityTimer(Enum):
-    """The machine's one timer."""
-
     TICK = "priority.tick"
 
 
@@ -94,7 +92,6 @@ class PriorityNode:
         self._hears = _table()
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
-        """One door in."""
         desk = self._desk
         desk.now = now
         if (
@@ -145,7 +142,6 @@ class PriorityNode:
                 pass
 
     def check(self) -> None:
-        """What must hold after every event."""
         for queue in self._queues.all.values():
             queue.check()
 
@@ -313,7 +309,6 @@ class PriorityNode:
             self._about_queues(source, message)
 
     def _about_queues(self, source: NodeId, message: Any) -> None:
-        """Queues are made."""
         kind = type(message)
         if kind is messages.Make:
             self._queues.make(source, message)

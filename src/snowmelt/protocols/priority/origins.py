@@ -32,7 +32,6 @@ class Origins:
         self._made: dict[OperationId, list[int]] = {}
 
     def remember(self, number: int, lot: Lot) -> None:
-        """A lot, here or gone."""
         self.lots[number] = lot
         for origin in lot.origins:
             made = self._made.setdefault(origin.operation, [])
@@ -40,7 +39,6 @@ class Origins:
                 made.append(number)
 
     def forget(self, number: int) -> None:
-        """Its time is over."""
         for origin in self.lots.pop(number).origins:
             made = self._made.get(origin.operation)
             if made is not None and number in made:

@@ -45,7 +45,6 @@ class RankAnchor(Anchor):
 
     @property
     def order(self) -> int:
-        """The next one."""
         return self._order
 
     def served(self, number: int, taken: int) -> None:
@@ -87,7 +86,6 @@ class Phases:
         """Whether there is something for those who wait."""
 
     def arrived(self, arrival: Arrival[Batch]) -> None:
-        """A batch has come up."""
         self._grant = self._anchor.granted(arrival.batch)
         if arrival.batch.fresh and self._anchor.hungry:
             self._anchor.hungry, self.feeds = False, True
@@ -97,7 +95,6 @@ class Phases:
             self.answered.append((arrival.number, self._grant))
 
     def look(self, source: NodeId, message: Look) -> None:
-        """A door asks."""
         waiting = [*self._looks, *self._served]
         known = any(source == door and message.serial == one.serial for door, one in waiting)
         if not known and len(self._looks) < LOOKS_MAX:

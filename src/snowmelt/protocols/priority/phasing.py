@@ -53,7 +53,6 @@ class Phasing:
         return self._phases
 
     def look(self, source: NodeId, message: Look) -> None:
-        """A door asks the anchor."""
         if self.phases is not None:
             self.phases.look(source, message)
 
@@ -65,7 +64,6 @@ class Phasing:
                 searches.found(operation, union(found))
 
     def again(self) -> None:
-        """What was not answered is said again."""
         self.waves.again()
         self.meeting.again()
 
@@ -98,7 +96,6 @@ class Phasing:
                 return grant
 
     def _answer(self, home: Home, step: Step) -> Answer:
-        """What this home says to a step."""
         assert home.urgency is not None, "phases are of queues with any priorities"
         answer, taken = home.urgency.answer(step)
         if taken:

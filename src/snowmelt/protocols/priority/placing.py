@@ -81,7 +81,6 @@ class Placing:
 
     @property
     def members(self) -> Sequence[NodeId]:
-        """Who is here."""
         return self._spread.nodes
 
     def home(self, priority: int, position: int) -> NodeId:

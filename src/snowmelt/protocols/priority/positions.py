@@ -92,7 +92,6 @@ def first_of(shares: Iterable[Share], most: int) -> Shares:
 
 
 def common(shares: Shares, others: Shares) -> Shares:
-    """The positions that both have."""
     if not shares or not others:
         return ()
     return minus(shares, minus(shares, others))

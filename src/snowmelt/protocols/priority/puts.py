@@ -30,7 +30,6 @@ STORE_BYTES: Final = 32 << 20
 
 
 def in_hand(operation: OperationId, call: Put, desk: Desk, *, again: bool) -> PutInHand:
-    """A put that has just come."""
     bodies = together([Bodies.known(part.offsets, part.blob) for part in call.parts])
     stretches: list[tuple[int, Interval]] = []
     at = 0
@@ -104,7 +103,6 @@ class Puts:
         return answered
 
     def done(self, one: PutInHand) -> PutDone:
-        """The answer."""
         placed = sorted(one.placed, key=lambda each: each.first)
         if one.keys:  # of what was there before the phases are not known here (`seap`, rule 4)
             first = one.sent == 1 and not one.again

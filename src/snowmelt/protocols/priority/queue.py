@@ -125,7 +125,6 @@ class Queue:
     # --- views ------------------------------------------------------------------------------------
 
     def viewed(self) -> None:
-        """There is a new view, or none."""
         self.sending.clear()
         self._reports.viewed()
         self._copies_read, self._reads = {}, {}
@@ -216,7 +215,6 @@ class Queue:
     # --- looking ----------------------------------------------------------------------------------
 
     def look(self, source: NodeId, message: Look) -> None:
-        """A door asks the anchor."""
         phasing = self.here.phasing if self.here is not None else None
         if phasing is not None:
             phasing.look(source, message)
@@ -332,7 +330,6 @@ class Queue:
             self.here.repair.no_room(lost)
 
     def loaded(self, part: Part, number: int, found: tuple[Found, ...]) -> None:
-        """Bodies were read."""
         here = self.here
         if here is None:
             return
@@ -411,7 +408,6 @@ class Queue:
         self.looking.leave()
 
     def tick(self) -> None:
-        """The clock goes on."""
         self.sending.again()
         self.door.tick()
         forgets = self.shelf.forgets
@@ -435,7 +431,6 @@ class Queue:
             self.door.searches.found(*found)
 
     def check(self) -> None:
-        """What must hold after every event."""
         if self.here is not None:
             self.here.gathering.check()
 

@@ -52,8 +52,6 @@ FINDING_OUT: Final = "Unavailable", "this node is finding out what its cluster k
 
 
 class Queues:
-    """All queues, at one node."""
-
     def __init__(self, desk: Desk, limits: Limits, *, on_disk: bool = True) -> None:
         self._desk = desk
         self._limits = limits
@@ -73,7 +71,6 @@ class Queues:
         """It is written down, and they wait until etcd has it, too (rule 6)."""
 
     def restore(self, values: Iterable[bytes]) -> None:
-        """The queues on the disk."""
         self.roll.restore(values)
         for name, one in self.roll.known.items():
             self.all[name] = Queue(self._desk, one.settings, self._limits)
@@ -102,7 +99,6 @@ class Queues:
             self._wait(operation, call, settings)
 
     def answer(self, operation: OperationId) -> None:
-        """A client asks which there are."""
         if self.settled:
             settings = [queue.settings for queue in self.all.values()]
             self._desk.reply(operation, QueuesAre(tuple(settings)))
@@ -161,7 +157,6 @@ class Queues:
     # --- making -----------------------------------------------------------------------------------
 
     def make(self, door: NodeId, message: Make) -> None:
-        """A door wants a queue to be."""
         name = message.settings.queue
         if not self.settled:
             return
@@ -182,11 +177,9 @@ class Queues:
                 self._sending.send(node, (), make)
 
     def declared_here(self, source: NodeId, message: Declare) -> None:
-        """There is a queue."""
         self._write_down(message.settings, source)
 
     def declared(self, source: NodeId, message: Declared) -> None:
-        """Another has written it down."""
         if self._sending.answered_by(source, Declare, message.queue):
             self._count(message.queue)
 
@@ -200,7 +193,6 @@ class Queues:
             self._tell(name)
 
     def written(self, number: int) -> None:
-        """It is on this node's disk."""
         safe = self.roll.written(number)
         if safe:
             self._tell(safe)

@@ -13,8 +13,6 @@ V = TypeVar("V")
 
 
 class Bulk(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The bulk record of a lot."""
-
     offsets: bytes
     blob: bytes
     headers: bytes = b""
@@ -49,7 +47,6 @@ class Recent(Generic[K, V]):
             self.drop(next(iter(self._kept)))
 
     def drop(self, key: K) -> None:
-        """No use any more."""
         kept = self._kept.pop(key, None)
         if kept is not None:
             self._weight -= kept[1]
@@ -82,7 +79,6 @@ class Endings:
             del self._shares[next(iter(self._shares))]
 
     def of(self, token: int) -> Shares:
-        """What went under it."""
         return self._shares.get(token, ())
 
     def __iter__(self) -> Iterator[tuple[int, Shares]]:

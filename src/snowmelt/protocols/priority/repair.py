@@ -75,7 +75,6 @@ class Repair:
 
     @property
     def done(self) -> bool:
-        """Whether all is where it should be."""
         return not self._lacking and not any(self._owed.values())
 
     @property
@@ -218,7 +217,6 @@ class Repair:
         return self.done and not self._fetched and bool(self._surplus)
 
     def spare(self) -> None:
-        """It is: they may."""
         for node, shares in self._surplus.items():
             self._desk.send(node, Spare(self._desk.era, self._queue, shares))
         self._surplus = {}

@@ -36,7 +36,6 @@ class Reports:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something to tell."""
         return bool(self._back or self._gone or self._void)
 
     @property
@@ -46,7 +45,6 @@ class Reports:
         return bool(self._back or self.fresh or (gone and (self._bounded or self._late)))
 
     def hurry(self) -> None:
-        """What is gone has waited long enough."""
         self._late = True
 
     def add(self, back: Shares = (), gone: Shares = (), void: Shares = ()) -> None:
@@ -64,7 +62,6 @@ class Reports:
         self.fresh = False
 
     def taken(self) -> tuple[Shares, Shares, Shares]:
-        """What goes with the next batch."""
         self._late = False
         if not self.waiting:
             return (), (), ()

@@ -60,7 +60,6 @@ class Roll:
                 self._unwritten[one.queue] = None
 
     def changes(self) -> list[Change]:
-        """What is to be written down."""
         if not self._unwritten:
             return []
         new, self._unwritten = self._unwritten, {}

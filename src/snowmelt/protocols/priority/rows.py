@@ -51,7 +51,6 @@ class Row:
         return Edges.of(intervals) if len(intervals) >= self._few else None
 
     def living(self, interval: Interval) -> list[Interval]:
-        """What of an interval is not gone."""
         gone = self.gone.common(interval)
         return without(interval, [one for one, _ in gone]) if gone else [interval]
 
@@ -175,7 +174,6 @@ class Row:
         return sorted([*alone, *together], key=_WHERE) if alone and together else alone or together
 
     def all_told(self) -> Iterator[tuple[Interval, Standing]]:
-        """All that was said."""
         together = [(part, bundle.standing) for part, bundle in self.bundles.pieces]
         return (
             iter(sorted([*self.standing, *together], key=_WHERE))
@@ -191,7 +189,6 @@ class Row:
             self.bundles.clear_all(edges)
 
     def forget(self, interval: Interval) -> None:
-        """Whatever was said of it."""
         self.standing.clear(interval)
         self.bundles.clear(interval)
 
@@ -225,7 +222,6 @@ class Rows:
         return changed
 
     def stored(self) -> Shares:
-        """What is here."""
         return self._all((p, merged([one for one, _ in row.here])) for p, row in self._sorted())
 
     def gone(self) -> Shares:
@@ -239,7 +235,6 @@ class Rows:
         return _voids((p, one, void) for p, row in self._sorted() for one, void in row.gone)
 
     def voids_of(self, shares: Shares) -> list[Mark]:
-        """What of these is void."""
         return _voids(
             (share.priority, part, void)
             for share in shares
@@ -248,13 +243,11 @@ class Rows:
         )
 
     def marks(self) -> Iterator[Mark]:
-        """All standings there are."""
         for priority, row in self._sorted():
             for interval, standing in row.all_told():
                 yield marked((Share(priority, (interval,)),), standing)
 
     def marks_of(self, shares: Shares) -> Iterator[Mark]:
-        """The standings of these."""
         for priority, where, standing in self.standings(shares):
             if standing is not NEW:
                 yield marked((Share(priority, (where,)),), standing)
@@ -287,7 +280,6 @@ class Rows:
         return tuple(left)
 
     def present(self, shares: Shares) -> Shares:
-        """What of these is here."""
         return self._all(
             (
                 share.priority,
@@ -333,7 +325,6 @@ class Rows:
         return told[0][1] if told[0][0] == interval else None
 
     def gone_of(self, shares: Shares) -> Shares:
-        """What of these is gone, or void."""
         return self._gone_of(shares, got=True)
 
     def void_of(self, shares: Shares) -> Shares:
@@ -351,7 +342,6 @@ class Rows:
         return found
 
     def row(self, priority: int) -> Row:
-        """One priority."""
         row = self._rows.get(priority)
         if row is None:
             row = self._rows[priority] = Row(priority, self.changed, self._few)

@@ -23,16 +23,13 @@ class Searches:
         """To be found out."""
 
     def begin(self, one: GetInHand, ranks: Shares, token: int) -> None:
-        """A get was given these."""
         one.token, one.waits, one.granted = token, 1, ()
         self.ranks.append((one.operation, ranks[0].intervals[0]))
 
     def unwanted(self, ranks: Shares) -> None:
-        """No get wants these."""
         self.ranks.extend((None, one) for share in ranks for one in share.intervals)
 
     def taken(self) -> list[Ranks]:
-        """What is to be found out now."""
         ranks, self.ranks = self.ranks, []
         return ranks
 

@@ -58,14 +58,12 @@ class Heard(msgspec.Struct):
     last: int | None = None
 
     def add(self, message: Word) -> None:
-        """One part."""
         self.parts[message.part] = message
         if message.last:
             self.last = message.part
 
     @property
     def whole(self) -> bool:
-        """Whether all has come."""
         return self.last is not None and len(self.parts) == self.last + 1
 
 
@@ -126,7 +124,6 @@ class Settling:
                 self._say(node, Tell(era, part, part == len(pages) - 1, page))
 
     def told(self, source: NodeId, message: Told) -> None:
-        """It was heard."""
         self._out.pop((source, message.word, message.part), None)
 
     def again(self) -> None:
@@ -146,7 +143,6 @@ class Settling:
     # --- in ---------------------------------------------------------------------------------------
 
     def heard(self, source: NodeId, message: Word) -> None:
-        """One part of what another says."""
         heard = self._heard[type(message)].get(source)
         if heard is not None:
             heard.add(message)
@@ -171,7 +167,6 @@ class Settling:
         return found
 
     def attempts(self) -> dict[str, list[Attempt]]:
-        """All that anybody knows of them."""
         found: dict[str, list[Attempt]] = {}
         said = [one for message in self.anew() for one in message.redone]
         said += [one for message in self._said(Others) for one in message.attempts]
@@ -209,7 +204,6 @@ class Settling:
 def kept_for(
     queue: str, shelf: Shelf, placing: Placing, large_size: int
 ) -> dict[NodeId, list[Kept]]:
-    """What a shelf has for each home."""
     parts: dict[NodeId, list[Kept]] = {}
     for node, shares in placing.by_home(shelf.rows.stored()).items():
         parts.setdefault(node, []).extend(Kept(queue, page, ()) for page in _paged(shares))
@@ -259,7 +253,6 @@ def _paged(shares: Shares) -> Iterator[Shares]:
 
 
 def _pages(things: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
-    """So many at a time."""
     for start in range(0, len(things), size):
         yield tuple(things[start : start + size])
 

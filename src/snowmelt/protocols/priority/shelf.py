@@ -431,7 +431,6 @@ class Shelf:
                 self.ended.add(mark.token, mark.shares)
 
     def _leave(self, row: Row, interval: Interval) -> None:
-        """These are gone."""
         row.forget(interval)
         self._take_off(row.here.take(Edges([interval.start], [interval.stop])))
 

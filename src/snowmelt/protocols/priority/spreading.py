@@ -50,7 +50,6 @@ class _Letter(msgspec.Struct):
         return fits or not (self.elements or self.marks)
 
     def add(self, elements: Elements | None, marks: tuple[Mark, ...], number: int) -> None:
-        """These are a part of this number."""
         if elements is not None:
             self.elements.append(elements)
             self.room -= len(elements.blob)
@@ -139,7 +138,6 @@ class Spreading:
         return [outcome for outcome in outcomes if outcome is not None]
 
     def again(self) -> None:
-        """Whoever has not answered is told again."""
         self._told.again()
 
     def _counted(self, number: int, refused: str) -> Outcome | None:
@@ -168,7 +166,6 @@ class Spreading:
     def _parts(
         self, elements: Elements | None, marks: tuple[Mark, ...], to: NodeId | None
     ) -> dict[NodeId, tuple[Elements | None, tuple[Mark, ...]]]:
-        """Who is to be told what."""
         everybody, me = self._placing.everybody, self._desk.me
         if to is not None and elements is None:  # what is gone may be very many blocks, told whole
             return {to: (None, _said(marks))} if to != me else {}

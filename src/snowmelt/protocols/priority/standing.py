@@ -43,7 +43,6 @@ ENDED: Final = Standing(0, 0, State.GONE)
 
 
 def standing_of(mark: Mark) -> Standing:
-    """What is told, as a standing."""
     return Standing(
         mark.epoch, mark.turn, mark.state, mark.token, mark.operation, mark.time, mark.due,
         mark.failures, mark.reason,
@@ -51,7 +50,6 @@ def standing_of(mark: Mark) -> Standing:
 
 
 def marked(shares: Shares, standing: Standing) -> Mark:
-    """A standing as it is told."""
     return Mark(
         shares, standing.epoch, standing.turn, standing.state, standing.token, standing.operation,
         standing.time, standing.due, standing.failures, standing.reason,

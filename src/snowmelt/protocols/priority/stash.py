@@ -31,7 +31,6 @@ class Stash:
         self._bytes = 0
 
     def add(self, source: NodeId, message: Any) -> None:
-        """One more."""
         size = len(_ENCODE(message))
         self._messages.append((source, message, size))
         self._bytes += size

@@ -81,7 +81,6 @@ class Urgency:
         self._keys.update(keys_of(self._shelf, shares))
 
     def begin(self, shares: Iterable[Share]) -> None:
-        """These are free as the view begins."""
         single: list[Element] = []
         runs: list[Run] = []
         for share in shares:
@@ -169,7 +168,6 @@ class Urgency:
         return in_order([*row, *minus(shares, here)])
 
     def unchosen(self, shares: Shares) -> None:
-        """Nobody wants what was chosen."""
         self._choose()
         for share in shares:
             for interval in share.intervals:

@@ -61,11 +61,9 @@ class Waiting:
             heapify(self._ends)
 
     def remove(self, operation: OperationId) -> None:
-        """It waits no more."""
         del self._waiters[operation]
 
     def clear(self) -> None:
-        """Nobody does."""
         self._waiters, self._ends = {}, []
 
     def due(self, now: Instant) -> list[OperationId]:

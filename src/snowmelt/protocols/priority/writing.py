@@ -39,8 +39,6 @@ class Task(msgspec.Struct, frozen=True, gc=False):
 
 
 class _UnderWay(msgspec.Struct, gc=False):
-    """A write that is not flushed yet."""
-
     number: int
     tasks: list[Task]
     changes: list[Change]
@@ -69,12 +67,10 @@ class Writing:
         self._held_up[queue] = None
 
     def held_up(self) -> Iterable[str]:
-        """The queues that waited for that."""
         queues, self._held_up = self._held_up, {}
         return queues
 
     def may_begin(self, now: Instant) -> bool:
-        """Whether a write may begin."""
         return self._under_way is None and now >= self._not_before
 
     def begin(self, changes: list[Change]) -> Persist | list[Task]:
@@ -88,7 +84,6 @@ class Writing:
         return Persist(self._number, tuple(changes))
 
     def written(self, ticket: int) -> list[Task]:
-        """It is flushed: who waited for it."""
         done, self._under_way = self._under_way, None
         assert done is not None
         assert done.number == ticket, "writes are answered in the order asked"
@@ -122,5 +117,4 @@ class Writing:
         return any(type(one) is Write and one.key.startswith(BULK) for one in changes)
 
     def put_back(self, tasks: list[Task]) -> None:
-        """They wait for the next write."""
         self.tasks[:0] = tasks

@@ -39,7 +39,6 @@ class Free:
         self._candidates: Candidates | None = None
 
     def begin(self, elements: Iterable[Element]) -> None:
-        """These are free at first."""
         self.row = Runs(elements)
 
     def __len__(self) -> int:
@@ -51,7 +50,6 @@ class Free:
         return self._candidates is None
 
     def add(self, one: Element | Run) -> None:
-        """It is free."""
         if self._candidates is None:
             self.row.add(one)
         else:

@@ -30,7 +30,6 @@ INFINITY: Final = of_float(float("inf"))
 
 
 def to_float(key: int) -> float:
-    """The fraction of a key."""
     bits = key if key >= 0 else KEY_MIN - key
     (number,) = _FLOAT.unpack(bits.to_bytes(KEY_BYTES, signed=True))
     return float(number)
@@ -57,12 +56,10 @@ def packed(keys: Iterable[int]) -> bytes:
 
 
 def unpacked(row: bytes) -> tuple[int, ...]:
-    """The same keys."""
     return struct.unpack(f">{len(row) // KEY_BYTES}q", row)
 
 
 def part(row: bytes, start: int, stop: int) -> bytes:
-    """Those of some elements."""
     return row[start * KEY_BYTES : stop * KEY_BYTES]
 
 

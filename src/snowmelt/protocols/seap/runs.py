@@ -102,7 +102,6 @@ class Run:
         return low if low == high else bisect_left(self.places, element.id, low, high)
 
     def element(self, at: int) -> Element:
-        """One of it."""
         return Element(self.keys[at], self.places[at])
 
 
@@ -130,11 +129,9 @@ class Runs(Ranked):
         self._number = 0
 
     def __len__(self) -> int:
-        """How many there are."""
         return self._size
 
     def __iter__(self) -> Iterator[Element]:
-        """In their order."""
         return iter(self[:])
 
     @overload
@@ -153,7 +150,6 @@ class Runs(Ranked):
         return self._find(at)
 
     def add(self, one: Element | Run) -> None:
-        """What is not here."""
         if isinstance(one, Element):
             self._add(one)
             return
@@ -278,7 +274,6 @@ class Runs(Ranked):
         return self._between(below, above, count)
 
     def _walk(self, left: int) -> _Cut:
-        """From one head to the next."""
         runs, stops, single = self._runs, dict[int, int](), 0
         heads = [(run.keys[run.at], run.places[run.at], one) for one, run in runs.items()]
         singles = iter(self._single)

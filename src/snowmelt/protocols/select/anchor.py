@@ -48,7 +48,6 @@ class Selection:
 
     @property
     def done(self) -> Done | None:
-        """How it ended, if it has."""
         return self.step if isinstance(self.step, Done) else None
 
     def answered(self, answer: Answer) -> Step:

@@ -53,11 +53,9 @@ class Selecting:
 
     @property
     def pending(self) -> bool:
-        """Whether the selection goes on."""
         return self.done is None
 
     def snapshot(self) -> Answer | None:
-        """The answer to the last step."""
         answer, self._answer = self._answer, None
         return answer
 
@@ -84,11 +82,9 @@ class Selecting:
         return []
 
     def visited(self, point: int, body: Branch | Copy) -> Sequence[Wish]:
-        """A part of a sort."""
         return self.sorting.visited(point, body)
 
     def told(self, body: Smaller) -> Sequence[Wish]:
-        """A part of a sort."""
         wishes = self.sorting.told(body)
         if not body.copy:
             self._settle()
@@ -115,17 +111,13 @@ class Selecting:
     # --- anywhere ---------------------------------------------------------------------------------
 
     def initial(self) -> Selection:
-        """Nothing is known."""
         return Selection(self._k, self._plan)
 
     def assign(self, state: Selection, batch: Answer) -> tuple[Selection, Step]:
-        """The next step."""
         return state, state.answered(batch)
 
     def combine(self, batches: Sequence[Answer]) -> Answer:
-        """One answer."""
         return combined(batches)
 
     def decompose(self, grant: Step, batches: Sequence[Answer]) -> list[Step]:
-        """The step for each."""
         return decomposed(grant, batches)

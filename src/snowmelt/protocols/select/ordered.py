@@ -40,11 +40,9 @@ class Ordered(Ranked):
         self._size = len(row)
 
     def __len__(self) -> int:
-        """How many there are."""
         return self._size
 
     def __iter__(self) -> Iterator[Element]:
-        """In their order."""
         return chain.from_iterable(self._chunks)
 
     @overload
@@ -63,7 +61,6 @@ class Ordered(Ranked):
         return self._slice(at, at + 1)[0]
 
     def add(self, element: Element) -> None:
-        """Another one, which is not here."""
         self._size += 1
         if not self._chunks:
             self._chunks, self._greatest = [[element]], [element]
@@ -78,7 +75,6 @@ class Ordered(Ranked):
             self._greatest[at] = chunk[-1]
 
     def take(self, count: int) -> list[Element]:
-        """Takes out the first ones."""
         taken: list[Element] = []
         whole = 0
         for chunk in self._chunks:

@@ -117,7 +117,6 @@ class Sorting:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is kept here for others."""
         return not self._knots and not self._met
 
     def visited(self, point: int, body: Branch | Copy) -> list[Carry | Tell]:

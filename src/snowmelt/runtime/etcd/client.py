@@ -52,7 +52,6 @@ class Line:
             return Failed(request.number, Trouble.UNKNOWN, f"{where}: {said}")
 
     def close(self) -> None:
-        """Ends the connection."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None

@@ -50,22 +50,16 @@ Value = Annotated[str, msgspec.Meta(max_length=VALUE_MAX)]
 
 
 class Header(msgspec.Struct):
-    """Of every answer."""
-
     revision: Whole = 0
 
 
 class Pair(msgspec.Struct):
-    """A key and its value."""
-
     key: Key
     value: Value = ""
     mod_revision: Whole = 0
 
 
 class Range(msgspec.Struct):
-    """What a read brought."""
-
     kvs: Annotated[list[Pair], msgspec.Meta(max_length=1_000)] = []
 
 
@@ -76,8 +70,6 @@ class Done(msgspec.Struct):
 
 
 class TransactionAnswer(msgspec.Struct):
-    """What a transaction came to."""
-
     header: Header
     succeeded: bool = False
     responses: Annotated[list[Done], msgspec.Meta(max_length=128)] = []
@@ -97,8 +89,6 @@ class RefreshAnswer(msgspec.Struct):
 
 
 class RevokeAnswer(msgspec.Struct):
-    """A lease has ended."""
-
     header: Header
 
 
@@ -147,12 +137,10 @@ def asked(request: Request, prefix: str) -> tuple[str, bytes]:
 
 
 def asked_token(user: str, password: str) -> tuple[str, bytes]:
-    """The same for a token."""
     return "/v3/auth/authenticate", msgspec.json.encode({"name": user, "password": password})
 
 
 def token(body: bytes) -> str:
-    """The token in an answer."""
     try:
         return _token.decode(body).token
     except ValueError as error:

@@ -64,8 +64,6 @@ class Grant(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """All of it."""
-
     users: tuple[User, ...]
     views: tuple[View, ...] = ()
     entered: tuple[int, ...] = ()
@@ -76,8 +74,6 @@ class Scene(NamedTuple):
 
 
 class BatonWorld(SmallLife):
-    """Users at nodes."""
-
     words: ClassVar[str] = "three nodes, and two who want the baton"
     left_out: ClassVar[LeftOut] = frozenset(
         {
@@ -108,7 +104,6 @@ class BatonWorld(SmallLife):
         return planted(self._bug, Host(node, [family]))
 
     def opening(self) -> Scene:
-        """Everybody rests."""
         users = tuple(User(NodeId(name), NodeId(node)) for name, node in self.users)
         later_ = tuple(User(NodeId(name), NodeId(node), "comes") for name, node in self.heirs)
         return Scene((*users, *later_), entered=(0,) * len(self.nodes))
@@ -191,7 +186,6 @@ class BatonWorld(SmallLife):
     # --- what is seen -----------------------------------------------------------------------------
 
     def saw(self, look: Look, node: NodeId, effects: list[Effect[Any]]) -> Scene:
-        """Answers to users."""
         del node
         scene: Scene = look.scene
         for effect in effects:
@@ -282,5 +276,4 @@ def _left(scene: Scene, user: User, values: tuple[bytes, ...]) -> Scene:
 
 
 def _granted_value(scene: Scene, user: User) -> bytes:
-    """What a holder was granted."""
     return next(one.leaves[0] for one in scene.grants if one.fence == user.fence)

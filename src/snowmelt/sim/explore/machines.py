@@ -57,13 +57,10 @@ class Process(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether there is a machine."""
         return self.machine != NOBODY
 
 
 class Step(NamedTuple):
-    """What came of an event."""
-
     event: Event[Any]
     process: Process
     effects: tuple[Effect[Any], ...]
@@ -72,7 +69,6 @@ class Step(NamedTuple):
 
     @property
     def outside(self) -> list[Effect[Any]]:
-        """What others hear of it."""
         return [one for one in self.effects if isinstance(one, Send | Reply | Announce)]
 
 

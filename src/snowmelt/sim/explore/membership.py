@@ -35,8 +35,6 @@ SETTINGS = Settings(interval=seconds(3), misses=2, grace=seconds(1))
 
 
 class Scene(NamedTuple):
-    """What was seen."""
-
     views: tuple[View, ...] = ()
     """By their epochs."""
     newest: tuple[int, ...] = ()
@@ -56,7 +54,6 @@ class MembershipWorld(SmallLife):
     leaver: ClassVar[NodeId | None] = None
 
     def build(self, node: NodeId, life: int) -> Node[Any]:
-        """A member, alone in its host."""
         first = contact(address(self.nodes[0]))
         contacts = () if node == self.nodes[0] else (first,)
         identity = Identity(id=node, address=address(node), contacts=contacts)
@@ -65,12 +62,10 @@ class MembershipWorld(SmallLife):
         return planted(self._bug, Host(node, [Family("membership", machine, MESSAGES)]))
 
     def opening(self) -> Scene:
-        """Nobody has seen anything."""
         count = len(self.nodes)
         return Scene(newest=(-1,) * count, current=(None,) * count)
 
     def acts(self, look: Look) -> Iterator[Act]:
-        """Somebody may leave."""
         scene: Scene = look.scene
         node = self.leaver
         if node is None or scene.leaves or scene.current[self.nodes.index(node)] is None:
@@ -79,7 +74,6 @@ class MembershipWorld(SmallLife):
         yield Act(f"{node} departs", scene._replace(leaves="asked"), node, (event,))
 
     def saw(self, look: Look, node: NodeId, effects: list[Effect[Any]]) -> Scene:
-        """Views, and being cut off."""
         scene: Scene = look.scene
         for effect in effects:
             match effect:

@@ -55,8 +55,6 @@ class Table(Generic[T]):
 
 
 class State(NamedTuple):
-    """All there is, at one moment."""
-
     now: Instant
     processes: tuple[int, ...]
     links: tuple[tuple[int, ...], ...]
@@ -69,8 +67,6 @@ class State(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One way on."""
-
     words: str
     state: State | None
     """Where it leads; nowhere when it breaks something."""
@@ -80,8 +76,6 @@ class Move(NamedTuple):
 
 
 class SmallWorld:
-    """Everything that can happen from a state."""
-
     def __init__(self, life: SmallLife, injuries: tuple[str, ...]) -> None:
         self.life = life
         self.machines = Machines(life.build, Portrait(life.left_out))

@@ -47,8 +47,6 @@ FLUSHES: Final = seconds(1)
 
 
 class Program(NamedTuple):
-    """What a process' own code does."""
-
     node: NodeId
     rest: tuple[str, ...]
     """What it is still to do."""
@@ -65,8 +63,6 @@ class Program(NamedTuple):
 
 
 class Thing(NamedTuple):
-    """One object."""
-
     value: str
     kept: bool = False
     done: str = ""
@@ -75,29 +71,23 @@ class Thing(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """All of it."""
-
     programs: tuple[Program, ...]
     things: tuple[Thing, ...] = ()
     killed: bool = False
     """Whether a process was killed that may have had objects."""
 
     def of(self, node: NodeId) -> Program:
-        """One process' program."""
         return next(one for one in self.programs if one.node == node)
 
     def program(self, program: Program) -> "Scene":
-        """With this one as it is now."""
         programs = tuple(program if one.node == program.node else one for one in self.programs)
         return self._replace(programs=programs)
 
     def thing(self, thing: Thing) -> "Scene":
-        """With this one as it is now."""
         things = {one.value: one for one in self.things} | {thing.value: thing}
         return self._replace(things=tuple(things[value] for value in sorted(things)))
 
     def value(self, value: str) -> Thing | None:
-        """One object."""
         return next((one for one in self.things if one.value == value), None)
 
 
@@ -139,12 +129,10 @@ class PoolWorld(SmallLife):
         )
 
     def build(self, node: NodeId, life: int) -> Node[Any]:
-        """A host with a process' part."""
         machine = PoolPeer(node, "frames", SETTINGS, Dice(life), (), node)
         return planted(self._bug, Host(node, [Family("pool", machine, TAKEN)]))
 
     def opening(self) -> Scene:
-        """Nobody has done anything."""
         return Scene(tuple(Program(NodeId(node), does) for node, does in self.programs.items()))
 
     # --- what may be done -------------------------------------------------------------------------
@@ -230,7 +218,6 @@ class PoolWorld(SmallLife):
     # --- what is seen -----------------------------------------------------------------------------
 
     def saw(self, look: Look, node: NodeId, effects: list[Effect[Any]]) -> Scene:
-        """Answers to a program."""
         scene: Scene = look.scene
         for effect in effects:
             program = scene.of(node)

@@ -58,8 +58,6 @@ CHECKS: Final = (check_sequence, check_linear, check_leases, check_heap, check_c
 
 
 class User(NamedTuple):
-    """Somebody with a program."""
-
     name: NodeId
     node: NodeId
     rest: tuple[str, ...]
@@ -83,8 +81,6 @@ class User(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """All of it."""
-
     users: tuple[User, ...]
     views: tuple[View, ...] = ()
     entered: tuple[int, ...] = ()
@@ -97,7 +93,6 @@ class Scene(NamedTuple):
     opened: bool = False
 
     def with_(self, user: User) -> "Scene":
-        """With this one as it is now."""
         users = tuple(user if one.name == user.name else one for one in self.users)
         return self._replace(users=users)
 
@@ -141,12 +136,10 @@ class PriorityWorld(SmallLife):
         )
 
     def build(self, node: NodeId, life: int) -> Node[Any]:
-        """A host with the priority machine alone."""
         family = Family("priority", machine(self._bug, node, Dice(life), LIMITS), MESSAGES)
         return planted(self._bug, Host(node, [family]))
 
     def opening(self) -> Scene:
-        """Everybody rests."""
         users = tuple(
             User(
                 NodeId(name),
@@ -219,7 +212,6 @@ class PriorityWorld(SmallLife):
 
     @staticmethod
     def _may(scene: Scene, user: User) -> bool:
-        """Whether it has something to do now."""
         if not user.rest:
             return False
         others = [one for one in scene.users if one.name != user.name]
@@ -247,7 +239,6 @@ class PriorityWorld(SmallLife):
     # --- processes come and go --------------------------------------------------------------------
 
     def started(self, look: Look, node: NodeId) -> tuple[Scene, tuple[Any, ...]]:
-        """A view has this start of it."""
         del node
         here = [one for one in look.processes if one.runs or (one.life and not self.misses)]
         return self._decided(look, [(one.node, one.life) for one in here]), ()
@@ -278,7 +269,6 @@ class PriorityWorld(SmallLife):
     # --- what is seen -----------------------------------------------------------------------------
 
     def saw(self, look: Look, node: NodeId, effects: list[Effect[Any]]) -> Scene:
-        """Answers to users."""
         del node
         scene: Scene = look.scene
         for effect in effects:
@@ -486,7 +476,6 @@ class Moved(Pair):
 
 
 def _value(user: User) -> str:
-    """What it puts with this call."""
     return f"{user.name}/{user.number}"
 
 

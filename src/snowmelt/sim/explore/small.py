@@ -56,8 +56,6 @@ Ask = Callable[[NodeId, Event[Any]], Iterable[Effect[Any]]]
 
 
 class SmallLife(ABC):
-    """One small world of a family."""
-
     words: ClassVar[str] = ""
     """What it shows, in a line."""
     left_out: ClassVar[LeftOut] = frozenset()

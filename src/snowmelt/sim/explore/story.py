@@ -18,8 +18,6 @@ SHOWN = 4
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A script that was played."""
-
     lines: tuple[str, ...]
     broken: str = ""
     """What it broke; nothing when all went well."""

@@ -22,8 +22,6 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Exploration(msgspec.Struct, frozen=True):
-    """What came of a walk."""
-
     states: int
     moves: int
     machines: int
@@ -36,8 +34,6 @@ class Exploration(msgspec.Struct, frozen=True):
 
 
 class Walk:
-    """One walk."""
-
     def __init__(self, world: SmallWorld, *, depth_max: int | None, states_max: int) -> None:
         self._world = world
         self._depth_max = depth_max
@@ -99,5 +95,4 @@ def explored(
     states_max: int = STATES_MAX,
     tell: Progress | None = None,
 ) -> Exploration:
-    """Walks a world."""
     return Walk(world, depth_max=depth_max, states_max=states_max).explore(tell)

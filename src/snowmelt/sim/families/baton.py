@@ -124,7 +124,6 @@ class BatonLife(FamilyLife):
         return Witness(planted(self._scenario.bug, process), self._stage)
 
     def _sit(self, number: int) -> None:
-        """A process of this user begins."""
         self._lives += 1
         names = [name for name in sorted(self._ledgers) if name not in self._numbers]
         ledger = self._ledgers[names[number % len(names)]]
@@ -216,12 +215,10 @@ class BatonLife(FamilyLife):
             self._excuses.shakes(at)
 
     def ended(self, at: Instant, node: NodeId) -> None:
-        """A process is gone, with its tokens."""
         del node
         self._excuses.shakes(at)
 
     def started(self, at: Instant, node: NodeId) -> None:
-        """A process begins, and knows nothing."""
         if node in self._scenario.nodes:
             self._excuses.begins(at)
 
@@ -260,7 +257,6 @@ class BatonLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        """Of all batons."""
         excused: dict[str, int] = {}
         for ledger in self._ledgers.values():
             for reason, count in ledger.excused.items():
@@ -268,7 +264,6 @@ class BatonLife(FamilyLife):
         return Tally(sum(ledger.calls for ledger in self._ledgers.values()), excused)
 
     def judge(self, world: World) -> None:
-        """Each baton's history."""
         for ledger in self._ledgers.values():
             ledger.judge()
             if self._load.brisk and not self._breaks:
@@ -286,7 +281,6 @@ class Witness:
         self._granting: list[tuple[OperationId, calls.Granted]] = []
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
-        """As the node does."""
         match event:
             case Received(client, Call(number, calls.Acquire())):
                 self._stage.came(OperationId(client, number))

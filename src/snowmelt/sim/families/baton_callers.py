@@ -122,7 +122,6 @@ class Counting(Caller):
             self._counter.reserves(body.value, self.now)
 
     def hears(self, body: Any) -> None:
-        """It is there."""
         super().hears(body)
         if isinstance(body, calls.Save):
             self._counter.reserved(body.value, self.now)

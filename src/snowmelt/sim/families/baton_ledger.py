@@ -27,8 +27,6 @@ PASSED_OVER: Final = 40
 
 
 class Want(msgspec.Struct):
-    """Somebody wants the baton, under one ticket."""
-
     user: NodeId
     ticket: int
     asked: Instant
@@ -78,8 +76,6 @@ class Belief(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    """The history of one baton."""
-
     def __init__(self, name: str, excuses: Excuses) -> None:
         self.name = name
         self.excuses = excuses
@@ -112,16 +108,13 @@ class Ledger:
     # --- asking and being granted -----------------------------------------------------------------
 
     def wants(self, user: NodeId, ticket: int, at: Instant) -> None:
-        """Somebody begins to ask."""
         self._wants[ticket] = Want(user, ticket, at)
 
     def comes(self, ticket: int, at: Instant) -> None:
-        """A node hears of it, perhaps again."""
         want = self._wants[ticket]
         want.came = at if want.came is None else want.came
 
     def ends_want(self, ticket: int, at: Instant) -> None:
-        """Nobody asks under this ticket any more."""
         want = self._wants[ticket]
         want.over, want.waited = True, want.waited or at
 

@@ -20,8 +20,6 @@ from snowmelt.sim.world import Broken
 
 
 class Taking(msgspec.Struct):
-    """One hold in which numbers were taken."""
-
     made: int
     user: NodeId = NodeId("")
     numbers: Interval | None = None
@@ -31,8 +29,6 @@ class Taking(msgspec.Struct):
 
 
 class Numbers:
-    """The history of one counter."""
-
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         """That of its baton."""
@@ -41,7 +37,6 @@ class Numbers:
         """From when to when each limit of each baton was on its way to the disk."""
 
     def takes(self, fence: int, made: int) -> None:
-        """A program begins to take some."""
         self._takings[fence] = Taking(made)
 
     def reserves(self, value: bytes, at: Instant) -> None:

@@ -57,8 +57,6 @@ class Way(Enum):
 
 
 class Stage(msgspec.Struct):
-    """What all users share."""
-
     world: World
     ledgers: dict[str, Ledger]
     gone: Callable[["Client"], None]
@@ -69,7 +67,6 @@ class Stage(msgspec.Struct):
     draining: bool = False
 
     def came(self, operation: OperationId) -> None:
-        """A node hears this call."""
         name, ticket = self.tickets[operation]
         self.ledgers[name].comes(ticket, self.world.now)
 
@@ -92,7 +89,6 @@ class Client(Program):
             self.stage.tickets[operation] = body.name, body.ticket
 
     def die(self) -> None:
-        """Its process is gone, without a word."""
         super().die()
         self.stage.gone(self)
 
@@ -145,7 +141,6 @@ class Caller(Client):
         return None if self.hold is None or self.hold.over else self.hold.place
 
     def again(self) -> None:
-        """It had its turn, and wants another."""
         self.served = False
         self._begin()
 
@@ -159,7 +154,6 @@ class Caller(Client):
             self._connection.ended = True
 
     def die(self) -> None:
-        """Its process is gone, without a word."""
         self._ends()
         super().die()
 
@@ -308,7 +302,6 @@ class Caller(Client):
         super().query(step, hears)
 
     def hears(self, body: Any) -> None:
-        """A node has done this."""
         match body:
             case calls.Save(fence=fence, value=value):
                 self.ledger.saved(fence, value, self.now)

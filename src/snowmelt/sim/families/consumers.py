@@ -22,8 +22,6 @@ FAILED: Final = "it failed"
 
 
 class Habits(msgspec.Struct, frozen=True):
-    """What a consumer does, and how often."""
-
     work: Duration
     """How long it works, mostly."""
     extends: float
@@ -68,7 +66,6 @@ class Consumer(Program):
         return there
 
     def work(self) -> Steps[None]:
-        """All that it does."""
         while self.ledger.drained is None or self._with_next is not None:
             if self.stage.phase is Phase.REST and self._with_next is None:
                 yield pause(PAUSE)
@@ -106,7 +103,6 @@ class Consumer(Program):
     # --- what becomes of it -----------------------------------------------------------------------
 
     def decide(self, delivered: Delivered) -> Steps[None]:
-        """Works, or does not."""
         habits, lease, share = self.habits, self.ledger.settings.lease, 1.0
         work = habits.work
         if self.stage.phase is Phase.LOAD:

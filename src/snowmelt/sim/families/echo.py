@@ -73,7 +73,6 @@ class EchoLife(FamilyLife):
         self._hurt.append((node, key))
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
-        """Judges every answer as it comes."""
         del node
         if self._clients.answered(effect.operation) is None:
             raise Broken(f"{effect.operation} was answered twice", effect.operation.client)

@@ -306,7 +306,6 @@ class FifoLife(FamilyLife):
                     producer.hurry()
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
-        """A client has an outcome."""
         actor = self._stage.actors.get(node)
         if actor is not None and not self._over:
             actor.answered(effect.operation, effect.message, at)
@@ -328,7 +327,6 @@ class FifoLife(FamilyLife):
         return isinstance(found[0], Damaged)
 
     def ended(self, at: Instant, node: NodeId) -> None:
-        """A process is gone, with what lingered."""
         for ledger in self._ledgers:
             told = lingering(self._scenario.faults, node, at, ledger.settings.linger)
             ledger.excuses.died(node, at, told)
@@ -357,7 +355,6 @@ class FifoLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        """Of all queues."""
         calls, excused = 0, dict[str, int]()
         for ledger in self._ledgers:
             calls += ledger.counts.calls
@@ -381,7 +378,6 @@ class FifoLife(FamilyLife):
         return ""
 
     def judge(self, world: World) -> None:
-        """Each queue's history."""
         del world
         for ledger in self._ledgers:
             judge(ledger)

@@ -26,8 +26,6 @@ Seen = Callable[[calls.Part, Instant], None]
 
 
 class Phase(Enum):
-    """What the clients are about."""
-
     LOAD = "load"
     REST = "rest"
     """No puts, no gets: what is in the queues is to get its copies."""
@@ -40,7 +38,6 @@ class Said(msgspec.Struct):
     answers: dict[tuple[NodeId, int], list[tuple[Instant, Any]]] = {}
 
     def note(self, at: Instant, client: NodeId, answer: Answer[Any]) -> None:
-        """A node answers."""
         self.answers.setdefault((client, answer.number), []).append((at, answer.body))
 
     def when(self, client: NodeId, number: int, outcome: Outcome[Any], heard: Instant) -> Instant:
@@ -65,7 +62,6 @@ class Listened:
         self._clock = clock
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
-        """As the node does."""
         effects = self._node.handle(event, now)
         for effect in effects:
             if type(effect) is Send and type(effect.message) is Answer:
@@ -73,21 +69,16 @@ class Listened:
         return effects
 
     def check(self) -> None:
-        """As the node does."""
         self._node.check()
 
 
 class Reached(Protocol):
-    """Whoever can be called first."""
-
     @property
     def address(self) -> Address:
         """Where."""
 
 
 class Stage(msgspec.Struct):
-    """What all actors share."""
-
     world: World
     targets: list[NodeId]
     duplicates: bool
@@ -105,7 +96,6 @@ class CountingCaller(Caller):
         self.sent: dict[int, int] = {}
 
     def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:
-        """As any client does."""
         effects = super().handle(event, now)
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Call):
@@ -138,7 +128,6 @@ class Actor:
 
     @property
     def now(self) -> Instant:
-        """The time of the world."""
         return self.stage.world.now
 
     @property
@@ -160,14 +149,12 @@ class Actor:
         self.send(Ask(body, patience, first), then)
 
     def send(self, ask: Ask[Any], then: Then) -> None:
-        """Hands a call to the client machine."""
         self._numbers += 1
         self._open[self._numbers] = ask.body, then
         operation = OperationId(self.name, self._numbers)
         self.stage.world.request(self.name, operation, ask)
 
     def answered(self, operation: OperationId, outcome: Outcome[Any], at: Instant) -> None:
-        """The client machine has an outcome."""
         _, then = self._open.pop(operation.number)
         self._heard = operation.number
         self.said = self.stage.said.when(self.name, operation.number, outcome, at)
@@ -180,7 +167,6 @@ class Actor:
             then(Unknown(reason), self.now)
 
     def after(self, wait: Duration, act: Callable[[], None]) -> None:
-        """Later."""
         self.stage.world.at(later(self.now, wait), act)
 
     def send_again(self, body: Any, then: Then) -> None:
@@ -196,7 +182,6 @@ class Actor:
         return self._machine.sent.get(self._heard, 0) <= 1 and not self.stage.duplicates
 
     def some(self, most: Duration) -> Duration:
-        """A wait drawn by chance."""
         return Duration(self.chance.randrange(1, most))
 
 

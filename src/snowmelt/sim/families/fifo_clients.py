@@ -60,12 +60,10 @@ class Putter(Program):
         return Numbers(self.name if self.numbered else None, names=self.new_name)
 
     def begin(self) -> None:
-        """Puts from now on."""
         for at in self._times:
             self.stage.world.at(max(at, self.now), self._begin)
 
     def put(self, sequence: int) -> None:
-        """Puts what comes next, under this number."""
         raise NotImplementedError
 
     def _begin(self) -> None:
@@ -109,7 +107,6 @@ class Producer(Putter):
             self.after(self.some(milliseconds(chance.choice((5, 50, 2_000)))), run.interrupt)
 
     def _count(self, most: int) -> int:
-        """How many items the next batch has."""
         return self.chance.choice((1, 1, 2, min(5, most), self.chance.randint(1, most)))
 
     def _anywhere(self) -> int:
@@ -191,12 +188,10 @@ class Burster(Producer):
     _at_work = False
 
     def begin(self) -> None:
-        """Puts from now on."""
         self._at_work = True
         super().begin()
 
     def hurry(self) -> None:
-        """A node is in a new view."""
         if self._at_work and self.chance.random() < 0.5:
             self.after(self.some(milliseconds(20)), self._begin)
 

@@ -22,8 +22,6 @@ def judge(ledger: Ledger) -> None:
 
 
 class _Ending:
-    """One queue's history."""
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 

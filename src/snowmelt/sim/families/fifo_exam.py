@@ -76,7 +76,6 @@ class Exam:
         self._masters: dict[NodeId, None] = {}
 
     def saw(self, status: QueueStatus, asked: Instant, *, putting: bool) -> None:
-        """A queue has said how it is."""
         self._masters[status.master] = None
         lacks = status.short_of_copies or status.mirrors_behind or status.waiting_puts
         if lacks or putting:
@@ -143,7 +142,6 @@ def _records(disk: Disk, queue: str) -> Iterator[Record | Damaged]:
 
 
 def _values(record: Record | Damaged) -> Iterator[str]:
-    """What lies in a segment."""
     assert isinstance(record, Record)
     segment = unstored(record.value, stop_of(record.key))
     return (bytes(body).decode() for body in Batch(segment.offsets, segment.blob))

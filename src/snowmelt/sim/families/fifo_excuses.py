@@ -72,8 +72,6 @@ class Lapse(msgspec.Struct, frozen=True):
 
 
 class Hurt(msgspec.Struct):
-    """One disk lost something of this queue."""
-
     at: Instant
     reason: str
     back: Instant | None
@@ -83,8 +81,6 @@ class Hurt(msgspec.Struct):
 
 
 class Excuses:
-    """For one queue."""
-
     def __init__(self, settings: QueueSettings, lapsed: Callable[[Lapse], None]) -> None:
         self.lapses: list[Lapse] = []
         self.lost_bodies: Lapse | None = None
@@ -147,7 +143,6 @@ class Excuses:
         self.copies_vanish = True
 
     def back(self, node: NodeId, at: Instant) -> None:
-        """A node runs again."""
         hurt = self._hurt.get(node)
         if hurt is not None and hurt.back is None:
             hurt.back = at

@@ -166,8 +166,6 @@ class Reader(Program):
 
 
 class Stager(Putter):
-    """Stages its batches, and publishes them together."""
-
     def __init__(
         self, stage: Stage, name: str, chance: Random, ledger: Ledger, times: list[Instant]
     ) -> None:

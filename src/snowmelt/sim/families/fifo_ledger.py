@@ -48,7 +48,6 @@ class Asked(msgspec.Struct):
 
     @property
     def values(self) -> tuple[str, ...]:
-        """As they stand in a history."""
         return tuple(body.decode() for body in self.bodies)
 
     def undone(self, *lapses: Lapse) -> bool:
@@ -143,20 +142,17 @@ class Ledger:
         """Positions that somebody had who asked before a lapse, and was told after it."""
 
     def wrong(self, sentence: str, subject: str) -> None:
-        """Something that the promise excludes."""
         raise Broken(f"{self.queue}: {sentence}", subject)
 
     # --- items in ---------------------------------------------------------------------------------
 
     def asked(self, batch: Asked) -> None:
-        """A producer begins to put."""
         self.batches.append(batch)
         self._numbers[batch.producer, batch.sequence] = None
         for value in batch.values:
             self.by_value[value] = batch
 
     def has_asked(self, producer: str, sequence: int) -> bool:
-        """Whether this number was used."""
         return (producer, sequence) in self._numbers
 
     def put(self, batch: Asked, done: PutDone, at: Instant) -> None:
@@ -431,7 +427,6 @@ def shortest(time: Duration) -> Duration:
 
 
 def places(one: Part | Span) -> Interval:
-    """Its positions."""
     return Interval(one.start, one.start + one.count if isinstance(one, Part) else one.stop)
 
 

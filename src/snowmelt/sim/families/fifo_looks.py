@@ -71,12 +71,10 @@ class Counts:
         self._calls: list[tuple[Instant, Instant, bool]] = []
 
     def call(self, called: Instant, returned: Instant, *, puts: bool = False) -> None:
-        """A call has an outcome."""
         self._calls.append((called, returned, puts))
 
     @property
     def calls(self) -> int:
-        """How many there were."""
         return len(self._calls)
 
     def excused(self) -> dict[str, int]:
@@ -93,8 +91,6 @@ class Counts:
 
 
 class Looks:
-    """The looks at one queue."""
-
     def __init__(self, ledger: "Ledger") -> None:
         self._ledger = ledger
         self.quiet: Instant | None = None
@@ -109,7 +105,6 @@ class Looks:
     # --- as they come -----------------------------------------------------------------------------
 
     def empty(self, process: str, called: Instant, said: Instant) -> None:
-        """Somebody got nothing."""
         self._empty.append(Operation(process, Kind.GET, (), called, said))
 
     def passing(self, process: str, called: Instant, away: Sequence[Interval]) -> None:

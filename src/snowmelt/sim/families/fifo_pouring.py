@@ -29,8 +29,6 @@ NOTE: Final = re.compile(r"the first (\d+) bodies are in the queue(?:, in \[(\d+
 
 
 class Pourer(Producer):
-    """Puts some batches at once."""
-
     def __init__(self, *cast: Any) -> None:
         super().__init__(*cast)
         self.numbered = False  # a number names one call

@@ -39,15 +39,12 @@ class Program(programs.Program):
     # --- its process ------------------------------------------------------------------------------
 
     def opened(self) -> FifoSteps:
-        """The queue, as who begins knows it."""
         return FifoSteps(self.queue, self.ledger.settings, self.producer(), self.chance)
 
     def producer(self) -> Producer:
-        """Who puts."""
         return Producer(None, names=self.new_name)
 
     def new_name(self) -> str:
-        """A name that no other client has."""
         self._names += 1
         return f"{CLIENT_PREFIX}{self.name}-{self._names}"
 
@@ -65,7 +62,6 @@ class Program(programs.Program):
         super().send(ask, told)
 
     def describe(self) -> None:
-        """Asks for the numbers, which are judged."""
         called = self.now
 
         def told(outcome: Outcome[Any], _: Instant) -> None:
@@ -76,7 +72,6 @@ class Program(programs.Program):
         self.ask(calls.Describe(self.queue), told)
 
     def asks(self, body: Any) -> None:
-        """A call is about to be made."""
         match body:
             case calls.Put(hold=0):
                 batch = self._batch(body)
@@ -92,7 +87,6 @@ class Program(programs.Program):
                 pass
 
     def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
-        """A call has an outcome."""
         match body, outcome:
             case calls.Open(), Succeeded(calls.Opened() as opened):
                 self.master = opened.master
@@ -139,7 +133,6 @@ class Program(programs.Program):
     # --- what a person is told --------------------------------------------------------------------
 
     def got(self, delivered: Delivered) -> None:
-        """Items came."""
         held = self.held[delivered.token]
         for part in delivered.parts:
             self.ledger.seen(part, self.now, held)

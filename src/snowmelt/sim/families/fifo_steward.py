@@ -49,7 +49,6 @@ class Looker(Program):
         self._peeked = Instant(0)
 
     def begin(self) -> None:
-        """Looks from now on."""
         for at in self._times:
             self.stage.world.at(max(at, self.now), self._look)
 
@@ -62,7 +61,6 @@ class Looker(Program):
             super().query(step, told)
 
     def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
-        """What it sees is judged."""
         looks = self.ledger.looks
         match body, outcome:
             case calls.Peek(start=start, dead=dead), Succeeded(calls.Peeked(parts, spans)):
@@ -125,7 +123,6 @@ class Steward(Actor):
         self._gone: dict[str, None] = {}
 
     def begin(self, times: list[Instant]) -> None:
-        """Looks in at these times."""
         for at in times:
             self.stage.world.at(at, self._look_in)
 

@@ -177,7 +177,6 @@ class SharingProducer(SharedQueue, Producer):
         return where
 
     def asks(self, body: Any) -> None:
-        """What each caller asks."""
         for each in _each(body):
             super().asks(each)
 
@@ -213,13 +212,11 @@ class SharingConsumer(SharedQueue, Consumer):
             self._interrupt(self.run(self.work()))
 
     def _interrupt(self, run: Run) -> None:
-        """Now and then, while there is load."""
         if self.stage.phase is Phase.LOAD:
             run.interrupt()
             self.after(self.some(seconds(30)), partial(self._interrupt, run))
 
     def work(self) -> Steps[None]:
-        """What one caller does."""
         before: Delivered | None = None
         while self.ledger.drained is None or before is not None:
             if self.stage.phase is Phase.REST and before is None:

@@ -19,7 +19,6 @@ class Clients:
         self._open: dict[OperationId, Any] = {}
 
     def add(self, world: World, client: NodeId, targets: list[NodeId]) -> None:
-        """Puts a client into the world."""
         self._called[client] = 0
 
         def build(chance: Random) -> Caller:

@@ -65,15 +65,12 @@ class Loop:
 
 
 class Looper(Consumer):
-    """Loops, again and again."""
-
     def __init__(self, *cast: Any) -> None:
         super().__init__(*cast)
         self._long = self.chance.random() < 0.5
         """Whether its work takes longer than a lease lasts, at times."""
 
     def work(self) -> Steps[None]:
-        """One loop after another."""
         while self.ledger.drained is None:
             if self.stage.phase is Phase.REST:
                 yield pause(PAUSE)

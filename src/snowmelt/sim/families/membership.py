@@ -43,7 +43,6 @@ CALLS: Final = 40
 
 
 def address(node: NodeId) -> Address:
-    """Where a simulated node listens."""
     return Address(node, 4410)
 
 
@@ -51,7 +50,6 @@ class Founder(MembershipNode):
     """The first of a cluster: its operator founds one on its empty disk before it begins."""
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
-        """One door in."""
         if type(event) is Started and self._is_empty(event):
             changes = on_disk(1 + self._chance.getrandbits(62), self._follower.identity.id)
             made = [Record(one.key, one.value) for one in changes if isinstance(one, Write)]
@@ -87,8 +85,6 @@ def member(
 
 
 class Sighting(msgspec.Struct, frozen=True):
-    """Somebody announced a view."""
-
     at: Instant
     node: NodeId
     view: View
@@ -176,7 +172,6 @@ class MembershipLife(FamilyLife):
                 pass
 
     def ended(self, at: Instant, node: NodeId) -> None:
-        """A process that is gone holds nothing."""
         del at
         self._current.pop(node, None)
         self._leading.pop(node, None)

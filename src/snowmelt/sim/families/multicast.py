@@ -142,7 +142,6 @@ class MulticastLife(FamilyLife):
     # --- what is seen -----------------------------------------------------------------------------
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
-        """A client has an outcome."""
         actor = self._actors.get(node)
         if self._operators.over or self._operators.answered(node, effect.message):
             return
@@ -169,7 +168,6 @@ class MulticastLife(FamilyLife):
                 pass
 
     def ended(self, at: Instant, node: NodeId) -> None:
-        """A process is gone."""
         self._views.pop(node, None)
         self._failed(node, at)
 
@@ -251,7 +249,6 @@ class MulticastLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        """Of all topics."""
         excused: Counter[str] = Counter()
         for ledger in self._ledgers.values():
             excused.update(ledger.excused)
@@ -285,7 +282,6 @@ class Witness:
         self._seen: list[Effect[Any]] = []
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
-        """As the node does."""
         match event:
             case Received(client, Call(number, Publish() | Listen() as body)):
                 self._asking = OperationId(client, number)

@@ -53,8 +53,6 @@ FAILURES: Final = (SnowmeltError, Interrupted)
 
 
 class Stage(msgspec.Struct):
-    """What all share."""
-
     world: World
     nodes: tuple[NodeId, ...]
     ledgers: dict[str, Ledger]
@@ -64,8 +62,6 @@ class Stage(msgspec.Struct):
 
 
 class Actor(Program):
-    """One who uses a topic."""
-
     def __init__(self, stage: Stage, name: str, topic: str, chance: Random) -> None:
         nodes = chance.sample(stage.nodes, len(stage.nodes))
         super().__init__(stage.world, name, nodes, chance)
@@ -162,7 +158,6 @@ class Publisher(Actor):
     # --- what goes over the wire ------------------------------------------------------------------
 
     def asked(self, operation: OperationId, body: Any) -> None:
-        """Somebody wants everybody to hear this."""
         del operation
         if isinstance(body, calls.Publish) and body.ticket not in self._tickets:
             self._tickets.append(body.ticket)

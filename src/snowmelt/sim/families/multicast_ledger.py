@@ -24,8 +24,6 @@ FINAL: Final = 2
 
 
 class Wish(msgspec.Struct):
-    """Somebody wants everybody to hear this."""
-
     ticket: int
     bodies: tuple[bytes, ...]
     asked: Instant
@@ -54,8 +52,6 @@ class Stay(msgspec.Struct, frozen=True):
 
 
 class Ear:
-    """What one listener saw, in order."""
-
     def __init__(self, name: str, *, slow: bool = False) -> None:
         self.name = name
         self.slow = slow
@@ -90,8 +86,6 @@ class Ear:
 
 
 class Ledger:
-    """The history of one topic."""
-
     def __init__(self, *, small: bool = False) -> None:
         self.small = small
         """Whether nodes keep so little that a slow listener misses some."""
@@ -119,11 +113,9 @@ class Ledger:
         return self._bursts == 1 and not self.small
 
     def asks(self, wish: Wish) -> None:
-        """Somebody begins to publish."""
         self.wishes[wish.ticket] = wish
 
     def numbered(self, one: Publication) -> None:
-        """A node says where a publication stands."""
         before = self._placed.setdefault(one.first, one)
         if before != one:
             text = f"at {one.first} stand {before.ticket} and {one.ticket}"
@@ -131,7 +123,6 @@ class Ledger:
         self._places.setdefault(one.ticket, {})[one.first] = None
 
     def keeps(self, node: NodeId, life: int, places: Iterable[Position]) -> None:
-        """A node says that it has these."""
         for first in places:
             self._kept.setdefault(first, {})[node, life] = None
 

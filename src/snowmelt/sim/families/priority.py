@@ -268,7 +268,6 @@ class PriorityLife(FamilyLife):
     # --- what happens -----------------------------------------------------------------------------
 
     def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
-        """A node is current in a view."""
         if isinstance(effect.fact, View):
             view = effect.fact
             members = tuple([one.id for one in view.members])
@@ -325,7 +324,6 @@ class PriorityLife(FamilyLife):
         self._operators.halted(node, reason)
 
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
-        """A bit turned in a record."""
         if b"priority/" in key:
             self._excuses.hurt(node, at, "record damaged")
         else:
@@ -341,7 +339,6 @@ class PriorityLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        """Of all queues."""
         calls, excused = 0, dict[str, int]()
         for ledger in self._ledgers:
             calls += len(ledger.calls)
@@ -364,7 +361,6 @@ class PriorityLife(FamilyLife):
         return next((one.waiting for one in self._stage.actors.values() if one.waiting), "")
 
     def judge(self, world: World) -> None:
-        """Each queue's history."""
         del world
         for ledger in self._ledgers:
             judge(ledger)

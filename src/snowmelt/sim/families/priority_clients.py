@@ -50,16 +50,13 @@ class Putter(Program):
         self.unfinished: dict[int, None] = {}
 
     def begin(self) -> None:
-        """Works from now on."""
         for at in self._times:
             self.stage.world.at(max(at, self.now), self._begin)
 
     def put(self, number: int) -> None:
-        """What is begun."""
         raise NotImplementedError
 
     def finished(self, number: int) -> None:
-        """That is over."""
         self.unfinished.pop(number, None)
 
     def fall(self) -> None:
@@ -75,7 +72,6 @@ class Putter(Program):
 
     @property
     def loads(self) -> bool:
-        """Whether there is load still."""
         return self.stage.phase is Phase.LOAD
 
 
@@ -181,7 +177,6 @@ class Consumer(consumers.Consumer, Program):
         return super().opened() if self._makes else PrioritySteps(self.queue, None)
 
     def fall(self) -> None:
-        """It begins again soon."""
         worked = self.busy
         super().fall()
         self._with_next = None

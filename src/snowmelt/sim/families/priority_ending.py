@@ -52,8 +52,6 @@ def judge(ledger: Ledger) -> None:
 
 
 class _Ending:
-    """One queue's history."""
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._excuses = ledger.excuses
@@ -76,7 +74,6 @@ class _Ending:
         self._epochs = sorted({one.order >> EPOCH_BITS for one in ledger.gets if one.order})
 
     def history(self) -> History:
-        """All of it."""
         drained = self._ledger.drained
         drain = [] if drained is None else [
             Operation("steward", Kind.DRAIN, (), drained, drained)
@@ -313,7 +310,6 @@ class _Ending:
         return min(later_views, default=FOR_EVER)
 
     def _purged(self, put: Asked, value: str) -> bool:
-        """Whether somebody may have removed it."""
         if not any(at is None or put.called <= at for _, at, _ in self._ledger.purged):
             return False
         return not any(value in one.values for one in self._ledger.acks)

@@ -51,8 +51,6 @@ _PREFIX: Final = b"priority/"
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What a queue said of itself last."""
-
     asked: Instant
     short: int
     anchor: NodeId | None = None
@@ -79,7 +77,6 @@ class Exam:
         self._putting = dict.fromkeys([ledger.queue for ledger in ledgers], True)
 
     def says(self, queue: str, said: Said) -> None:
-        """A queue has said how it is."""
         self._said[queue] = said
 
     def is_over(self, world: World, queue: str, *, putting: bool) -> bool:

@@ -43,8 +43,6 @@ AWAY: Final = "all copies away"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where an element stands."""
-
     priority: int
     position: int
 
@@ -109,7 +107,6 @@ class Excuses:
     def viewed(
         self, at: Instant, node: NodeId, epoch: int, members: tuple[NodeId, ...], mark: int = 0
     ) -> None:
-        """Somebody is current in a view."""
         new = Seen(epoch, at, members, mark)
         known = [one for one in self.views if msgspec.structs.replace(one, at=at) == new]
         view = known[0] if known else new
@@ -160,7 +157,6 @@ class Excuses:
         return last is not None and set(last.members) == set(self.nodes)
 
     def last(self, at: Instant) -> Seen | None:
-        """The last view there was then."""
         since = max([one.at for one in self.names if one.at <= at], default=START)
         views = [view for view in self.views if since <= view.at <= at]
         last = [one for one in views if not any(self.later(other, one) for other in views)]
@@ -180,7 +176,6 @@ class Being:
         return self._made is not None
 
     def seen(self, at: Instant) -> None:
-        """It is there, it was said."""
         self._made = self._made or at
 
     def denied(self, called: Instant, at: Instant) -> bool:
@@ -213,7 +208,6 @@ class Keepers:
     # --- the last exam ----------------------------------------------------------------------------
 
     def holders_at(self, at: Instant, place: Place) -> frozenset[NodeId]:
-        """Who should have an element then."""
         view = self._excuses.last(at)
         return frozenset() if view is None else self._holders(view, place)
 
@@ -224,7 +218,6 @@ class Keepers:
         return may
 
     def settle(self, at: Instant, places: dict[Place, None]) -> None:
-        """Those who should have these do."""
         view = self._excuses.last(at)
         if view is not None:
             self._wholes.append(Whole(at, view, places))

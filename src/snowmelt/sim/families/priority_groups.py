@@ -136,7 +136,6 @@ class Keeper(Program):
     """What it heard is known, in this order."""
 
     def begin(self) -> None:
-        """Gets from now on."""
         self.run(self._work())
 
     def _work(self) -> Steps[None]:

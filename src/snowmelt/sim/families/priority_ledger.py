@@ -57,7 +57,6 @@ class Asked(msgspec.Struct):
     """Whether its priorities have no number."""
 
     def priority(self, value: str) -> int:
-        """Of one of them."""
         return self.priorities[self.values.index(value)]
 
 
@@ -167,17 +166,14 @@ class Ledger:
 
     @property
     def queue(self) -> str:
-        """Its name."""
         return self.settings.queue
 
     def wrong(self, sentence: str, subject: str) -> None:
-        """Something that the promise excludes."""
         raise Broken(f"{self.queue}: {sentence}", subject)
 
     # --- elements in ------------------------------------------------------------------------------
 
     def asked(self, put: Asked) -> None:
-        """A producer begins to put."""
         self.puts.append(put)
         for value in put.values:
             self.by_value[value] = put
@@ -196,7 +192,6 @@ class Ledger:
         return put
 
     def done(self, put: Asked, answer: PutDone, at: Instant) -> None:
-        """It is in the queue."""
         places = _places(answer.shares)
         orders = _orders(put, answer)
         if put.ended is Ended.SUCCEEDED:
@@ -219,12 +214,10 @@ class Ledger:
         put.places, put.orders = places, orders
 
     def staged(self, put: Asked, answer: PutDone) -> None:
-        """It waits to be published."""
         put.shares = answer.shares
         put.places = _places(answer.shares)
 
     def published(self, put: Asked, at: Instant) -> None:
-        """It is in the queue."""
         if put.ended is not Ended.SUCCEEDED:
             put.ended, put.returned = Ended.SUCCEEDED, at
 
@@ -330,7 +323,6 @@ class Ledger:
     def acked(
         self, got: Got, chosen: list[int], called: Instant, at: Instant, ended: Ended
     ) -> None:
-        """Some were said to be done."""
         if not chosen:
             return
         values = tuple([got.values[index] for index in chosen])

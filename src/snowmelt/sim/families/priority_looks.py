@@ -39,8 +39,6 @@ def judge_looks(ledger: Ledger) -> None:
 
 
 class _Looks:
-    """Of one queue."""
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._done: dict[str, int] = {}

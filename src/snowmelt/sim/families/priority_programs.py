@@ -75,7 +75,6 @@ class Program(programs.Program):
     # --- what goes over the wire ------------------------------------------------------------------
 
     def asks(self, body: Any) -> None:
-        """A call is about to be made."""
         match body:
             case calls.Put():
                 self.ledger.sends(body, self.now)
@@ -91,7 +90,6 @@ class Program(programs.Program):
                 pass
 
     def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
-        """A call has an outcome."""
         ledger = self.ledger
         ledger.calls.append((called, at))
         match body, outcome:

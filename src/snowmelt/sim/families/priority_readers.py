@@ -227,7 +227,6 @@ class Reader(Program):
             super().asks(body)
 
     def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
-        """The same."""
         if not isinstance(body, _OF_NOTES):
             super().hears(body, called, outcome, at)
 

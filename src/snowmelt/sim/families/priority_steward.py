@@ -39,7 +39,6 @@ class Looker(Program):
         """When it was last asked how many there are."""
 
     def begin(self, times: list[Instant]) -> None:
-        """Looks in at these times."""
         for at in times:
             self.stage.world.at(max(at, self.now), self._look)
 
@@ -55,7 +54,6 @@ class Looker(Program):
                 pass
 
     def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
-        """What it sees is judged."""
         super().hears(body, called, outcome, at)
         ledger = self.ledger
         match body, outcome:
@@ -119,7 +117,6 @@ class Looker(Program):
                 self._told_total(status)
 
     def _told(self, seen: list[Seen]) -> None:
-        """It is told what a node showed."""
         told = [(one.body.decode(), one.priority) for one in seen]
         if told != self._shown:
             self.ledger.wrong(f"{told} are told, and {self._shown} were shown", self.name)
@@ -157,7 +154,6 @@ class Steward(Looker):
         self.run(self._watch())
 
     def fall(self) -> None:
-        """It goes on watching."""
         watched = self.busy
         super().fall()
         if watched:

@@ -89,7 +89,6 @@ class Program(Actor):
 
     @property
     def queue(self) -> str:
-        """Which queue."""
         return self.ledger.queue
 
     # --- its process ------------------------------------------------------------------------------
@@ -99,8 +98,6 @@ class Program(Actor):
         """The queue, as who begins knows it."""
 
     def run(self, steps: Steps[Any], done: Done | None = None) -> Run:
-        """Takes a script to its end."""
-
         def over(told: Any) -> None:
             self._runs.remove(run)
             assert not isinstance(told, Exception), f"{self.name} ended with {told!r}"
@@ -114,7 +111,6 @@ class Program(Actor):
 
     @property
     def busy(self) -> bool:
-        """Whether it is at work."""
         return bool(self._runs)
 
     def interrupts(self) -> None:
@@ -209,10 +205,8 @@ class Program(Actor):
 
 
 def places(intervals: Iterable[Interval]) -> tuple[int, ...]:
-    """All positions of some intervals."""
     return tuple(where for one in intervals for where in one)
 
 
 def pause(time: Duration) -> Rest:
-    """A wait of a script."""
     return Rest(time / SECOND)

@@ -98,7 +98,6 @@ class Program:
         self.world.give(self.name, Announced(Lost(node)))
 
     def die(self) -> None:
-        """Its process is gone, without a word."""
         self.dead = True
         self.open.clear()
         self.world.slots[self.name].wanted = False
@@ -140,13 +139,10 @@ class Program:
         """A call is about to be made: who writes down what is asked does it here."""
 
     def answered(self, operation: OperationId, outcome: Outcome[Any], at: Instant) -> None:
-        """The client machine has an outcome."""
         _, then = self.open.pop(operation.number)
         then(outcome, at)
 
     def query(self, step: Query, told: Done) -> None:
-        """Makes a call of steps."""
-
         def then(outcome: Outcome[Any], _: Instant) -> None:
             told(answer_of(outcome))
 
@@ -155,7 +151,6 @@ class Program:
     # --- steps, and chance ------------------------------------------------------------------------
 
     def run(self, steps: Steps[Any], done: Done) -> "Run":
-        """Takes them to their end."""
         run = Run(self, steps, done)
         run.go(None)
         return run
@@ -165,12 +160,10 @@ class Program:
         return self.chance.getrandbits(63)
 
     def some(self, most: Duration) -> Duration:
-        """A wait drawn by chance."""
         return Duration(self.chance.randrange(1, most))
 
 
 def pause(time: Duration) -> Rest:
-    """A wait of a script."""
     return Rest(time / SECOND)
 
 
@@ -180,8 +173,6 @@ def must_end_well(told: Any) -> None:
 
 
 class Run:
-    """Steps under way."""
-
     def __init__(self, process: Process, steps: Steps[Any], done: Done) -> None:
         self._process = process
         self._steps = steps
@@ -191,7 +182,6 @@ class Run:
         self._over = False
 
     def go(self, answer: Any) -> None:
-        """On from where they wait, with this."""
         if not self._over:
             self._on(lambda: self._steps.send(answer))
 

@@ -48,7 +48,6 @@ class Paper:
         self._seed = seed
 
     def figures(self) -> list[Figure]:
-        """All of them."""
         return [
             self._two(),
             self._three(),

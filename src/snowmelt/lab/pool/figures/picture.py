@@ -18,7 +18,6 @@ TICKS_OF_WAIT = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 
 
 def draw(figure: Figure, results: Results, paths: Sequence[Path]) -> None:
-    """The picture, into each of the files."""
     title = f"Figure {figure.number}. {figure.title}"
     canvas_, panels = canvas(len(figure.panels), title)
     look: Any = {"fontsize": 11, "fontweight": "bold", "color": INK}

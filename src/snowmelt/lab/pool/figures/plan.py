@@ -51,8 +51,6 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One pair of axes."""
-
     measure: Measure
     across: str
     """The label of the axis to the right."""

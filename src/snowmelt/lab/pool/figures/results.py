@@ -58,7 +58,6 @@ class Results:
         return self._answer(point.options).get(measure.value)
 
     def of(self, figure: Figure) -> Iterator[Result]:
-        """All that is drawn in a figure."""
         for panel in figure.panels:
             for curve in panel.curves:
                 yield from self._of_curve(figure, panel, curve)

@@ -100,7 +100,6 @@ def _aliases(weights: list[float]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 @compiled
 def drawn(access: Lists, consumer: int, state: NDArray[Any]) -> int:
-    """Whom the consumer's next probe goes to."""
     at = fraction(state) * access.size[consumer]
     place = int(at)
     rest = at - place

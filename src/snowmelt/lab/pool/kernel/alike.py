@@ -16,7 +16,6 @@ from snowmelt.lab.pool.kernel.future import set_time
 
 @compiled
 def make(pool: Any, producer: int, now: float) -> None:
-    """The producer begins with an object."""
     takes = spent(pool.pace.making, pool.pace.make[producer], pool.chance)
     set_time(pool.when, pool.who, producer, now + takes)
 

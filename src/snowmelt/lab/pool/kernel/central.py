@@ -27,8 +27,6 @@ DEPOSIT, PROMISED, FETCH, FETCHED = range(counts.MESSAGES, counts.MESSAGES + 4)
 
 
 class Pool(NamedTuple):
-    """Everything that is so now."""
-
     pace: Pace
     buffers: int
     """Promises of one producer: that many deposits of its may be under way."""

@@ -43,7 +43,6 @@ class Experiment:
 
     @property
     def objects(self) -> int:
-        """How many were consumed since it is measured."""
         return int(self._sum[counts.OBJECTS])
 
     @property
@@ -61,7 +60,6 @@ class Experiment:
             self._batches.add(row.tolist())
 
     def measured(self, seconds: float) -> Measured:
-        """What it comes to."""
         row = self._sum.tolist()
         producers, consumers = self._options.producers, self._options.consumers
         measures: dict[str, Measure] = {

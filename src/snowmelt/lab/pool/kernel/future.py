@@ -20,7 +20,6 @@ class Future(NamedTuple):
 
 
 def future(players: int) -> Future:
-    """With nothing ahead of anybody."""
     leaves = 1 << max(1, (players - 1).bit_length())
     who = np.zeros(2 * leaves, np.int64)
     who[leaves:] = np.arange(leaves)

@@ -17,27 +17,23 @@ class Line(NamedTuple):
 
 
 def line(places: int) -> Line:
-    """Nobody waits yet."""
     return Line(np.zeros(places, np.int64), np.zeros(2, np.int64))
 
 
 @compiled
 def waiting(line: Line) -> int:
-    """How many stand in it."""
     there: int = line.ends[1] - line.ends[0]
     return there
 
 
 @compiled
 def join(line: Line, one: int) -> None:
-    """This one comes last."""
     line.ring[line.ends[1] % len(line.ring)] = one
     line.ends[1] += 1
 
 
 @compiled
 def first(line: Line) -> int:
-    """Who is served now."""
     one: int = line.ring[line.ends[0] % len(line.ring)]
     line.ends[0] += 1
     return one

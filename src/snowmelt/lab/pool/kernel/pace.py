@@ -24,7 +24,6 @@ class Pace(NamedTuple):
 
 
 def pace(options: PoolOptions) -> Pace:
-    """What the options ask for."""
     return Pace(
         making=KINDS[options.times],
         make=1 / np.array(options.rates),

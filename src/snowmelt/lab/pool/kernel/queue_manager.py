@@ -28,8 +28,6 @@ NOBODY = -1
 
 
 class Pool(NamedTuple):
-    """Everything that is so now."""
-
     pace: Pace
     buffers: int
     chance: NDArray[Any]

@@ -121,7 +121,6 @@ def _made(pool: Pool, producer: int, now: float, row: NDArray[Any]) -> None:
 
 @compiled
 def _probe(pool: Pool, consumer: int, at: float) -> None:
-    """The consumer's request goes to somebody."""
     pool.target[consumer] = drawn(pool.access, consumer, pool.chance)
     pool.hop[consumer] += 1
     comes = at + pool.pace.transit * exponential(pool.chance)

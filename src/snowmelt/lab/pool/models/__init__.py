@@ -29,8 +29,6 @@ CENTRAL_MESSAGES = 4.0
 
 
 class Model(Enum):
-    """How producers depend on each other."""
-
     PAPER = "paper"
     """Not at all."""
     REFINED = "refined"

@@ -68,7 +68,6 @@ class Chain:
 
     @property
     def empty(self) -> Array:
-        """The chance that a probe finds nothing."""
         return expit(self.log_odds)
 
 

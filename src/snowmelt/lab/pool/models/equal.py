@@ -59,7 +59,6 @@ class _Equal:
         return self._options.consumers + max(0.0, others)
 
     def answer(self, log_odds: float) -> Modelled:
-        """What comes of these odds."""
         options, (fared, setting, log_rate) = self._options, self._at(log_odds)
         chain = solved(setting, log_rate)
         wait = _on_its_way(options, fared, chain) + chain.line * fared.hops / chain.asked

@@ -24,8 +24,6 @@ from snowmelt.protocols.pool.settings import AccessKind
 
 @dataclass(frozen=True)
 class Kinds:
-    """Producers, kind by kind."""
-
     counts: Array
     rates: Array
     shares: Array

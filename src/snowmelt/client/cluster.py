@@ -1,7 +1,6 @@
 # Made of cluster_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """A cluster as a program sees it; blocking."""
 
-from types import TracebackType
 from typing import Self, Unpack
 
 import msgspec
@@ -51,12 +50,7 @@ class Cluster(Queues):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             self.close()
         except SnowmeltError as failure:

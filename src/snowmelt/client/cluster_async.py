@@ -1,7 +1,6 @@
 """A cluster as a program sees it, with `await`."""
 
 import asyncio
-from types import TracebackType
 from typing import Self, Unpack
 
 import msgspec
@@ -53,12 +52,7 @@ class Cluster(Queues):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             await self.close()
         except SnowmeltError as failure:

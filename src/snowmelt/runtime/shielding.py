@@ -22,7 +22,7 @@ from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
 from signal import Signals
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final
 
 _NEVER: Final = {
@@ -149,12 +149,7 @@ class Shield:
 
     __enter__ = up
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.down()
 
     def forked(self) -> None:

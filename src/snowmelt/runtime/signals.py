@@ -18,7 +18,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, Self
 
 from snowmelt.runtime import shielding as _shielding  # noqa: F401  # first in a child, as here
@@ -51,12 +51,7 @@ class BorrowedSignals:
             one.add(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         raised = [one.remove(self) for one in self._loans]
         for one in raised:
             if one is not None:

@@ -3,7 +3,6 @@
 import fcntl
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -48,12 +47,7 @@ class Memory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from snowmelt.client.cluster import Cluster
@@ -81,12 +80,7 @@ class Running:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
         if kind is not None and not issubclass(kind, Exception):
             self.ask_to_stop()  # a second Ctrl-C: not in order, but now
             return

@@ -33,7 +33,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import lmdb
@@ -121,12 +120,7 @@ class _ToItsEnd:
     def __enter__(self) -> None:
         """A commit begins."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         if kind is not None and not issubclass(kind, StoreError):
             self._interrupted()
 
@@ -321,12 +315,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- writing --------------------------------------------------------------------------------

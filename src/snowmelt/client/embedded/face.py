@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep, time_ns
-from types import TracebackType
 from typing import Any, Final, Self, Unpack
 from weakref import ref
 
@@ -356,12 +355,7 @@ class EmbeddedCluster(Queues):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             self.close()
         except SnowmeltError as failure:

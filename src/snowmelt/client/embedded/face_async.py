@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty as NothingCame
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Final, Self, TypeAlias, Unpack
 
 import msgspec
@@ -203,12 +202,7 @@ class EmbeddedCluster(Queues):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             await self.close()
         except SnowmeltError as failure:

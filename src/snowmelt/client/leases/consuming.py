@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import starmap
-from types import TracebackType
 from typing import Self
 
 from snowmelt.client.connection.forking import Origin, watch
@@ -118,12 +117,7 @@ class Consumption:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._end_by(error, reason_of(error))
 
     def close(self) -> None:

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import starmap
-from types import TracebackType
 from typing import Self
 
 from snowmelt.client.connection.forking import Origin, watch
@@ -118,12 +117,7 @@ class Consumption:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         await self._end_by(error, reason_of(error))
 
     async def aclose(self) -> None:

@@ -9,7 +9,6 @@ each word, and waits until it is taken; `consume` has another, which gathers ack
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from snowmelt.client.connection.staying import stays
@@ -214,12 +213,7 @@ class Item:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         leave(self, error)
 
 
@@ -302,12 +296,7 @@ class Items:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         leave(self, error)
 
 

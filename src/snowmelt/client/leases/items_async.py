@@ -8,7 +8,6 @@ each word, and waits until it is taken; `consume` has another, which gathers ack
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from snowmelt.client.connection.staying import stays
@@ -213,12 +212,7 @@ class Item:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         await leave(self, error)
 
 
@@ -301,12 +295,7 @@ class Items:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         await leave(self, error)
 
 

@@ -2,7 +2,6 @@
 """A topic: all who listen hear the same in the same order; blocking."""
 
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Self
 
 from snowmelt.client.connection.forking import Own
@@ -41,12 +40,7 @@ class Subscription:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __iter__(self) -> Self:

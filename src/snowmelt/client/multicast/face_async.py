@@ -1,7 +1,6 @@
 """A topic: all who listen hear the same in the same order; with `await`."""
 
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Self
 
 from snowmelt.client.connection.forking import KeepingOwn
@@ -40,12 +39,7 @@ class Subscription:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def __aiter__(self) -> Self:

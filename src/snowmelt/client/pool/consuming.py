@@ -3,7 +3,6 @@
 
 import sys
 from _thread import get_ident
-from types import TracebackType
 from typing import Any, Self
 
 from snowmelt.client.connection.open_loops import opened
@@ -55,12 +54,7 @@ class Consumption:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

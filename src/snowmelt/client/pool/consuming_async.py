@@ -1,7 +1,6 @@
 """The loop over a pool's objects, blocking; `catching.py` has its rules."""
 
 import sys
-from types import TracebackType
 from typing import Any, Self
 
 from snowmelt.client.connection.open_loops import opened
@@ -54,12 +53,7 @@ class Consumption:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

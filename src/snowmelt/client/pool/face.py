@@ -3,7 +3,6 @@
 
 from _thread import get_ident
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any, Self
 
 from snowmelt.client.connection.session import TIMEOUT, checked
@@ -138,12 +137,7 @@ class Pool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             self.close()
         except SnowmeltError as failure:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from types import TracebackType
 from typing import Any, Self
 
 from snowmelt.client.connection.session import TIMEOUT, checked
@@ -138,12 +137,7 @@ class Pool:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             await self.close()
         except SnowmeltError as failure:

@@ -7,7 +7,6 @@ handed over as it came.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 from snowmelt.client.connection.session import TIMEOUT
@@ -103,12 +102,7 @@ class Object:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         leave(self, error)
 
 
@@ -170,12 +164,7 @@ class Objects:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         leave(self, error)
 
 

@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from types import TracebackType
 from typing import Any, Protocol, Self, Unpack
 
 from snowmelt.client.connection.session import checked
@@ -120,12 +119,7 @@ class Worker:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.stop()
         if self._thread is not None:
             self._thread.join()

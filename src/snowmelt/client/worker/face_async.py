@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from snowmelt.client.connection.session import checked
@@ -100,12 +99,7 @@ class Worker:
         self._task = asyncio.ensure_future(work())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.stop()
         if self._task is None:
             return

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from signal import SIG_IGN, SIGINT, signal
-from types import TracebackType
 from typing import Final, Self
 
 SCHEME: Final = "plain://"
@@ -118,12 +117,7 @@ class PlainQueue:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def put(self, body: bytes) -> None:

@@ -6,7 +6,6 @@ the middle of a step and call, wherever the collector of garbage was at work; it
 
 import threading
 from _thread import get_ident
-from types import TracebackType
 
 from snowmelt.core.errors import CallerError
 from snowmelt.runtime.shielding import SHIELD
@@ -35,12 +34,7 @@ class Turn:
         self._lock.acquire()
         self._holder = me
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         me, self._holder = self._holder, 0
         self._lock.release()
         if me == SHIELD.main:

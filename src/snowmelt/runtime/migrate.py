@@ -32,25 +32,12 @@ from snowmelt.core.errors import BadOption, StateError, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.node import Effect, Send, Started
 from snowmelt.core.record import Change, Erase, Write
+from snowmelt.protocols import etcd
 from snowmelt.protocols.baton import values
 from snowmelt.protocols.baton.calls import ETCD_VALUE_BYTES_MAX
 from snowmelt.protocols.baton.fences import KEY as FENCES
 from snowmelt.protocols.baton.fences import founded_anew, term_of
 from snowmelt.protocols.baton.settings import TOPICS
-from snowmelt.protocols.etcd import (
-    Answer,
-    Delete,
-    Failed,
-    Grant,
-    Granted,
-    Holds,
-    Put,
-    Read,
-    Request,
-    Transact,
-    Transacted,
-    Unchanged,
-)
 from snowmelt.protocols.fifo.homes import FIRST_IN_ETCD
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.rescuing import FIRST_TERM
@@ -115,7 +102,7 @@ class Migration:
         data: Path,
         place: EtcdPlace,
         cluster: str,
-        carry: Callable[[Request], Answer] | None = None,
+        carry: Callable[[etcd.Request], etcd.Answer] | None = None,
     ) -> None:
         if not data.is_dir() or read_stamp(data) is None:
             raise BadOption("--data", str(data), "the coordinator's folder; this is no node's")
@@ -195,10 +182,10 @@ class Migration:
 
     def _is_there(self, move: Move) -> bool:
         """Whether the prefix has this cluster; rule 3 if it has another."""
-        rest = Read(BATONS, QUEUES_END, rows_max=1)  # and of homes, which stand between them
-        reads = Read(CLUSTER), Read(LEDGER_RECORD), Read(LEADER), rest
-        answer = self._asked(Transact(next(self._numbers), (), reads))
-        assert isinstance(answer, Transacted)
+        rest = etcd.Read(BATONS, QUEUES_END, rows_max=1)  # and of homes, which stand between them
+        reads = etcd.Read(CLUSTER), etcd.Read(LEDGER_RECORD), etcd.Read(LEADER), rest
+        answer = self._asked(etcd.Transact(next(self._numbers), (), reads))
+        assert isinstance(answer, etcd.Transacted)
         rows = {row.key: row.value for part in answer.read for row in part}
         there = CLUSTER in rows
         if there:
@@ -217,18 +204,22 @@ class Migration:
         leader, own = msgspec.msgpack.decode(value, type=Leader), move.coordinator
         mine = move.begun and (leader.node, leader.birth) == (own.node, own.birth)
         if mine:
-            self._asked(Transact(next(self._numbers), (Holds(LEADER, value),), (Delete(LEADER),)))
+            self._asked(
+                etcd.Transact(
+                    next(self._numbers), (etcd.Holds(LEADER, value),), (etcd.Delete(LEADER),)
+                )
+            )
         return mine
 
     def _fill(self, move: Move) -> None:
         """Rules 3 and 4."""
-        granted = self._asked(Grant(next(self._numbers), LEASE_SECONDS))
-        assert isinstance(granted, Granted)
+        granted = self._asked(etcd.Grant(next(self._numbers), LEASE_SECONDS))
+        assert isinstance(granted, etcd.Granted)
         mine = msgspec.msgpack.encode(move.coordinator)
-        nobody = (Unchanged(LEADER, 0),)
-        stand = Transact(next(self._numbers), nobody, (Put(LEADER, mine, granted.lease),))
+        nobody = (etcd.Unchanged(LEADER, 0),)
+        stand = etcd.Transact(next(self._numbers), nobody, (etcd.Put(LEADER, mine, granted.lease),))
         answer = self._asked(stand)
-        assert isinstance(answer, Transacted)
+        assert isinstance(answer, etcd.Transacted)
         if not answer.succeeded:
             raise StateError(f"somebody leads under {self.where} by now: give an empty prefix")
         records = Records(mine, self._numbers)
@@ -236,7 +227,9 @@ class Migration:
             self._pump(records, records.read(_now()))
             self._keep(records, move)
         finally:
-            gone = Transact(next(self._numbers), (Holds(LEADER, mine),), (Delete(LEADER),))
+            gone = etcd.Transact(
+                next(self._numbers), (etcd.Holds(LEADER, mine),), (etcd.Delete(LEADER),)
+            )
             self._carry(gone)
 
     def _keep(self, records: Records, move: Move) -> None:
@@ -258,14 +251,14 @@ class Migration:
             asked = next((one.message for one in effects if isinstance(one, Send)), None)
             if asked is None:
                 return
-            assert isinstance(asked, Transact)
+            assert isinstance(asked, etcd.Transact)
             _, effects = records.answered(self._asked(asked), _now())
             if records.deposed:
                 raise Unavailable(f"{self.where}: {records.deposed}; look who is at work there")
 
-    def _asked(self, request: Request) -> Answer:
+    def _asked(self, request: etcd.Request) -> etcd.Answer:
         answer = self._carry(request)
-        if isinstance(answer, Failed):
+        if isinstance(answer, etcd.Failed):
             text = f"etcd does not do it ({answer.text}); nothing is lost, run it again"
             raise Unavailable(text)
         return answer

@@ -29,31 +29,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.core.record import Write
-from snowmelt.protocols.etcd import (
-    ETCD,
-    OPERATIONS_MAX,
-    ROWS_MAX,
-    Answer,
-    Condition,
-    Delete,
-    Failed,
-    Grant,
-    Granted,
-    Holds,
-    Operation,
-    Put,
-    Read,
-    Refresh,
-    Refreshed,
-    Request,
-    Revoke,
-    Revoked,
-    Row,
-    Transact,
-    Transacted,
-    Trouble,
-    Unchanged,
-)
+from snowmelt.protocols import etcd
 from snowmelt.protocols.membership.founding import in_etcd
 from snowmelt.protocols.membership.records import LEADER, Leader
 from snowmelt.sim.world import World
@@ -89,7 +65,7 @@ class Model:
     """What etcd does with each request; the time comes as an argument, and nothing is sent.
 
     >>> model, now = Model(), Instant(0)
-    >>> put = Transact(1, (Unchanged("a", 0),), (Put("a", b"x"),), (Read("a"),))
+    >>> put = etcd.Transact(1, (etcd.Unchanged("a", 0),), (etcd.Put("a", b"x"),), (etcd.Read("a"),))
     >>> model.answer(put, now).succeeded, model.answer(put, now).succeeded
     (True, False)
     """
@@ -114,70 +90,72 @@ class Model:
             for key in gone:
                 del self.state.keys[key]
 
-    def answer(self, request: Request, now: Instant) -> Answer:
+    def answer(self, request: etcd.Request, now: Instant) -> etcd.Answer:
         """Rule 1."""
         match request:
-            case Grant(number, length):
+            case etcd.Grant(number, length):
                 state = self.state
                 state.leases_made += 1
                 lease, length = 1000 + state.leases_made, max(length, LEAST_SECONDS)
                 state.leases[lease] = length
                 self.ends[lease] = later(now, seconds(length))
-                return Granted(number, lease, length)
-            case Refresh(number, lease):
+                return etcd.Granted(number, lease, length)
+            case etcd.Refresh(number, lease):
                 length = self.state.leases.get(lease, 0)
                 if length:
                     self.ends[lease] = later(now, seconds(length))
-                return Refreshed(number, length)
-            case Revoke(number, lease):
+                return etcd.Refreshed(number, length)
+            case etcd.Revoke(number, lease):
                 if lease not in self.state.leases:
-                    return Failed(number, Trouble.NO_LEASE, "requested lease not found")
+                    return etcd.Failed(number, etcd.Trouble.NO_LEASE, "requested lease not found")
                 self.ends[lease] = now
                 self.expire(now)
-                return Revoked(number)
-            case Transact():
+                return etcd.Revoked(number)
+            case etcd.Transact():
                 return self._transacted(request)
 
-    def _transacted(self, request: Transact) -> Answer:
+    def _transacted(self, request: etcd.Transact) -> etcd.Answer:
         sides = (request.when, request.then, request.otherwise)
-        if max(map(len, sides)) > OPERATIONS_MAX:
-            return Failed(request.number, Trouble.REFUSED, "too many operations in txn request")
+        if max(map(len, sides)) > etcd.OPERATIONS_MAX:
+            return etcd.Failed(
+                request.number, etcd.Trouble.REFUSED, "too many operations in txn request"
+            )
         succeeded = all(self._holds(one) for one in request.when)
         side = request.then if succeeded else request.otherwise
-        puts = [one for one in side if isinstance(one, Put)]
+        puts = [one for one in side if isinstance(one, etcd.Put)]
         if any(put.lease and put.lease not in self.state.leases for put in puts):
-            return Failed(request.number, Trouble.NO_LEASE, "requested lease not found")
-        if puts or any(isinstance(one, Delete) and one.key in self.state.keys for one in side):
+            return etcd.Failed(request.number, etcd.Trouble.NO_LEASE, "requested lease not found")
+        if puts or any(isinstance(one, etcd.Delete) and one.key in self.state.keys for one in side):
             self.state.revision += 1
         read = tuple([self._done(one) for one in side])
         rows = tuple(rows for rows in read if rows is not None)
-        return Transacted(request.number, self.state.revision, succeeded, rows)
+        return etcd.Transacted(request.number, self.state.revision, succeeded, rows)
 
-    def _holds(self, condition: Condition) -> bool:
+    def _holds(self, condition: etcd.Condition) -> bool:
         held = self.state.keys.get(condition.key)
         match condition:
-            case Unchanged(_, revision):
+            case etcd.Unchanged(_, revision):
                 return (0 if held is None else held.revision) == revision
-            case Holds(_, value):
+            case etcd.Holds(_, value):
                 return held is not None and held.value == value
 
-    def _done(self, operation: Operation) -> tuple[Row, ...] | None:
+    def _done(self, operation: etcd.Operation) -> tuple[etcd.Row, ...] | None:
         keys = self.state.keys
         match operation:
-            case Put(key, value, lease):
+            case etcd.Put(key, value, lease):
                 keys[key] = Held(value, self.state.revision, lease)
                 return None
-            case Delete(key):
+            case etcd.Delete(key):
                 keys.pop(key, None)
                 return None
-            case Read(start, stop, most):
+            case etcd.Read(start, stop, most):
                 found = sorted(key for key in keys if key == start or start <= key < stop)
-                within = found[: min(most, ROWS_MAX)]
-                return tuple(Row(key, keys[key].value, keys[key].revision) for key in within)
+                within = found[: min(most, etcd.ROWS_MAX)]
+                return tuple(etcd.Row(key, keys[key].value, keys[key].revision) for key in within)
 
 
 def leader_of(world: World) -> NodeId | None:
-    slot = world.slots.get(ETCD)
+    slot = world.slots.get(etcd.ETCD)
     node = None if slot is None else slot.node
     held = node.held(LEADER) if isinstance(node, EtcdNode) else None
     return None if held is None else msgspec.msgpack.decode(held, type=Leader).node
@@ -192,9 +170,9 @@ class EtcdNode:
     def __init__(self, *, founded: bool = True) -> None:
         self._model = Model()
         if founded:
-            self._model.answer(Transact(1, (), in_etcd(1, NAME)), Instant(0))
+            self._model.answer(etcd.Transact(1, (), in_etcd(1, NAME)), Instant(0))
         self._tickets = 0
-        self._told: dict[int, tuple[NodeId, Answer]] = {}
+        self._told: dict[int, tuple[NodeId, etcd.Answer]] = {}
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
         """One request, or the end of a lease."""

@@ -26,17 +26,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.multicast.calls import (
-    CALL_BODIES_MAX,
-    CALL_BYTES_MAX,
-    POLL,
-    Listen,
-    Messages,
-    Position,
-    Publish,
-    Published,
-    Underway,
-)
+from snowmelt.protocols.multicast import calls
 from snowmelt.protocols.multicast.following import Following, Message
 from snowmelt.protocols.multicast.settings import check_bodies, topic_name
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -67,7 +57,7 @@ class Hearing:
         self.came: deque[Message] = deque()
         self._codec = codec
 
-    def take(self, told: Messages) -> None:
+    def take(self, told: calls.Messages) -> None:
         with SHIELD:
             came = self.following.take(told)
             if self._codec is not PLAIN:
@@ -89,20 +79,22 @@ class TopicSteps:
         self._home = home
         self._tickets = tickets
 
-    def publish(self, body: Buffer, timeout: float) -> Steps[Position]:
+    def publish(self, body: Buffer, timeout: float) -> Steps[calls.Position]:
         """Publishes one message; its position, once every node has it."""
         bodies = (bytes(parcel(body).blob),)
         return (yield from self._publish(bodies, _end(timeout)))
 
-    def publish_many(self, bodies: Iterable[Buffer], timeout: float) -> Steps[list[Position]]:
+    def publish_many(self, bodies: Iterable[Buffer], timeout: float) -> Steps[list[calls.Position]]:
         """Publishes messages in order, in as few calls as they fit into; their positions."""
-        positions: list[Position] = []
+        positions: list[calls.Position] = []
         with SoFar("the first {} were published", 0) as so_far:
             for call in _calls(bodies):
                 so_far.asked = True
                 first = yield from self._publish(call, _end(timeout))
                 so_far.asked = False
-                positions += [Position(first.era, first.number + at) for at in range(len(call))]
+                positions += [
+                    calls.Position(first.era, first.number + at) for at in range(len(call))
+                ]
                 so_far.told = (len(positions),)
         return positions
 
@@ -132,8 +124,8 @@ class TopicSteps:
             wait = _wait(end)
             try:
                 target = yield from self._home.target()
-                listen = Listen(self.name, hearing.following.position, wait)
-                told: Messages = yield self._query(listen, wait, target, UNHURRIED)
+                listen = calls.Listen(self.name, hearing.following.position, wait)
+                told: calls.Messages = yield self._query(listen, wait, target, UNHURRIED)
             except Closed:
                 raise
             except _FAILURES as error:
@@ -145,7 +137,7 @@ class TopicSteps:
                 hearing.take(told)
                 return
 
-    def _publish(self, bodies: tuple[bytes, ...], end: Instant) -> Steps[Position]:
+    def _publish(self, bodies: tuple[bytes, ...], end: Instant) -> Steps[calls.Position]:
         check_bodies(bodies)
         ticket, size = self._tickets(), sum(map(len, bodies))
         asked = False
@@ -154,8 +146,8 @@ class TopicSteps:
             failure: SnowmeltError | None = None
             try:
                 target = yield from self._home.target()
-                publish = Publish(self.name, ticket, bodies, wait)
-                answer: Published | Underway
+                publish = calls.Publish(self.name, ticket, bodies, wait)
+                answer: calls.Published | calls.Underway
                 answer = yield self._query(publish, wait, target, UNHURRIED + size)
                 asked = True
             except Closed:
@@ -169,7 +161,7 @@ class TopicSteps:
                 failure = error
                 yield Rest(_PAUSE)
             else:
-                if type(answer) is Published:
+                if type(answer) is calls.Published:
                     return answer.first
             if not seconds_until(end):
                 raise self._too_late(asked, failure)
@@ -199,7 +191,7 @@ def _end(timeout: float) -> Instant:
 
 def _wait(end: Instant | None) -> Duration:
     """How long a node may let one wait."""
-    return POLL if end is None else Duration(max(0, min(POLL, end - steady_now())))
+    return calls.POLL if end is None else Duration(max(0, min(calls.POLL, end - steady_now())))
 
 
 def _calls(bodies: Iterable[Buffer]) -> Iterator[tuple[bytes, ...]]:
@@ -214,7 +206,7 @@ def _calls(bodies: Iterable[Buffer]) -> Iterator[tuple[bytes, ...]]:
     size = 0
     for body in bodies:
         data = bytes(parcel(body).blob)
-        if call and (len(call) == CALL_BODIES_MAX or size + len(data) > CALL_BYTES_MAX):
+        if call and (len(call) == calls.CALL_BODIES_MAX or size + len(data) > calls.CALL_BYTES_MAX):
             yield tuple(call)
             call, size = [], 0
         call.append(data)

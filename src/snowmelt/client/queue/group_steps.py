@@ -20,20 +20,7 @@ from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import plain_name
-from snowmelt.protocols.fifo.calls import (
-    Assign,
-    Assigned,
-    Changed,
-    Groups,
-    GroupStatus,
-    ListGroups,
-    Locate,
-    Located,
-    Part,
-    Release,
-    Span,
-    Survey,
-)
+from snowmelt.protocols.fifo import calls
 
 EVERYTHING: Final = 1 << 40
 """A limit that limits nothing."""
@@ -60,7 +47,7 @@ class Advance(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    parts: tuple[Part, ...]
+    parts: tuple[calls.Part, ...]
     """In the order of the spans."""
     unread: tuple[Interval, ...]
     """Positions that no keeper could give just now."""
@@ -77,7 +64,7 @@ class GroupSteps:
     ) -> Steps[Advance]:
         """The group is done with all up to a mark; what comes next."""
         check_asked(done, items_max, bytes_max)
-        ask = Assign(
+        ask = calls.Assign(
             self._queue.name,
             self.name,
             done.lease,
@@ -87,21 +74,21 @@ class GroupSteps:
             bytes_max,
             below,
         )
-        told: Assigned = yield from self._queue.ask_about(ask, timeout)
+        told: calls.Assigned = yield from self._queue.ask_about(ask, timeout)
         end = done if told.given == done.count else Mark(told.lease, told.given)
         return Advance(end, told.ready, told.located)
 
-    def locate(self, start: Mark, end: Mark, timeout: float) -> Steps[Located]:
+    def locate(self, start: Mark, end: Mark, timeout: float) -> Steps[calls.Located]:
         """Where the items between two marks lie: half as many at a time while it is too much."""
         checked_kind("start", start, Mark, MARK)
         checked_kind("end", end, Mark, MARK)
-        wait, spans, lost, size = Wait(timeout), list[Span](), 0, 0
+        wait, spans, lost, size = Wait(timeout), list[calls.Span](), 0, 0
         after, most = start.count, max(1, end.count - start.count)
         while True:
             until = min(after + most, end.count)
-            ask = Locate(self._queue.name, self.name, end.lease, after, until)
+            ask = calls.Locate(self._queue.name, self.name, end.lease, after, until)
             try:
-                told: Located = yield from self._queue.ask_about(ask, wait.left)
+                told: calls.Located = yield from self._queue.ask_about(ask, wait.left)
             except TooLarge:
                 if until - after <= 1:
                     raise
@@ -110,12 +97,12 @@ class GroupSteps:
             spans += told.spans
             lost, size, after = lost + told.lost, size + told.bytes, until
             if after >= end.count:
-                return Located(tuple(spans), lost, size)
+                return calls.Located(tuple(spans), lost, size)
 
     def release(self, timeout: float) -> Steps[int]:
         """Forgets the group; how many items went back."""
-        ask = Release(self._queue.name, self.name)
-        changed: Changed = yield from self._queue.ask_about(ask, timeout)
+        ask = calls.Release(self._queue.name, self.name)
+        changed: calls.Changed = yield from self._queue.ask_about(ask, timeout)
         return changed.items
 
 
@@ -142,23 +129,23 @@ def group_name(text: str) -> str:
     return plain_name("group", text, 64)
 
 
-def groups(queue: FifoSteps, timeout: float) -> Steps[list[GroupStatus]]:
-    told: Groups = yield from queue.ask_about(ListGroups(queue.name), timeout)
+def groups(queue: FifoSteps, timeout: float) -> Steps[list[calls.GroupStatus]]:
+    told: calls.Groups = yield from queue.ask_about(calls.ListGroups(queue.name), timeout)
     return list(told.groups)
 
 
-def survey(queue: FifoSteps, start: int, items_max: int, timeout: float) -> Steps[Located]:
+def survey(queue: FifoSteps, start: int, items_max: int, timeout: float) -> Steps[calls.Located]:
     """Where ready items lie; nobody takes them."""
-    ask = Survey(queue.name, start, items_max)
-    located: Located = yield from queue.ask_about(ask, timeout)
+    ask = calls.Survey(queue.name, start, items_max)
+    located: calls.Located = yield from queue.ask_about(ask, timeout)
     return located
 
 
 def read(
-    queue: str, spans: Iterable[Span], bytes_max: int, chance: Random = CHANCE
+    queue: str, spans: Iterable[calls.Span], bytes_max: int, chance: Random = CHANCE
 ) -> Steps[Reading]:
     """The bodies of spans, each from a node that keeps it."""
     fetching = Fetching(queue, bytes_max, chance)
     allowed = "Spans, as `locate` or `survey` told them"
-    yield from fetching.fetch([checked_kind("span", one, Span, allowed) for one in spans])
+    yield from fetching.fetch([checked_kind("span", one, calls.Span, allowed) for one in spans])
     return Reading(tuple(fetching.parts), tuple(fetching.unread))

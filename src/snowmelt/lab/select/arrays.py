@@ -13,22 +13,9 @@ from snowmelt.lab.select.load import Load
 from snowmelt.lab.select.options import SelectOptions
 from snowmelt.lab.select.sorting import Sample, Sorts
 from snowmelt.lab.select.waves import Traffic, Tree
-from snowmelt.protocols.select import Selection, Window
+from snowmelt.protocols.select import Selection, Window, steps
 from snowmelt.protocols.select.candidates import salted
 from snowmelt.protocols.select.elements import Element
-from snowmelt.protocols.select.steps import (
-    SURE,
-    Answer,
-    Bounds,
-    Counts,
-    Done,
-    Draw,
-    Drawn,
-    EqualRanks,
-    Ranks,
-    Sort,
-    Step,
-)
 
 _NONE: Final = -1
 
@@ -49,7 +36,7 @@ def hashed(start: int, numbers: Indices) -> Indices:
 
 
 class Reply(msgspec.Struct):
-    answer: Answer
+    answer: steps.Answer
     ready: Indices
     """In which round each node has its own."""
     bytes_max: int
@@ -91,7 +78,7 @@ class Arrays:
             step = self.selection.answered(reply.answer)
             yield self.waves
             self._down(step)
-            if isinstance(step, Done):
+            if isinstance(step, steps.Done):
                 return
             granted = self.rounds + self.tree.depths
             below = np.flatnonzero(self.tree.crosses)
@@ -109,12 +96,12 @@ class Arrays:
         self._traffic.wave_over(self.rounds)
         self.bytes_max = max(self.bytes_max, reply.bytes_max, self._sorts.bytes_max)
 
-    def _down(self, step: Step) -> None:
+    def _down(self, step: steps.Step) -> None:
         """The sizes of what goes down; the end is sent by the anchor's node only, so far."""
         if not self.tree.crosses.any():
             return
         base = sizes.down(self.waves, step)
-        if isinstance(step, Sort):
+        if isinstance(step, steps.Sort):
             before = np.zeros(len(self.tree.above), np.int64)
             nodes = self.load.owners[self._drawn]
             ranks = np.sort(self.tree.ranks[self.tree.entries[nodes]])
@@ -124,23 +111,23 @@ class Arrays:
 
     # --- what nodes answer ------------------------------------------------------------------------
 
-    def _reply(self, step: Step, granted: Indices) -> Reply:
+    def _reply(self, step: steps.Step, granted: Indices) -> Reply:
         match step:
-            case Ranks() | EqualRanks():
+            case steps.Ranks() | steps.EqualRanks():
                 return self._ranked(step, granted)
-            case Draw():
+            case steps.Draw():
                 return self._draw(step, granted)
-            case Sort():
+            case steps.Sort():
                 return self._sorted(step, granted)
-            case Done():
+            case steps.Done():
                 raise AssertionError("no more is asked")
 
     def _counted(self) -> Reply:
         nodes = self.options.nodes
         counts = np.bincount(self.load.owners, minlength=nodes)
         ones = np.ones(nodes, np.int64)
-        largest = self._sums(sizes.up(self.waves + 1, Counts(0, 0)), ones, counts)
-        return Reply(Counts(nodes, self.options.elements), np.zeros(nodes, np.int64), largest)
+        largest = self._sums(sizes.up(self.waves + 1, steps.Counts(0, 0)), ones, counts)
+        return Reply(steps.Counts(nodes, self.options.elements), np.zeros(nodes, np.int64), largest)
 
     def _sums(self, base: int, *values: Indices) -> int:
         """Bytes of the largest batch of these sums."""
@@ -149,9 +136,9 @@ class Arrays:
         sums = [self.tree.summed(each)[self.tree.crosses] for each in values]
         return base + int(np.max(sum(sizes.of_numbers(each) - 1 for each in sums)))
 
-    def _ranked(self, step: Ranks | EqualRanks, granted: Indices) -> Reply:
+    def _ranked(self, step: steps.Ranks | steps.EqualRanks, granted: Indices) -> Reply:
         first, counts = self._parts(self._span(step.candidates))
-        if isinstance(step, Ranks):
+        if isinstance(step, steps.Ranks):
             tells = counts >= max(1, step.least)
             low = np.maximum(1, step.k * counts // step.count)
             high = np.minimum(counts, np.maximum(1, -(-step.k * counts // step.count)))
@@ -173,35 +160,35 @@ class Arrays:
         m = self.options.elements
         low = m - 1 - self.tree.greatest(np.where(lows == _NONE, _NONE, m - 1 - lows))
         high = self.tree.greatest(highs)
-        answer = Bounds(
+        answer = steps.Bounds(
             self.load.element(int(low[0])) if low[0] < m else None,
             self.load.element(int(high[0])) if high[0] >= 0 else None,
         )
         if not self.tree.crosses.any():
             return Reply(answer, ready, 0)
-        nothing = sizes.up(self.waves + 1, Bounds())
-        one = sizes.up(self.waves + 1, Bounds(Element(0, 0))) - nothing
+        nothing = sizes.up(self.waves + 1, steps.Bounds())
+        one = sizes.up(self.waves + 1, steps.Bounds(Element(0, 0))) - nothing
         padded = np.append(one + self._bytes, 0)  # the last for none, by index m or -1
         both = padded[low[self.tree.crosses]] + padded[high[self.tree.crosses]]
         return Reply(answer, ready, nothing + int(both.max()))
 
-    def _draw(self, step: Draw, granted: Indices) -> Reply:
+    def _draw(self, step: steps.Draw, granted: Indices) -> Reply:
         start, stop = self._span(step.candidates)
         cut_start, cut_stop = self._span(step.cut)
         begin = salted(self.options.salt, step.number)
         ranks = self._all[cut_start:cut_stop]
-        if step.chance < SURE:
+        if step.chance < steps.SURE:
             ranks = ranks[hashed(begin, self.load.ids[cut_start:cut_stop]) < step.chance]
         self._drawn = ranks
         nodes = self.options.nodes
         _, before = self._parts((start, cut_start))
         _, behind = self._parts((cut_stop, stop))
         drawn = np.bincount(self.load.owners[ranks], minlength=nodes)
-        largest = self._sums(sizes.up(self.waves + 1, Drawn(0, 0, 0)), before, behind, drawn)
-        answer = Drawn(int(before.sum()), int(behind.sum()), len(ranks))
+        largest = self._sums(sizes.up(self.waves + 1, steps.Drawn(0, 0, 0)), before, behind, drawn)
+        answer = steps.Drawn(int(before.sum()), int(behind.sum()), len(ranks))
         return Reply(answer, granted, largest)
 
-    def _sorted(self, step: Sort, granted: Indices) -> Reply:
+    def _sorted(self, step: steps.Sort, granted: Indices) -> Reply:
         owners = self.load.owners[self._drawn]
         order = np.lexsort((self._drawn, self.tree.ranks[self.tree.entries[owners]]))
         ranks, owners = self._drawn[order], owners[order]

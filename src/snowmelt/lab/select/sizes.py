@@ -6,17 +6,8 @@ import msgspec
 import numpy as np
 
 from snowmelt.lab.overlay.arrays import Indices, name
+from snowmelt.protocols.overlay import messages
 from snowmelt.protocols.overlay.labels import CIRCLE, Place
-from snowmelt.protocols.overlay.messages import (
-    Body,
-    Climb,
-    Granted,
-    Routed,
-    Told,
-    Visit,
-    Wave,
-    Word,
-)
 from snowmelt.protocols.overlay.routing import Route, point
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -42,27 +33,27 @@ def of_numbers(numbers: Indices) -> Indices:
     return sizes
 
 
-def word(body: Body) -> int:
+def word(body: messages.Body) -> int:
     """Bytes of one between two nodes."""
-    return len(_encode(Word(0, _PLACE, _PLACE, body)))
+    return len(_encode(messages.Word(0, _PLACE, _PLACE, body)))
 
 
 def visit(body: Any, *, edge: bool) -> int:
     """Bytes of one on its way to a point; along an edge with the point that it comes from."""
     route = Route(point(_LARGE), 0, _LARGE)
-    return word(Routed(route, Visit(_LARGE, body, _LARGE if edge else None)))
+    return word(messages.Routed(route, messages.Visit(_LARGE, body, _LARGE if edge else None)))
 
 
 def letter(body: Any) -> int:
     """Bytes of one to a node."""
-    return len(_encode(Told(body)))
+    return len(_encode(messages.Told(body)))
 
 
 def up(number: int, batch: Any) -> int:
     """Bytes of a batch of a wave."""
-    return word(Climb(number, Wave(batch)))
+    return word(messages.Climb(number, messages.Wave(batch)))
 
 
 def down(number: int, step: Any) -> int:
     """Bytes of the answer to it."""
-    return word(Granted(number, step))
+    return word(messages.Granted(number, step))

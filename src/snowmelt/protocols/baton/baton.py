@@ -5,17 +5,7 @@ from typing import Final
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Reply, Send
-from snowmelt.protocols.baton.calls import (
-    PATIENCE,
-    Acquire,
-    BatonStatus,
-    Granted,
-    Holding,
-    Keep,
-    Release,
-    Released,
-    Save,
-)
+from snowmelt.protocols.baton import calls
 from snowmelt.protocols.baton.endings import Ended, Endings
 from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.here import Here
@@ -52,9 +42,9 @@ class Baton:
     def busy(self) -> bool:
         return self.relay.busy or len(self.wants) > 0
 
-    def status(self) -> BatonStatus:
+    def status(self) -> calls.BatonStatus:
         token = self.relay.token
-        return BatonStatus(
+        return calls.BatonStatus(
             name=self.name,
             node=self._here.me,
             state=(token.standing if token is not None else Standing.NOTHING).value,
@@ -65,7 +55,7 @@ class Baton:
 
     # --- what clients ask ---------------------------------------------------------------------
 
-    def acquire(self, operation: OperationId, call: Acquire, now: Instant) -> Effects:
+    def acquire(self, operation: OperationId, call: calls.Acquire, now: Instant) -> Effects:
         """Waits for the baton, or is told again that it is held."""
         holder = self._held_by(call.ticket)
         if holder is not None:
@@ -82,14 +72,14 @@ class Baton:
         effects = self._want(want, now) if new else []
         return effects + hurried(self, call.ticket, now)
 
-    def keep(self, operation: OperationId, call: Keep | Holding, now: Instant) -> bool:
+    def keep(self, operation: OperationId, call: calls.Keep | calls.Holding, now: Instant) -> bool:
         """The holder works on; whether it is one still."""
         holder = self._holder(call)
         if holder is not None:
             self._renew(holder, operation, now)
         return holder is not None
 
-    def save(self, operation: OperationId, call: Save, now: Instant) -> Effects:
+    def save(self, operation: OperationId, call: calls.Save, now: Instant) -> Effects:
         """The holder wants its value on the root's disk."""
         holder = self._holder(call)
         if holder is None:
@@ -104,9 +94,9 @@ class Baton:
         number = self.saving.add(operation, given)
         return [self.relay.backup(given.version, given.value, number)]
 
-    def release(self, operation: OperationId, call: Release, now: Instant) -> Effects:
+    def release(self, operation: OperationId, call: calls.Release, now: Instant) -> Effects:
         """The holder gives up; or somebody who waits does."""
-        done = Reply(operation, Released())
+        done = Reply(operation, calls.Released())
         if not call.fence:
             dropped = self.drop(call.ticket, None, now)
             self.endings.add(call.ticket, Ended.GIVEN_UP)  # what asked for it may come only now
@@ -183,7 +173,7 @@ class Baton:
             return [Announce(got)]
         if want.operation is None:  # it will call again at once; if not, the baton goes on
             token.holder = Holder(want.ticket, want.client, None)
-            self._until(token.holder, later(now, PATIENCE))
+            self._until(token.holder, later(now, calls.PATIENCE))
             return []
         token.holder = Holder(want.ticket, want.client, None)
         self._renew(token.holder, want.operation, now)
@@ -244,7 +234,9 @@ class Baton:
         token = self.relay.token
         return None if token is None else token.held_by(ticket)
 
-    def _holder(self, call: Holding | Keep | Save | Release) -> Holder | None:
+    def _holder(
+        self, call: calls.Holding | calls.Keep | calls.Save | calls.Release
+    ) -> Holder | None:
         token = self.relay.token
         if token is None or token.fence != call.fence:
             return None
@@ -262,11 +254,11 @@ class Baton:
         if self.due is None or end < self.due:
             self.due = end
 
-    def _granted(self) -> Granted:
+    def _granted(self) -> calls.Granted:
         token = self.relay.token
         assert token is not None
         lease = self._here.settings.lease
-        return Granted(token.fence, token.made, token.value, lease, self._here.place)
+        return calls.Granted(token.fence, token.made, token.value, lease, self._here.place)
 
 
 def behind(baton: Baton, word: Behind, now: Instant) -> Effects:

@@ -27,50 +27,12 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
+from snowmelt.protocols.baton import calls, messages
 from snowmelt.protocols.baton.baton import Baton, behind, knows, refused
-from snowmelt.protocols.baton.calls import (
-    NAMES_AT_ONCE,
-    Acquire,
-    BatonNames,
-    GetBaton,
-    Keep,
-    KeepMany,
-    Kept,
-    ListBatons,
-    Release,
-    ResetBaton,
-    Save,
-)
 from snowmelt.protocols.baton.endings import Ended
 from snowmelt.protocols.baton.here import NEVER, Here
 from snowmelt.protocols.baton.involved import Involved
 from snowmelt.protocols.baton.keeping import keep_many
-from snowmelt.protocols.baton.messages import (
-    Along,
-    Apart,
-    Arrived,
-    Backup,
-    Behind,
-    Complaint,
-    Doubt,
-    Drop,
-    Fold,
-    Follow,
-    Forgo,
-    Message,
-    Pass,
-    Quiet,
-    Reached,
-    Reserved,
-    Seek,
-    Spoiled,
-    Stored,
-    Tell,
-    Told,
-    Void,
-    Yield,
-    sound,
-)
 from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
@@ -107,7 +69,8 @@ class BatonNode:
 
     >>> node = BatonNode(NodeId("n1"), BatonSettings(), Random(1))
     >>> operation = OperationId(NodeId("c1"), 1)
-    >>> node.handle(Requested(operation, Keep("a b", 1, 1, None)), Instant(0))[0].message.error
+    >>> keep = calls.Keep("a b", 1, 1, None)
+    >>> node.handle(Requested(operation, keep), Instant(0))[0].message.error
     'BadOption'
     """
 
@@ -134,7 +97,7 @@ class BatonNode:
         self._waiting = 0
         """How many places there were when they were counted last, and asked for since."""
 
-    def handle(self, event: Event[Message], now: Instant) -> Effects:
+    def handle(self, event: Event[messages.Message], now: Instant) -> Effects:
         """One door in. Whoever slept may be woken by any event, so rule 9 is looked at first."""
         if self._here.view is not None and now >= self._here.until:
             return self._cut_off() + self.handle(event, now)
@@ -171,30 +134,30 @@ class BatonNode:
 
     # --- from other nodes -------------------------------------------------------------------------
 
-    def _received(self, source: NodeId, message: Message, now: Instant) -> Effects:
-        if not sound(message):
+    def _received(self, source: NodeId, message: messages.Message, now: Instant) -> Effects:
+        if not messages.sound(message):
             kind = type(message).__name__
             return [Note(f"{source} sent a {kind} of {message.name} with a number out of bounds")]
         match message:
-            case Along():
+            case messages.Along():
                 return self._along(source, message, now)
-            case Complaint():
+            case messages.Complaint():
                 return self._registrar.complained(message, now)
-            case Told():
+            case messages.Told():
                 return self._registrar.told(source, message, now)
-            case Backup():
+            case messages.Backup():
                 return self._registrar.backup(source, message) + self._registrar.flush(now)
-            case Reached():
+            case messages.Reached():
                 return self._registrar.reached(source, message)
-            case Forgo():
+            case messages.Forgo():
                 return self._registrar.forgo(message.name)
-            case Quiet():
+            case messages.Quiet():
                 return self._registrar.quiet(source, message, now)
-            case Fold():
+            case messages.Fold():
                 if source == self._here.root and self._names.fold(message, now):
                     self._registrar.folded(message.name)
                 return []
-            case Tell(_, census):
+            case messages.Tell(_, census):
                 view = self._here.view
                 if view is None or census.epoch != view.epoch:
                     return []
@@ -202,39 +165,41 @@ class BatonNode:
             case _:
                 return self._of_one(source, message, self._names.use(message.name, now), now)
 
-    def _of_one(self, source: NodeId, message: Message, baton: Baton, now: Instant) -> Effects:
+    def _of_one(
+        self, source: NodeId, message: messages.Message, baton: Baton, now: Instant
+    ) -> Effects:
         relay = baton.relay
         match message:
-            case Behind():
+            case messages.Behind():
                 return behind(baton, message, now)
-            case Doubt():
+            case messages.Doubt():
                 return relay.doubted(source, message)
-            case Apart():
+            case messages.Apart():
                 return relay.apart(message)
-            case Pass():
+            case messages.Pass():
                 effects = relay.arrived(message, now) + baton.settle(now)
                 return effects + self._registrar.came(message.name, now)
-            case Arrived(_, fence):
+            case messages.Arrived(_, fence):
                 return relay.left(fence)
-            case Follow():
+            case messages.Follow():
                 return relay.follow(message, now) + baton.settle(now)
-            case Void(_, fence):
+            case messages.Void(_, fence):
                 token = relay.token
                 return baton.lose(Ended.VOID) if token and token.fence <= fence else []
-            case Yield():
+            case messages.Yield():
                 return [relay.backup(relay.newest.version, relay.newest.value, 0)]
-            case Stored():
+            case messages.Stored():
                 return [] if relay.newest.answered(message) else baton.saving.stored(message, relay)
-            case Reserved(_, term):
+            case messages.Reserved(_, term):
                 if source == self._here.root:
                     self._here.reserved = max(self._here.reserved, term)
                 return baton.settle(now)
-            case Spoiled(_, text):
+            case messages.Spoiled(_, text):
                 return refused(baton, source, text, now) if source == self._here.root else []
             case _:
                 return []
 
-    def _along(self, source: NodeId, along: Along, now: Instant) -> Effects:
+    def _along(self, source: NodeId, along: messages.Along, now: Instant) -> Effects:
         if along.name in self._names.folds:
             self._names.use(along.name, now)  # its token rests where arrows point before they turn
         return self._went(along.name, self._ways.received(source, along, now), now)
@@ -249,30 +214,35 @@ class BatonNode:
 
     def _requested(self, operation: OperationId, call: Any, now: Instant) -> Effects:
         try:
-            if isinstance(call, ListBatons):
-                return [Reply(operation, BatonNames(self._names.page(call.after, NAMES_AT_ONCE)))]
-            if isinstance(call, KeepMany):
+            if isinstance(call, calls.ListBatons):
+                return [
+                    Reply(
+                        operation,
+                        calls.BatonNames(self._names.page(call.after, calls.NAMES_AT_ONCE)),
+                    )
+                ]
+            if isinstance(call, calls.KeepMany):
                 answer, kept = keep_many(operation, call, self._here, self._names, now)
                 self._involved.add(operation.client, kept)
                 return [answer]
             baton_name(call.name)
-            if isinstance(call, Acquire) and call.name.startswith(TOPICS):  # rule 17
+            if isinstance(call, calls.Acquire) and call.name.startswith(TOPICS):  # rule 17
                 raise BadOption("baton", call.name, f"none that begins with {TOPICS}")
-            if isinstance(call, ResetBaton):
+            if isinstance(call, calls.ResetBaton):
                 return self._registrar.reset(operation, call.name)
-            if isinstance(call, Save | Release) and call.value is not None:
+            if isinstance(call, calls.Save | calls.Release) and call.value is not None:
                 baton_value(call.value, self._here.value_bytes_max)
         except SnowmeltError as error:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
         baton = self._names.get(call.name)
-        if baton is None and isinstance(call, Acquire):
+        if baton is None and isinstance(call, calls.Acquire):
             if len(self._names) >= self._room:
                 text = f"{self._room} batons are in use at this node: use fewer names at a time"
                 return [Reply(operation, Declined("Full", text))]
             baton = self._names.use(call.name, now)
         elif baton is None:
             baton = self._names.glimpse(call.name)
-        if isinstance(call, Acquire) and not knows(baton, call.ticket):
+        if isinstance(call, calls.Acquire) and not knows(baton, call.ticket):
             places = len(baton.relay.turns)
             if places >= PLACES_MAX or self._waiting >= ALL_PLACES_MAX:
                 text = f"{places} wait for {call.name!r} here, {self._waiting} for all: try later"
@@ -288,21 +258,21 @@ class BatonNode:
 
     def _call(self, operation: OperationId, call: Any, baton: Baton, now: Instant) -> Effects:
         match call:
-            case Acquire():
+            case calls.Acquire():
                 self._ways.wake(call.name, now)
                 effects = baton.acquire(operation, call, now)
                 self._involved.add(operation.client, (call.name,))
                 return effects
-            case Keep():
+            case calls.Keep():
                 if baton.keep(operation, call, now):
                     self._involved.add(operation.client, (call.name,))
-                    return [Reply(operation, Kept(self._here.settings.lease))]
+                    return [Reply(operation, calls.Kept(self._here.settings.lease))]
                 return [baton.endings.not_held(operation, call)]
-            case Release():
+            case calls.Release():
                 return baton.release(operation, call, now)
-            case Save():
+            case calls.Save():
                 return baton.save(operation, call, now)
-            case GetBaton():
+            case calls.GetBaton():
                 return [Reply(operation, baton.status())]
             case _:
                 return []
@@ -325,10 +295,10 @@ class BatonNode:
                 return self._by_etcd(fact, now)
             case Gone(client):
                 return self._left(client, now)
-            case Seek(name, ticket):
+            case messages.Seek(name, ticket):
                 self._ways.wake(name, now)
                 return self._names.use(name, now).seek(ticket, now) + self._remind(name)
-            case Drop(name, ticket, value):
+            case messages.Drop(name, ticket, value):
                 return self._names.use(name, now).drop(ticket, value, now) + self._remind(name)
             case _:
                 return []

@@ -12,27 +12,11 @@ from msgspec.structs import replace
 from snowmelt.core.instant import Duration, Instant, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Note, Reply, Send, Started
+from snowmelt.protocols.baton import messages
 from snowmelt.protocols.baton.fences import KEY, Fences
 from snowmelt.protocols.baton.folds import LINES_MAX, Line
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.inquest import Inquest, Verdict
-from snowmelt.protocols.baton.messages import (
-    Backup,
-    Census,
-    Complaint,
-    Fold,
-    Follow,
-    Quiet,
-    Reached,
-    Reserved,
-    Spoiled,
-    Stored,
-    Tell,
-    Told,
-    Version,
-    Void,
-    Yield,
-)
 from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.stable import InEtcd, OnDisk
@@ -117,22 +101,22 @@ class Registrar:
             self._since = now
         return self._fences.entered(now) if self._here.led is not None else []
 
-    def backup(self, source: NodeId, backup: Backup) -> Effects:
+    def backup(self, source: NodeId, backup: messages.Backup) -> Effects:
         """A newer value, if it is not of a baton that was lost since."""
         view = self._here.view
         if self._here.etcd and (view is None or backup.epoch < view.epoch):
             return []  # another root may have made that baton anew since (rule 18)
         if backup.version.fence < self._made.get(backup.name, 0):
             text = f"baton {backup.name!r} is lost: it had been taken for lost, and made again"
-            late = Stored(backup.name, backup.number, "BatonLost", text)
+            late = messages.Stored(backup.name, backup.number, "BatonLost", text)
             return [Send(source, late)] if backup.number else []
         return self._values.backup(source, backup)
 
-    def reached(self, source: NodeId, word: Reached) -> Effects:
+    def reached(self, source: NodeId, word: messages.Reached) -> Effects:
         """A baton has been handed on a million times, or may not be without a word from here."""
         effects = self._fences.saw(word.fence)
         if self._here.etcd and self._fences.covers(word.fence + 1):
-            effects.append(Send(source, Reserved(word.name, self._fences.reserved)))
+            effects.append(Send(source, messages.Reserved(word.name, self._fences.reserved)))
         return effects
 
     def reset(self, operation: OperationId, name: str) -> Effects:
@@ -164,13 +148,13 @@ class Registrar:
             baton.relay.newest.kept(one.kept.version)
         return effects
 
-    def _newest(self, name: str) -> Version:
+    def _newest(self, name: str) -> messages.Version:
         baton = self._names.get(name)
         return self._names.folds.get(name).version if baton is None else baton.relay.newest.version
 
     # --- the search -------------------------------------------------------------------------------
 
-    def complained(self, word: Complaint, now: Instant) -> Effects:
+    def complained(self, word: messages.Complaint, now: Instant) -> Effects:
         """Rule 11: all are asked, unless they are being asked."""
         view = self._here.led
         if view is None:
@@ -185,12 +169,12 @@ class Registrar:
         if asked is not None and inquest.census.epoch == view.epoch and now - asked < patience:
             return []
         self._asked += 1
-        census = Census(view.epoch, self._asked)
+        census = messages.Census(view.epoch, self._asked)
         members = [one.id for one in view.members]
         inquest.begin(census, members, now)
-        return [Send(node, Tell(name, census)) for node in members]
+        return [Send(node, messages.Tell(name, census)) for node in members]
 
-    def told(self, source: NodeId, told: Told, now: Instant) -> Effects:
+    def told(self, source: NodeId, told: messages.Told, now: Instant) -> Effects:
         inquest = self._inquests.get(told.name)
         view = self._here.view
         if inquest is None or view is None or told.census.epoch != view.epoch:
@@ -201,7 +185,7 @@ class Registrar:
         match verdict:
             case Verdict.DOUBLED:
                 (_, first), *others = inquest.having
-                return [Send(node, Void(told.name, first.fence - 1)) for node, _ in others]
+                return [Send(node, messages.Void(told.name, first.fence - 1)) for node, _ in others]
             case Verdict.RESTS:
                 return self._point(told.name, inquest, now)
             case Verdict.LOST:
@@ -212,7 +196,7 @@ class Registrar:
     def _point(self, name: str, inquest: Inquest, now: Instant) -> Effects:
         node, has = inquest.having[0]
         place = inquest.choose(now, self._fresh, has.fence, self._here)
-        return [] if place is None else [Send(node, Follow(name, has.fence, place))]
+        return [] if place is None else [Send(node, messages.Follow(name, has.fence, place))]
 
     def _make(self, name: str, inquest: Inquest, now: Instant) -> Effects:
         """Rule 12: not before whoever may believe to hold it knows better."""
@@ -233,7 +217,7 @@ class Registrar:
         baton = self._names.use(name, now)
         node, version = inquest.newest_value()
         if version > baton.relay.newest.version and version.fence >= self._made.get(name, 0):
-            return [Send(node, Yield(name))]
+            return [Send(node, messages.Yield(name))]
         first = self._fences.first
         if first is None:
             return self._fences.again()
@@ -259,18 +243,20 @@ class Registrar:
         text = f"the value of baton {name!r} can't be read {where}, or give it up with:"
         text += f" snowmelt baton reset {name}"
         nodes = inquest.complaining(now, self._fresh, self._here)
-        return [Send(node, Spoiled(name, text)) for node in nodes]
+        return [Send(node, messages.Spoiled(name, text)) for node in nodes]
 
     # --- names that nobody uses -------------------------------------------------------------------
 
-    def quiet(self, source: NodeId, word: Quiet, now: Instant) -> Effects:
+    def quiet(self, source: NodeId, word: messages.Quiet, now: Instant) -> Effects:
         """Rule 15: a node does not use it; maybe nobody does."""
         view, name = self._here.led, word.name
         if view is None:
             return []
         line = self._names.folds.get(name)
         if line.made and word.fence <= line.fence:
-            return [Send(source, Fold(name, line.fence))]  # it has not heard it, or did not fold
+            return [
+                Send(source, messages.Fold(name, line.fence))
+            ]  # it has not heard it, or did not fold
         return self._ask(name, self._inquests.setdefault(name, Inquest()), view, now)
 
     def _call_in(self, name: str, now: Instant) -> Effects:
@@ -299,9 +285,11 @@ class Registrar:
             return []
         newest = relay.newest
         if newest.version > self._values.stored(name) and relay.newest.goes_to_root:
-            word = Backup(name, newest.version, newest.value, behind=True, epoch=view.epoch)
+            word = messages.Backup(
+                name, newest.version, newest.value, behind=True, epoch=view.epoch
+            )
             return self.backup(self._here.me, word)
-        return [Send(one.id, Fold(name, relay.fence)) for one in view.members]
+        return [Send(one.id, messages.Fold(name, relay.fence)) for one in view.members]
 
     @property
     def _fresh(self) -> Duration:

@@ -11,23 +11,11 @@ from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Send
 from snowmelt.protocols.arrow import Followed, Place
+from snowmelt.protocols.baton import messages
 from snowmelt.protocols.baton.fences import NOTED_BITS, ask_for_more, may_step
 from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.grievances import Grievances
 from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import (
-    Apart,
-    Arrived,
-    Backup,
-    Behind,
-    Census,
-    Doubt,
-    Follow,
-    Pass,
-    Standing,
-    Told,
-    Version,
-)
 from snowmelt.protocols.baton.newest import Newest
 from snowmelt.protocols.baton.token import Token
 from snowmelt.protocols.baton.turns import Turn, Turns
@@ -48,7 +36,7 @@ class Relay:
         """What a new token begins with."""
         self.census = line.census
         """The last that was answered here, or before by whoever passed the token on (rule 11)."""
-        self._answered = Census()
+        self._answered = messages.Census()
         self.turns: Final = Turns()
         self._here = here
         self._ways = ways
@@ -58,7 +46,7 @@ class Relay:
     def offered(self) -> int | None:
         """The ticket whose turn it is, when the token is here and nobody holds it."""
         token = self.token
-        if token is None or token.standing is not Standing.IDLE:
+        if token is None or token.standing is not messages.Standing.IDLE:
             return None
         return self.turns.wanted(token.place)
 
@@ -102,14 +90,14 @@ class Relay:
         """Nodes are gone: chains are torn where their places were."""
         return self._torn(self.turns.prune(gone))
 
-    def doubted(self, source: NodeId, word: Doubt) -> Effects:
+    def doubted(self, source: NodeId, word: messages.Doubt) -> Effects:
         """A place that waits asks whether it is behind one of this node's."""
         coming = self.token is not None and self.token.place == word.place
         if coming or self.turns.joined(word.before, word.place):
             return []
-        return [Send(source, Apart(self.name, word.place, word.before))]
+        return [Send(source, messages.Apart(self.name, word.place, word.before))]
 
-    def apart(self, word: Apart) -> Effects:
+    def apart(self, word: messages.Apart) -> Effects:
         """One of this node's places is behind nobody any more."""
         turn = self.turns.part(word.place, word.before)
         return [] if turn is None else self._torn([turn])
@@ -117,7 +105,7 @@ class Relay:
     def _torn(self, cut: Sequence[Turn]) -> Effects:
         """Whoever is behind a cut place now had better ask anew, as its own want does."""
         return [
-            Send(turn.behind.node, Apart(self.name, turn.behind, turn.place))
+            Send(turn.behind.node, messages.Apart(self.name, turn.behind, turn.place))
             for turn in cut
             if turn.behind is not None
         ]
@@ -133,7 +121,7 @@ class Relay:
         if by.node == self._here.me:
             self.turns.put_behind(by, place, now, taken=taken)
         else:
-            effects.append(Send(by.node, Behind(self.name, by, place, taken)))
+            effects.append(Send(by.node, messages.Behind(self.name, by, place, taken)))
         if token is not None:
             return effects + self.pass_on(now)
         if self._here.me == self._here.root and turn.orphan(now, Duration(0)):
@@ -144,13 +132,13 @@ class Relay:
 
     # --- the token ----------------------------------------------------------------------------
 
-    def arrived(self, come: Pass, now: Instant) -> Effects:
+    def arrived(self, come: messages.Pass, now: Instant) -> Effects:
         """The token comes (rule 8); and rule 11: its sender must have answered the census, too."""
         if come.census < self.census or self._here.view is None:
             return []
         if come.life != self._here.life:
             return []  # an earlier process may have had it, and handed it on
-        thanks = Send(come.by, Arrived(self.name, come.fence))
+        thanks = Send(come.by, messages.Arrived(self.name, come.fence))
         if come.fence <= self.fence:
             return [thanks]
         assert self.token is None or self.token.fence < come.fence
@@ -168,16 +156,22 @@ class Relay:
         """A new token, made by the root (rule 12)."""
         token = self.token = Token(fence, fence, place, self.newest.value, self.newest.version)
         anew: Effects = []
-        if self._here.etcd and token.version > Version():  # rule 19, and then nobody's hold has it
+        if (
+            self._here.etcd and token.version > messages.Version()
+        ):  # rule 19, and then nobody's hold has it
             anew = self.change(token.value, anew=True)
             token.fence, token.given = fence + 1, 0
         self.fence = token.fence
         return [*anew, *(self.pass_on(now) if place.node == self._here.me else self._send(token))]
 
-    def follow(self, order: Follow, now: Instant) -> Effects:
+    def follow(self, order: messages.Follow, now: Instant) -> Effects:
         """The root knows who waits in vain while the token rests here (rule 11)."""
         token = self.token
-        if token is None or token.standing is not Standing.IDLE or token.fence != order.fence:
+        if (
+            token is None
+            or token.standing is not messages.Standing.IDLE
+            or token.fence != order.fence
+        ):
             return []
         if not self._here.has(order.place.node):
             return []
@@ -188,14 +182,14 @@ class Relay:
     def hand_in(self, now: Instant) -> Effects:
         """This node leaves in order: what rests here is the root's to keep, and nobody waits."""
         token, here = self.token, self._here
-        if token is None or token.standing is not Standing.IDLE or here.me == here.root:
+        if token is None or token.standing is not messages.Standing.IDLE or here.me == here.root:
             return []
         if not may_step(token, here):
             return []
         kept = Place(here.root, OperationId(here.me, token.fence), filler=True)
         return [*self._step(kept), *self.pass_on(now)]
 
-    def tell(self, source: NodeId, census: Census, *, asleep: bool) -> Effects:
+    def tell(self, source: NodeId, census: messages.Census, *, asleep: bool) -> Effects:
         """What is here, for the root.
 
         What is on its way is sent again at once: beats that fall together with the root's questions
@@ -207,8 +201,8 @@ class Relay:
         self._answered = census
         self.census = max(self.census, census)
         token = self.token
-        standing = Standing.NOTHING if token is None else token.standing
-        told = Told(self.name, census, standing, self.fence, self.newest.version, asleep)
+        standing = messages.Standing.NOTHING if token is None else token.standing
+        told = messages.Told(self.name, census, standing, self.fence, self.newest.version, asleep)
         again = self._send(token) if token is not None and token.moving else []
         return [Send(source, told), *again]
 
@@ -218,7 +212,7 @@ class Relay:
         In a loop: thousands in a row may have been given up.
         """
         effects: Effects = []
-        while (token := self.token) is not None and token.standing is Standing.IDLE:
+        while (token := self.token) is not None and token.standing is messages.Standing.IDLE:
             place = self.turns.onward(token.place, now, self._here)
             if place is None or not may_step(token, self._here):
                 break  # it rests, or is offered; or the root is asked first
@@ -242,7 +236,7 @@ class Relay:
         token.moving = True
         life = self._here.life_of(token.place.node)
         assert life is not None, f"{self.name} goes to {token.place.node}, who is not in the view"
-        word = Pass(
+        word = messages.Pass(
             name=self.name,
             by=self._here.me,
             life=life,
@@ -267,9 +261,9 @@ class Relay:
         self.newest.learn(token.version, value)
         return [*self.newest.tell()]
 
-    def backup(self, version: Version, value: bytes, number: int) -> Send[Any]:
+    def backup(self, version: messages.Version, value: bytes, number: int) -> Send[Any]:
         """A value that the root is to keep before its holder goes on."""
-        word = Backup(self.name, version, value, number, epoch=self._here.epoch)
+        word = messages.Backup(self.name, version, value, number, epoch=self._here.epoch)
         return Send(self._here.root, word)
 
     # --- time ---------------------------------------------------------------------------------

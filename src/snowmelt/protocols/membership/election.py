@@ -25,27 +25,7 @@ import msgspec
 
 from snowmelt.core.instant import SECOND, START, Duration, Instant, later, milliseconds
 from snowmelt.core.node import Effect, Note, Send
-from snowmelt.protocols.etcd import (
-    ETCD,
-    Answer,
-    Delete,
-    Failed,
-    Grant,
-    Granted,
-    Holds,
-    Put,
-    Read,
-    Refresh,
-    Refreshed,
-    Request,
-    Revoke,
-    Revoked,
-    Row,
-    Transact,
-    Transacted,
-    Trouble,
-    Unchanged,
-)
+from snowmelt.protocols import etcd
 from snowmelt.protocols.membership.records import ANSWER, CLUSTER, LEADER, Founded, Leader
 from snowmelt.protocols.membership.settings import Settings
 
@@ -86,7 +66,7 @@ class Election:
         self._settings = settings
         self._chance = chance
         self._numbers = numbers
-        self._asked: Request | None = None
+        self._asked: etcd.Request | None = None
         self._asked_at: Instant = START
         self._look_due: Instant = START
         self._lease = 0
@@ -134,9 +114,9 @@ class Election:
             return []
         jitter = self._chance.randrange(self._pause)
         self._look_due = later(now, Duration(self._pause + jitter))
-        nobody = (Unchanged(LEADER, 0),)
-        read = Read(LEADER), Read(CLUSTER)
-        return self._ask(Step.LOOKING, Transact(next(self._numbers), nobody, read, read), now)
+        nobody = (etcd.Unchanged(LEADER, 0),)
+        read = etcd.Read(LEADER), etcd.Read(CLUSTER)
+        return self._ask(Step.LOOKING, etcd.Transact(next(self._numbers), nobody, read, read), now)
 
     def refresh(self, now: Instant) -> Effects:
         """Rule 15."""
@@ -147,11 +127,13 @@ class Election:
         self._refreshes[number] = now
         while len(self._refreshes) > REFRESHES_KEPT:
             del self._refreshes[next(iter(self._refreshes))]
-        return [Send(ETCD, Refresh(number, self._lease))]
+        return [Send(etcd.ETCD, etcd.Refresh(number, self._lease))]
 
     def stand(self, now: Instant) -> Effects:
         """Nobody leads: this node would."""
-        return self._ask(Step.TAKING, Grant(next(self._numbers), self._settings.lead_seconds), now)
+        return self._ask(
+            Step.TAKING, etcd.Grant(next(self._numbers), self._settings.lead_seconds), now
+        )
 
     def clear(self, leader: Leader, now: Instant) -> Effects:
         """Rule 16."""
@@ -159,7 +141,7 @@ class Election:
 
     def end(self, leader: Leader, now: Instant) -> Effects:
         """Rule 28: who leads seems to be dead."""
-        return self._ask(Step.ENDING, Revoke(next(self._numbers), leader.lease), now)
+        return self._ask(Step.ENDING, etcd.Revoke(next(self._numbers), leader.lease), now)
 
     def hurry(self) -> None:
         """Rule 28: there may be news."""
@@ -170,12 +152,12 @@ class Election:
         led = self.step is Step.ELECTED
         self.step, self._asked, self._look_due = Step.RESTING, None, START
         self._refreshes.clear()
-        return [Send(ETCD, self._without(self.mine))] if led else []
+        return [Send(etcd.ETCD, self._without(self.mine))] if led else []
 
     # --- answers ----------------------------------------------------------------------------------
 
     def answered(
-        self, answer: Answer, leader: Leader, now: Instant
+        self, answer: etcd.Answer, leader: Leader, now: Instant
     ) -> tuple[Found | None, Effects]:
         """Takes an answer; what a look brought is for whoever asked for it.
 
@@ -187,27 +169,27 @@ class Election:
             return None, []
         self._asked = None
         match self.step, answer:
-            case Step.LOOKING, Transacted(read=read):
+            case Step.LOOKING, etcd.Transacted(read=read):
                 self.step = Step.RESTING
                 return _found(read), []
-            case Step.TAKING, Granted(_, lease):
+            case Step.TAKING, etcd.Granted(_, lease):
                 return None, self._put(lease, leader, now)
-            case Step.STANDING, Transacted(succeeded=True):
+            case Step.STANDING, etcd.Transacted(succeeded=True):
                 self.step, self.since = Step.ELECTED, now
                 self._refresh_due = later(now, Duration(self._length // 4))
                 return None, [Note("nobody led -> this node does")]
-            case Step.ENDING, Revoked() | Failed(trouble=Trouble.NO_LEASE):
+            case Step.ENDING, etcd.Revoked() | etcd.Failed(trouble=etcd.Trouble.NO_LEASE):
                 return None, self.stand(now)
-            case Step.CLEARING, Transacted():
+            case Step.CLEARING, etcd.Transacted():
                 self._look_due = now
         self.step = Step.RESTING
-        if isinstance(answer, Failed):
+        if isinstance(answer, etcd.Failed):
             return None, [Note(f"etcd: {answer.text} -> asked again")]
         return None, []
 
-    def _refreshed(self, answer: Answer) -> Effects:
+    def _refreshed(self, answer: etcd.Answer) -> Effects:
         sent = self._refreshes.pop(answer.number)
-        if self.step is not Step.ELECTED or not isinstance(answer, Refreshed):
+        if self.step is not Step.ELECTED or not isinstance(answer, etcd.Refreshed):
             return []
         if not answer.seconds:
             self.sure_until = START
@@ -223,16 +205,18 @@ class Election:
         self.mine = msgspec.msgpack.encode(
             msgspec.structs.replace(leader, nonce=nonce, lease=lease)
         )
-        put = Put(LEADER, self.mine, lease)
-        asked = Transact(next(self._numbers), (Unchanged(LEADER, 0),), (put,))
+        put = etcd.Put(LEADER, self.mine, lease)
+        asked = etcd.Transact(next(self._numbers), (etcd.Unchanged(LEADER, 0),), (put,))
         return self._ask(Step.STANDING, asked, now)
 
-    def _without(self, value: bytes) -> Transact:
-        return Transact(next(self._numbers), (Holds(LEADER, value),), (Delete(LEADER),))
+    def _without(self, value: bytes) -> etcd.Transact:
+        return etcd.Transact(
+            next(self._numbers), (etcd.Holds(LEADER, value),), (etcd.Delete(LEADER),)
+        )
 
-    def _ask(self, step: Step, request: Request, now: Instant) -> Effects:
+    def _ask(self, step: Step, request: etcd.Request, now: Instant) -> Effects:
         self.step, self._asked, self._asked_at = step, request, now
-        return [Send(ETCD, request)]
+        return [Send(etcd.ETCD, request)]
 
 
 def sureness(length: Duration) -> Duration:
@@ -240,7 +224,7 @@ def sureness(length: Duration) -> Duration:
     return Duration(length * 4 // 5)
 
 
-def _found(read: tuple[tuple[Row, ...], ...]) -> Found:
+def _found(read: tuple[tuple[etcd.Row, ...], ...]) -> Found:
     rows = {row.key: row.value for rows in read for row in rows}
     founded = rows.get(CLUSTER)
     leader = rows.get(LEADER)

@@ -24,19 +24,10 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Change, Write
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.membership import messages
 from snowmelt.protocols.membership.currency import Currency
 from snowmelt.protocols.membership.disk import SELF, VIEW, Kept, Self, twice
 from snowmelt.protocols.membership.doubts import Doubts
-from snowmelt.protocols.membership.messages import (
-    Accepted,
-    Departed,
-    Heartbeat,
-    Join,
-    Leave,
-    Left,
-    Redirected,
-    Refused,
-)
 from snowmelt.protocols.membership.settings import Identity, Settings
 from snowmelt.protocols.membership.view import Current, CutOff, Member, View
 
@@ -76,7 +67,7 @@ class Follower:
         settings: Settings,
         chance: Random,
         tickets: Iterator[int],
-        joins: type[Join] = Join,
+        joins: type[messages.Join] = messages.Join,
     ) -> None:
         self.identity = identity
         self.heard: Instant = START
@@ -170,7 +161,7 @@ class Follower:
                 return [beat, self._speak_after(self._settings.interval, now)]
             case Standing.LEAVING:
                 assert self.view is not None
-                leave = Leave(self._run, self._self.start, self.view.cluster)
+                leave = messages.Leave(self._run, self._self.start, self.view.cluster)
                 decider = self._directed or self.view.coordinator
                 return [Send(decider, leave), self._speak_after(short, now)]
 
@@ -185,7 +176,7 @@ class Follower:
     def _join(self, target: NodeId, now: Instant) -> Effect[object]:
         return Send(target, self.application(self.currency.said(now)))
 
-    def application(self, number: int) -> Join:
+    def application(self, number: int) -> messages.Join:
         """What this node asks to be let in with."""
         view = self.view
         known = (self.cluster, 0, 0) if view is None else (view.cluster, view.epoch, view.mark)
@@ -195,7 +186,7 @@ class Follower:
         own = self._self
         number = self.currency.said(now)
         known = view.cluster, view.epoch, view.mark
-        beat = Heartbeat(number, self._run, own.birth, own.start, *known)
+        beat = messages.Heartbeat(number, self._run, own.birth, own.start, *known)
         return Send(self._directed or view.coordinator, beat)
 
     def _speak_after(self, wait: Duration, now: Instant) -> Effect[object]:
@@ -209,7 +200,7 @@ class Follower:
             return self._directed
         names = list(self.identity.contacts)
         decided = self.view is not None and self.view.coordinator == self.identity.id
-        if decided and self._joins is Join:
+        if decided and self._joins is messages.Join:
             return self.identity.id  # it decides itself, whether its last view lists it or not
         if self.view is not None:
             first = [one for one in self.view.members if one.id == self.view.coordinator]
@@ -220,7 +211,7 @@ class Follower:
 
     # --- hearing ----------------------------------------------------------------------------------
 
-    def accepted(self, word: Accepted, now: Instant, *, own: bool = False) -> Effects:
+    def accepted(self, word: messages.Accepted, now: Instant, *, own: bool = False) -> Effects:
         """Rules 8 and 25: the lease counts from when the accepted word was sent.
 
         `own` is the acceptance of a node that leads, where any may, by itself.
@@ -293,7 +284,7 @@ class Follower:
         note = f"nothing accepted for {self._settings.misses} heartbeats -> cut off"
         return [Note(note), Announce(CutOff(self.view.epoch)), *self.speak(now)]
 
-    def refused(self, word: Refused, now: Instant) -> Effects:
+    def refused(self, word: messages.Refused, now: Instant) -> Effects:
         """Rule 10."""
         if word.run != self._run or self.standing is Standing.LEFT:
             return []
@@ -307,7 +298,7 @@ class Follower:
 
     def _outside(self, reason: str, now: Instant) -> Effects:
         if self.standing is Standing.LEAVING:  # out is where it wants to be
-            return self.left(Left(self._run))
+            return self.left(messages.Left(self._run))
         was = self.standing
         self.standing = Standing.OUTSIDE
         self._lease_end = START
@@ -318,7 +309,7 @@ class Follower:
             effects += [Announce(CutOff(self.view.epoch)), CancelTimer(MemberTimer.LEASE)]
         return effects if was is Standing.OUTSIDE else [*effects, *self.speak(now)]
 
-    def redirected(self, word: Redirected, now: Instant) -> Effects:
+    def redirected(self, word: messages.Redirected, now: Instant) -> Effects:
         """Asks there at once; only once a turn, lest two nodes that point at each other spin it."""
         if word.run != self._run or self.standing is not Standing.OUTSIDE or self._redirects:
             return []
@@ -334,7 +325,7 @@ class Follower:
             return [Reply(operation, Declined("Unavailable", text))]
         if self.standing is Standing.LEFT or self.view is None:
             self.standing = Standing.LEFT
-            return [Reply(operation, Departed())]
+            return [Reply(operation, messages.Departed())]
         self._departing.append(operation)
         effects: Effects = []
         if self.standing is Standing.CURRENT:
@@ -343,12 +334,12 @@ class Follower:
         self.standing = Standing.LEAVING
         return [*effects, *self.speak(now)]
 
-    def left(self, word: Left) -> Effects:
+    def left(self, word: messages.Left) -> Effects:
         """Out of the view, and silent from here on."""
         if word.run != self._run or self.standing is not Standing.LEAVING:
             return []
         self.standing = Standing.LEFT
-        replies = [Reply(operation, Departed()) for operation in self._departing]
+        replies = [Reply(operation, messages.Departed()) for operation in self._departing]
         return [CancelTimer(MemberTimer.SPEAK), *replies]
 
     def _listed(self, view: View) -> bool:

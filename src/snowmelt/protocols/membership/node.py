@@ -32,28 +32,12 @@ from snowmelt.protocols.etcd import (
     Revoked,
     Transacted,
 )
+from snowmelt.protocols.membership import messages
 from snowmelt.protocols.membership.coordinator import DiskCoordinator
 from snowmelt.protocols.membership.disk import VIEW, Unreadable, kept
 from snowmelt.protocols.membership.facts import KeepRecord
 from snowmelt.protocols.membership.keeper import Keeper, KeeperTimer
 from snowmelt.protocols.membership.member import Follower, MemberTimer, Standing
-from snowmelt.protocols.membership.messages import (
-    Accepted,
-    Adopt,
-    Depart,
-    Forget,
-    GetStatus,
-    Heartbeat,
-    Join,
-    JoinByEtcd,
-    Leave,
-    Left,
-    Message,
-    Redirected,
-    Refused,
-    Request,
-    Status,
-)
 from snowmelt.protocols.membership.office import Office
 from snowmelt.protocols.membership.settings import Identity, Settings
 from snowmelt.protocols.membership.view import Severed
@@ -88,7 +72,7 @@ class MembershipNode:
         self._settings = settings
         self._chance = chance
         self._tickets: Iterator[int] = count(1)
-        joins = JoinByEtcd if etcd else Join
+        joins = messages.JoinByEtcd if etcd else messages.Join
         follower = self._follower = Follower(identity, settings, chance, self._tickets, joins)
         self._office = Office(follower, settings, chance, self._tickets, etcd) if etcd else None
         self._own_keeper: Keeper | None = None
@@ -98,7 +82,7 @@ class MembershipNode:
         """Who hears the members, while this node decides."""
         return self._own_keeper if self._office is None else self._office.keeper
 
-    def handle(self, event: Event[Message | Request], now: Instant) -> Effects:
+    def handle(self, event: Event[messages.Message | messages.Request], now: Instant) -> Effects:
         if self._office is None:
             return self._handled(event, now)
         effects = [*self._office.before(now), *self._handled(event, now)]
@@ -106,10 +90,12 @@ class MembershipNode:
             return effects
         return [*effects, *self._office.after(now)]
 
-    def _handled(self, event: Event[Message | Request], now: Instant) -> Effects:
+    def _handled(self, event: Event[messages.Message | messages.Request], now: Instant) -> Effects:
         effects = self._follower.expire(now)
         match event:
-            case Received(source, Accepted() | Adopt() as word) if self._alarm(source, word):
+            case Received(source, messages.Accepted() | messages.Adopt() as word) if self._alarm(
+                source, word
+            ):
                 return [*effects, Note(f"{self._alarm(source, word)} -> passed over")]
             case Received(source, message):
                 return effects + self._received(source, message, now)
@@ -161,7 +147,10 @@ class MembershipNode:
         return effects
 
     def _received(
-        self, source: NodeId, message: Message | Request | Answer | KeepRecord, now: Instant
+        self,
+        source: NodeId,
+        message: messages.Message | messages.Request | Answer | KeepRecord,
+        now: Instant,
     ) -> Effects:
         match message:
             case Granted() | Refreshed() | Revoked() | Transacted() | Failed():
@@ -170,42 +159,42 @@ class MembershipNode:
             case KeepRecord():
                 known = source == self._follower.identity.id and self._office is not None
                 return self._office.keep(message, now) if known and self._office else []
-            case Accepted():
+            case messages.Accepted():
                 own = self._office is not None and source == self._follower.identity.id
                 return self._follower.accepted(message, now, own=own)
-            case Adopt(view, unsure):
+            case messages.Adopt(view, unsure):
                 self._follower.doubts.told(view.epoch, later(now, unsure))
                 return self._follower.adopt(view) if self._follower.view else []
-            case Refused():
+            case messages.Refused():
                 return self._follower.refused(message, now)
-            case Redirected():
+            case messages.Redirected():
                 return self._follower.redirected(message, now)
-            case Left():
+            case messages.Left():
                 return self._follower.left(message)
-            case Join():
+            case messages.Join():
                 if self._keeper is None:
                     return self._redirect(source, message)
                 return self._keeper.join(source, message, now)
-            case Heartbeat() if self._keeper is not None:
+            case messages.Heartbeat() if self._keeper is not None:
                 return self._keeper.heartbeat(source, message, now)
-            case Leave() if self._keeper is not None:
+            case messages.Leave() if self._keeper is not None:
                 return self._keeper.leave(source, message)
             case _:
                 return []  # meant for a coordinator, which this node is not; it will be said again
 
-    def _alarm(self, source: NodeId, word: Accepted | Adopt) -> str:
+    def _alarm(self, source: NodeId, word: messages.Accepted | messages.Adopt) -> str:
         """Rule 6, of a member: whether it is told of a view that nobody can have counted to."""
         epochs = [] if word.view is None else [word.view.epoch]
-        epochs += [] if isinstance(word, Adopt) else [word.epoch]
+        epochs += [] if isinstance(word, messages.Adopt) else [word.epoch]
         view = self._follower.view
         return "" if view is None else view.alarm(max(epochs), source)
 
-    def _redirect(self, source: NodeId, join: Join) -> Effects:
+    def _redirect(self, source: NodeId, join: messages.Join) -> Effects:
         view = self._follower.view
         decider = view.member(view.coordinator) if view else None
         if decider is None or decider.id == self._follower.identity.id:
             return []  # nobody is known, or it was this node, which leads no more
-        return [Send(source, Redirected(join.run, decider.id, decider.address))]
+        return [Send(source, messages.Redirected(join.run, decider.id, decider.address))]
 
     def _severed(self, node: NodeId, now: Instant) -> Effects:
         """Rules 27 and 28."""
@@ -221,29 +210,29 @@ class MembershipNode:
         return self._follower.settled(event, now)
 
     def _requested(
-        self, operation: OperationId, request: Message | Request, now: Instant
+        self, operation: OperationId, request: messages.Message | messages.Request, now: Instant
     ) -> Effects:
         match request:
-            case GetStatus():
+            case messages.GetStatus():
                 return [Reply(operation, self._status(now))]
-            case Forget() if self._keeper is not None:
+            case messages.Forget() if self._keeper is not None:
                 return self._keeper.forget(operation, request)
-            case Forget():
+            case messages.Forget():
                 return [Reply(operation, self._elsewhere())]
-            case Depart() if self._own_keeper is not None:
+            case messages.Depart() if self._own_keeper is not None:
                 text = "the coordinator can't leave: views are decided on its disk; stop it instead"
                 return [Reply(operation, Declined("StateError", text))]
-            case Depart():
+            case messages.Depart():
                 return self._follower.depart(operation, now)
             case _:
                 text = f"{type(request).__name__} is between nodes"
                 return [Reply(operation, Declined("MessageError", text))]
 
-    def _status(self, now: Instant) -> Status:
+    def _status(self, now: Instant) -> messages.Status:
         follower = self._follower
         silent = self._keeper.silent(now) if self._keeper else {}
         view = follower.view if follower.standing is not Standing.WAKING else None
-        return Status(follower.identity.id, follower.standing.value, view, silent)
+        return messages.Status(follower.identity.id, follower.standing.value, view, silent)
 
     def _elsewhere(self) -> Elsewhere | Declined:
         view = self._follower.view

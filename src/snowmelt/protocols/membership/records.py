@@ -24,21 +24,7 @@ import msgspec
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Effect, Note, Send
-from snowmelt.protocols.etcd import (
-    ETCD,
-    Answer,
-    Condition,
-    Failed,
-    Holds,
-    Operation,
-    Put,
-    Read,
-    Row,
-    Transact,
-    Transacted,
-    Trouble,
-    Unchanged,
-)
+from snowmelt.protocols import etcd
 
 Effects = list[Effect[object]]
 
@@ -92,7 +78,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Flight(msgspec.Struct, frozen=True):
-    asked: Transact
+    asked: etcd.Transact
     changes: tuple[Change, ...]
     sent: Instant
 
@@ -119,7 +105,7 @@ class Records:
 
     def read(self, now: Instant) -> Effects:
         """All there is: first these, and then one part of the rest after the other."""
-        return self._read(now, Read(CLUSTER), Read(LEDGER), Read(HOMES, QUEUES_END))
+        return self._read(now, etcd.Read(CLUSTER), etcd.Read(LEDGER), etcd.Read(HOMES, QUEUES_END))
 
     def under(self, kind: str) -> tuple[tuple[str, bytes], ...]:
         """Of what was read, the records of this kind, by the rest of their keys."""
@@ -140,20 +126,20 @@ class Records:
             return []
         return self._ask(msgspec.structs.replace(flight, sent=now))
 
-    def answered(self, answer: Answer, now: Instant) -> tuple[tuple[Change, ...], Effects]:
+    def answered(self, answer: etcd.Answer, now: Instant) -> tuple[tuple[Change, ...], Effects]:
         """Takes an answer; returns what is kept by it."""
         flight = self._flight
         if flight is None or answer.number != flight.asked.number:
             return (), []
-        if isinstance(answer, Failed):  # it is asked again in time
+        if isinstance(answer, etcd.Failed):  # it is asked again in time
             part = flight.asked.then[-1]
-            if isinstance(part, Read) and part.rows_max > ROWS_LARGE:
+            if isinstance(part, etcd.Read) and part.rows_max > ROWS_LARGE:
                 less = msgspec.structs.replace(part, rows_max=ROWS_LARGE)
                 return (), self._read(now, *flight.asked.then[:-1], less)
-            if answer.trouble is Trouble.UNKNOWN:
+            if answer.trouble is etcd.Trouble.UNKNOWN:
                 return (), []
             return (), [Note(f"etcd keeps nothing: {answer.text} -> asked again")]
-        assert isinstance(answer, Transacted)
+        assert isinstance(answer, etcd.Transacted)
         self._flight = None
         if not flight.changes:
             return (), self._took(flight, answer, now)
@@ -166,7 +152,7 @@ class Records:
 
     # --- within -----------------------------------------------------------------------------------
 
-    def _took(self, flight: Flight, answer: Transacted, now: Instant) -> Effects:
+    def _took(self, flight: Flight, answer: etcd.Transacted, now: Instant) -> Effects:
         if not answer.succeeded:
             self.deposed = "another leads"
             return []
@@ -174,23 +160,23 @@ class Records:
         for row in rows:
             self._have(row)
         part = flight.asked.then[-1]
-        assert isinstance(part, Read)
+        assert isinstance(part, etcd.Read)
         if len(answer.read[-1]) == part.rows_max:
-            return self._read(now, Read(rows[-1].key + "\0", part.stop, part.rows_max))
+            return self._read(now, etcd.Read(rows[-1].key + "\0", part.stop, part.rows_max))
         if part.stop == QUEUES_END:
-            return self._read(now, Read(BATONS, BATONS_END))
+            return self._read(now, etcd.Read(BATONS, BATONS_END))
         self.complete = True
         return self._next(now)
 
-    def _read(self, now: Instant, *parts: Operation) -> Effects:
-        asked = Transact(next(self._numbers), (Holds(LEADER, self._mine),), parts)
+    def _read(self, now: Instant, *parts: etcd.Operation) -> Effects:
+        asked = etcd.Transact(next(self._numbers), (etcd.Holds(LEADER, self._mine),), parts)
         return self._ask(Flight(asked, (), now))
 
-    def _have(self, row: Row) -> None:
+    def _have(self, row: etcd.Row) -> None:
         self.values[row.key] = row.value
         self._revisions[row.key] = row.revision
 
-    def _was_done(self, flight: Flight, answer: Transacted) -> bool:
+    def _was_done(self, flight: Flight, answer: etcd.Transacted) -> bool:
         """Rule 13."""
         found = {row.key: row for rows in answer.read for row in rows}
         if LEADER not in found or found[LEADER].value != self._mine:
@@ -209,20 +195,22 @@ class Records:
             return []
         changes, self._waiting = _together(self._waiting)
         keys = [change.key for change in changes]
-        unchanged: list[Condition] = [Unchanged(key, self._revisions.get(key, 0)) for key in keys]
+        unchanged: list[etcd.Condition] = [
+            etcd.Unchanged(key, self._revisions.get(key, 0)) for key in keys
+        ]
         if CLUSTER in self._revisions and CLUSTER not in keys:
-            unchanged.append(Unchanged(CLUSTER, self._revisions[CLUSTER]))
-        asked = Transact(
+            unchanged.append(etcd.Unchanged(CLUSTER, self._revisions[CLUSTER]))
+        asked = etcd.Transact(
             next(self._numbers),
-            (Holds(LEADER, self._mine), *unchanged),
-            tuple(Put(change.key, change.value) for change in changes),
-            (Read(LEADER), *(Read(key) for key in keys)),
+            (etcd.Holds(LEADER, self._mine), *unchanged),
+            tuple(etcd.Put(change.key, change.value) for change in changes),
+            (etcd.Read(LEADER), *(etcd.Read(key) for key in keys)),
         )
         return self._ask(Flight(asked, tuple(changes), now))
 
     def _ask(self, flight: Flight) -> Effects:
         self._flight = flight
-        return [Send(ETCD, flight.asked)]
+        return [Send(etcd.ETCD, flight.asked)]
 
 
 def _together(waiting: list[Change]) -> tuple[list[Change], list[Change]]:

@@ -24,19 +24,10 @@ from snowmelt.protocols.baton.messages import Drop, Got
 from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import CutOff, View
+from snowmelt.protocols.multicast import messages
 from snowmelt.protocols.multicast.calls import Listen, Publish
 from snowmelt.protocols.multicast.circle import Circle
 from snowmelt.protocols.multicast.hearing import Hearing
-from snowmelt.protocols.multicast.messages import (
-    Ask,
-    Fetch,
-    Have,
-    Heard,
-    Message,
-    Said,
-    Upto,
-    sound,
-)
 from snowmelt.protocols.multicast.settings import MulticastSettings, check_bodies, topic_name
 from snowmelt.protocols.multicast.topic import Topic
 
@@ -64,7 +55,7 @@ class MulticastNode:
         self._chance = chance
         self._topics: dict[str, Topic] = {}
 
-    def handle(self, event: Event[Message], now: Instant) -> Effects:
+    def handle(self, event: Event[messages.Message], now: Instant) -> Effects:
         match event:
             case Received(source, message):
                 return self._received(source, message, now)
@@ -85,33 +76,33 @@ class MulticastNode:
 
     # --- from other nodes -------------------------------------------------------------------------
 
-    def _received(self, source: NodeId, message: Message, now: Instant) -> Effects:
+    def _received(self, source: NodeId, message: messages.Message, now: Instant) -> Effects:
         if not self._circle.has(source):
             return []  # whoever is not known yet says it again
-        if not sound(message):
+        if not messages.sound(message):
             kind = type(message).__name__
             return [Note(f"{source} sent a {kind} of {message.name} with a position out of bounds")]
-        if isinstance(message, Said):
+        if isinstance(message, messages.Said):
             return self._topic(message.name).said(source, message.publications, now)
         topic = self._topics.get(message.name)
         if topic is None:
             return self._unknown(source, message)
         match message:
-            case Heard():
+            case messages.Heard():
                 return topic.heard(source, message, now)
-            case Upto(_, end):
+            case messages.Upto(_, end):
                 topic.hearing.upto(end)
                 return []
-            case Ask(_, start):
+            case messages.Ask(_, start):
                 return topic.hearing.asked(source, start)
-            case Have():
+            case messages.Have():
                 return topic.have(source, message, now)
-            case Fetch(_, start):
+            case messages.Fetch(_, start):
                 return topic.hearing.fetched(source, start)
 
-    def _unknown(self, source: NodeId, message: Message) -> Effects:
+    def _unknown(self, source: NodeId, message: messages.Message) -> Effects:
         """About a topic of which nobody spoke here: a question is answered without making it."""
-        if not isinstance(message, Ask):
+        if not isinstance(message, messages.Ask):
             return []
         return Hearing(message.name, self._circle, self._settings).asked(source, message.start)
 

@@ -9,15 +9,7 @@ import msgspec
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Reply, Send
-from snowmelt.protocols.multicast.calls import (
-    PATIENCE,
-    POLL,
-    Position,
-    Publication,
-    Publish,
-    Published,
-    Underway,
-)
+from snowmelt.protocols.multicast import calls
 from snowmelt.protocols.multicast.messages import Said
 
 Effects = list[Effect[Any]]
@@ -39,7 +31,7 @@ class Wish(msgspec.Struct):
     """The call that waits for an answer."""
     until: Instant = Instant(0)
     """When it is answered `Underway`; when there is none, until when it may come again."""
-    publication: Publication | None = None
+    publication: calls.Publication | None = None
     """Where it stands; None until it is numbered."""
     heard: set[NodeId] = msgspec.field(default_factory=set)
     said: Instant = NEVER
@@ -52,8 +44,8 @@ class Writing:
         self.bytes = 0
         self._wishes: dict[int, Wish] = {}
         self._waiting: dict[int, Wish] = {}  # those of them that have no number
-        self._placed: dict[Position, Wish] = {}
-        self._done: OrderedDict[int, Position] = OrderedDict()
+        self._placed: dict[calls.Position, Wish] = {}
+        self._done: OrderedDict[int, calls.Position] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._wishes)
@@ -68,18 +60,18 @@ class Writing:
 
     # --- clients ----------------------------------------------------------------------------------
 
-    def again(self, operation: OperationId, call: Publish, now: Instant) -> Effects | None:
+    def again(self, operation: OperationId, call: calls.Publish, now: Instant) -> Effects | None:
         """What is known of this ticket; None for nothing."""
         done = self._done.get(call.ticket)
         if done is not None:
-            return [Reply(operation, Published(done))]
+            return [Reply(operation, calls.Published(done))]
         wish = self._wishes.get(call.ticket)
         if wish is None:
             return None
         _called(wish, operation, call, now)
         return []
 
-    def add(self, operation: OperationId, call: Publish, now: Instant) -> Wish:
+    def add(self, operation: OperationId, call: calls.Publish, now: Instant) -> Wish:
         size = cost(call.bodies)
         wish = Wish(call.ticket, call.bodies, size)
         self._wishes[call.ticket] = self._waiting[call.ticket] = wish
@@ -108,21 +100,21 @@ class Writing:
 
     # --- nodes ------------------------------------------------------------------------------------
 
-    def place(self, wish: Wish, publication: Publication) -> None:
+    def place(self, wish: Wish, publication: calls.Publication) -> None:
         """It is numbered, and is to be heard by everybody."""
         del self._waiting[wish.ticket]
         wish.publication = publication
         wish.heard.clear()
         self._placed[publication.first] = wish
 
-    def heard(self, source: NodeId, positions: Iterable[Position]) -> list[Wish]:
+    def heard(self, source: NodeId, positions: Iterable[calls.Position]) -> list[Wish]:
         """A node has these; returns whose they are."""
         wishes = [self._placed[first] for first in positions if first in self._placed]
         for wish in wishes:
             wish.heard.add(source)
         return wishes
 
-    def displaced(self, positions: Iterable[Position]) -> list[Wish]:
+    def displaced(self, positions: Iterable[calls.Position]) -> list[Wish]:
         """A node has gone past these: they are to be numbered anew."""
         wishes = [self._placed.pop(first) for first in positions if first in self._placed]
         for wish in wishes:
@@ -148,7 +140,7 @@ class Writing:
             self._remove(wish)
             self._remember(wish.ticket, first)
             if wish.operation is not None:
-                effects.append(Reply(wish.operation, Published(first)))
+                effects.append(Reply(wish.operation, calls.Published(first)))
         return effects
 
     def _remove(self, wish: Wish) -> None:
@@ -156,7 +148,7 @@ class Writing:
         self._waiting.pop(wish.ticket, None)
         self.bytes -= wish.size
 
-    def _remember(self, ticket: int, first: Position) -> None:
+    def _remember(self, ticket: int, first: calls.Position) -> None:
         self._done[ticket] = first
         if len(self._done) > REMEMBERED:
             self._done.popitem(last=False)
@@ -184,19 +176,19 @@ def say(name: str, wishes: Sequence[Wish], others: Sequence[NodeId], now: Instan
     return effects
 
 
-def _called(wish: Wish, operation: OperationId, call: Publish, now: Instant) -> None:
+def _called(wish: Wish, operation: OperationId, call: calls.Publish, now: Instant) -> None:
     wish.operation = operation
-    wish.until = later(now, min(call.wait, POLL))
+    wish.until = later(now, min(call.wait, calls.POLL))
 
 
 def _put_off(wish: Wish, operation: OperationId, now: Instant) -> Effect[Any]:
-    wish.operation, wish.until = None, later(now, PATIENCE)
-    return Reply(operation, Underway())
+    wish.operation, wish.until = None, later(now, calls.PATIENCE)
+    return Reply(operation, calls.Underway())
 
 
-def _parts(wishes: Iterable[Wish], now: Instant) -> Iterator[tuple[Publication, ...]]:
+def _parts(wishes: Iterable[Wish], now: Instant) -> Iterator[tuple[calls.Publication, ...]]:
     """Publications, as few messages as they fit into."""
-    part: list[Publication] = []
+    part: list[calls.Publication] = []
     size = 0
     for wish in wishes:
         assert wish.publication is not None

@@ -5,21 +5,8 @@ from itertools import pairwise
 from typing import Final
 
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.overlay import messages
 from snowmelt.protocols.overlay.labels import Kind, Place, Virtual
-from snowmelt.protocols.overlay.messages import (
-    AnchorMoves,
-    Done,
-    Flush,
-    Follow,
-    Guest,
-    Inherit,
-    Pause,
-    Paused,
-    Placed,
-    Resume,
-    Splice,
-    Spliced,
-)
 from snowmelt.protocols.overlay.standing import Change
 from snowmelt.protocols.overlay.tree import local_children, local_parent
 from snowmelt.protocols.overlay.virtual import (
@@ -43,10 +30,10 @@ class Update:
         self.parent: Final = local_parent(virtual.me, virtual.pred)
         """In the old tree; the ring changes meanwhile."""
         self.children: Final = local_children(virtual.me, virtual.succ)
-        self.flushed: Final[dict[Place, Flush]] = {}
-        self.paused: Final[dict[Place, Paused]] = {}
-        self.spliced: Final[dict[Place, Spliced]] = {}
-        self.inherited: Inherit | None = None
+        self.flushed: Final[dict[Place, messages.Flush]] = {}
+        self.paused: Final[dict[Place, messages.Paused]] = {}
+        self.spliced: Final[dict[Place, messages.Spliced]] = {}
+        self.inherited: messages.Inherit | None = None
         self.keep: NodeId | None = None
         self.told_paused = False
         self.linked = new
@@ -68,21 +55,21 @@ class Update:
         v.phase = Phase.PAUSED
         leaving = v.standing.change_in(v.epoch) is Change.GOES
         below = [*self.children, *v.guests]
-        outcomes: Outcomes = [*(v.tell(child, Pause()) for child in below), *v.refuse()]
+        outcomes: Outcomes = [*(v.tell(child, messages.Pause()) for child in below), *v.refuse()]
         for neighbour in (v.pred.place, v.succ.place):
             sent = v.traffic.sent.get(neighbour, 0)
-            outcomes.append(v.tell(neighbour, Flush(sent, leaving)))
+            outcomes.append(v.tell(neighbour, messages.Flush(sent, leaving)))
         return outcomes
 
-    def note_flush(self, source: Place, flush: Flush) -> None:
+    def note_flush(self, source: Place, flush: messages.Flush) -> None:
         self.flushed[source] = flush
 
-    def note_paused(self, source: Place, paused: Paused) -> None:
+    def note_paused(self, source: Place, paused: messages.Paused) -> None:
         """A subtree, or a guest, is quiet."""
         self.paused[source] = paused
         guest = self.virtual.guests.get(source)
         if guest is not None:
-            self.virtual.guests[source] = Guest(guest.virtual, paused.ripe)
+            self.virtual.guests[source] = messages.Guest(guest.virtual, paused.ripe)
 
     def progress(self) -> Outcomes:
         v = self.virtual
@@ -93,8 +80,8 @@ class Update:
             stays = any(each.stays for each in self.paused.values())
             stays = stays or v.standing.change_in(v.epoch) is not Change.GOES
             if self.parent is not None:
-                return [v.tell(self.parent, Paused(stays))]
-            return self.splice(Splice(None if stays else v.me.node))
+                return [v.tell(self.parent, messages.Paused(stays))]
+            return self.splice(messages.Splice(None if stays else v.me.node))
         if v.phase is Phase.SPLICING:
             return self._link() or self._finish()
         return []
@@ -115,21 +102,21 @@ class Update:
 
     # --- new neighbours ---------------------------------------------------------------------------
 
-    def splice(self, splice: Splice) -> Outcomes:
+    def splice(self, splice: messages.Splice) -> Outcomes:
         """All is quiet everywhere (rule 18)."""
         v = self.virtual
         v.phase = Phase.SPLICING
         self.keep = splice.keep
         return [v.tell(child, splice) for child in self.children]
 
-    def inherit(self, inherit: Inherit) -> None:
+    def inherit(self, inherit: messages.Inherit) -> None:
         """The one behind leaves, and this is what it had."""
         self.inherited = inherit
 
-    def follow(self, source: Place, follow: Follow) -> Outcomes:
+    def follow(self, source: Place, follow: messages.Follow) -> Outcomes:
         """Another stands before this one."""
         self.virtual.pred = follow.pred
-        return [self.virtual.tell(source, Done())]
+        return [self.virtual.tell(source, messages.Done())]
 
     def done(self) -> None:
         self.awaited -= 1
@@ -164,7 +151,7 @@ class Update:
         v = self.virtual
         guests, held = tuple(v.guests.values()), tuple(v.held)
         v.guests, v.held, self.links = {}, [], 0
-        return [v.tell(v.pred.place, Inherit(after, v.table.cut_all(), guests, held))]
+        return [v.tell(v.pred.place, messages.Inherit(after, v.table.cut_all(), guests, held))]
 
     def _insert(self, after: Virtual) -> Outcomes:
         """Ripe guests get their places between this one and the next that stays."""
@@ -176,11 +163,11 @@ class Update:
         self.leftmost = next((b for a, b in pairwise(chain) if b < a), None)
         self.links, self.awaited = len(chain) - 1, len(chain) - 1
         v.succ = chain[1]
-        outcomes: Outcomes = [v.tell(after.place, Follow(chain[-2]))]
+        outcomes: Outcomes = [v.tell(after.place, messages.Follow(chain[-2]))]
         for pred, here, succ in zip(chain, chain[1:], chain[2:], strict=False):
             del v.guests[here.place]
             arc = v.table.cut(here, succ)
-            placed = Placed(pred, succ, arc, self._guests_between(here, succ))
+            placed = messages.Placed(pred, succ, arc, self._guests_between(here, succ))
             outcomes.append(v.tell(here.place, placed))
         return outcomes
 
@@ -188,7 +175,7 @@ class Update:
         """In the order of the ring from this one on, those beyond the seam last."""
         return sorted(virtuals, key=lambda one: (one < self.virtual.me, one))
 
-    def _guests_between(self, here: Virtual, succ: Virtual) -> tuple[Guest, ...]:
+    def _guests_between(self, here: Virtual, succ: Virtual) -> tuple[messages.Guest, ...]:
         v = self.virtual
         behind = self._sorted([here, succ, *(guest.virtual for guest in v.guests.values())])
         between = behind[behind.index(here) + 1 : behind.index(succ)]
@@ -206,7 +193,7 @@ class Update:
         found = (self.leftmost, *(each.leftmost for each in reports))
         leftmost = next((each for each in found if each is not None), None)
         if self.parent is not None:
-            return [v.tell(self.parent, Spliced(virtuals, leftmost))]
+            return [v.tell(self.parent, messages.Spliced(virtuals, leftmost))]
         return self._move_anchor(leftmost or v.me, virtuals // len(Kind))
 
     # --- the new epoch ----------------------------------------------------------------------------
@@ -215,20 +202,20 @@ class Update:
         v = self.virtual
         anchor, v.anchor = v.anchor, None
         assert anchor is not None, f"{v.me} ended an update without the anchor's state"
-        return [v.tell(leftmost.place, AnchorMoves(anchor.state, nodes))]
+        return [v.tell(leftmost.place, messages.AnchorMoves(anchor.state, nodes))]
 
-    def become_anchor(self, moves: AnchorMoves) -> Outcomes:
+    def become_anchor(self, moves: messages.AnchorMoves) -> Outcomes:
         """The first on the ring is the root of the new tree (rule 19)."""
         self.virtual.anchor = Anchor(moves.state)
-        return self.resume(Resume(moves.nodes))
+        return self.resume(messages.Resume(moves.nodes))
 
-    def resume(self, resume: Resume) -> Outcomes:
+    def resume(self, resume: messages.Resume) -> Outcomes:
         """The next epoch begins here; what was held goes on."""
         v = self.virtual
         below = local_children(v.me, v.succ)
         outcomes: Outcomes = [v.tell(child, resume) for child in below]
         v.epoch, v.nodes, v.phase = v.epoch + 1, resume.nodes, Phase.RUNNING
-        v.guests = {place: Guest(guest.virtual) for place, guest in v.guests.items()}
+        v.guests = {place: messages.Guest(guest.virtual) for place, guest in v.guests.items()}
         v.climbing, v.traffic = v.new_climbing(), Traffic()
         outcomes += [v.hosted(guest.virtual) for guest in v.guests.values()]
         held, v.held = v.held, []

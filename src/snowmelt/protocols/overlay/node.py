@@ -12,30 +12,9 @@ import msgspec
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announce, Announced, Effect, Event, Received, Send
+from snowmelt.protocols.overlay import messages
 from snowmelt.protocols.overlay.family import Carry, Family, Fetch, Store, Tell, Wish
 from snowmelt.protocols.overlay.labels import Kind, Virtual, three
-from snowmelt.protocols.overlay.messages import (
-    Ask,
-    Elsewhere,
-    Errand,
-    Find,
-    Get,
-    Got,
-    Hosted,
-    Kept,
-    Mail,
-    Message,
-    Outcome,
-    Put,
-    Refused,
-    Share,
-    TakenBack,
-    Told,
-    Visit,
-    Visited,
-    Wave,
-    Word,
-)
 from snowmelt.protocols.overlay.ring import Ring
 from snowmelt.protocols.overlay.routing import keeps, point
 from snowmelt.protocols.overlay.standing import Standing
@@ -43,7 +22,7 @@ from snowmelt.protocols.overlay.station import GuestStation, RingStation
 from snowmelt.protocols.overlay.table import Getter
 from snowmelt.protocols.overlay.virtual import Anchor, VirtualNode
 
-Effects = list[Effect[Message]]
+Effects = list[Effect[messages.Message]]
 
 
 class Join(msgspec.Struct, frozen=True):
@@ -94,7 +73,7 @@ class OverlayNode:
             for one in self.three
         }
         self.standing.member = ring is not None
-        self._held: list[Errand] = []
+        self._held: list[messages.Errand] = []
         """A guest's errands while it has no host that works."""
         self._asked = False
         """Whether the family has a part in the batch on its way."""
@@ -109,12 +88,12 @@ class OverlayNode:
             virtual.anchor = Anchor(self.family.initial())
         return RingStation(virtual)
 
-    def handle(self, event: Event[Message], now: Instant) -> Effects:
+    def handle(self, event: Event[messages.Message], now: Instant) -> Effects:
         match event:
             case Received(source, message):
                 outcomes, effects = self._received(source, message)
             case Announced(Join(contact)):
-                outcomes, effects = [Mail(contact, Ask(self.three))], []
+                outcomes, effects = [messages.Mail(contact, messages.Ask(self.three))], []
             case Announced(Leave()):
                 self.standing.wants_to_leave = True
                 outcomes, effects = [], []
@@ -131,27 +110,29 @@ class OverlayNode:
 
     # --- what comes in ----------------------------------------------------------------------------
 
-    def _received(self, source: NodeId, message: Message) -> tuple[list[Outcome], Effects]:
+    def _received(
+        self, source: NodeId, message: messages.Message
+    ) -> tuple[list[messages.Outcome], Effects]:
         match message:
-            case Word(target=target):
+            case messages.Word(target=target):
                 return self._told(message, Kind(target.index)), []
-            case Ask():
+            case messages.Ask():
                 return self._ask(source, message), []
-            case Elsewhere(node):
-                return [Mail(node, Ask(self.three))], []
-            case Hosted():
+            case messages.Elsewhere(node):
+                return [messages.Mail(node, messages.Ask(self.three))], []
+            case messages.Hosted():
                 return self._hosted(message)
-            case Refused():
+            case messages.Refused():
                 return [], [Announce(JoinRefused(self.me))]
-            case Kept(ticket):
+            case messages.Kept(ticket):
                 self.family.kept(ticket)
-            case Got(ticket, element):
+            case messages.Got(ticket, element):
                 self.family.got(ticket, element)
-            case Told(body):
+            case messages.Told(body):
                 return self._do(self.family.told(body)), []
         return [], []
 
-    def _told(self, word: Word, kind: Kind) -> list[Outcome]:
+    def _told(self, word: messages.Word, kind: Kind) -> list[messages.Outcome]:
         assert not self.standing.gone, f"{self.me} has left and is told {word}"
         station = self.stations[kind]
         outcomes = station.take(word)
@@ -159,17 +140,17 @@ class OverlayNode:
             self.stations[kind] = station.spliced_in(station.placed)
         return outcomes
 
-    def _ask(self, source: NodeId, ask: Ask) -> list[Outcome]:
+    def _ask(self, source: NodeId, ask: messages.Ask) -> list[messages.Outcome]:
         station = self.stations[Kind.MIDDLE]
         if isinstance(station, GuestStation):
-            self._held += [Find(one, source) for one in ask.newcomers]
+            self._held += [messages.Find(one, source) for one in ask.newcomers]
             return []
         if station.heir is not None:
-            return [Mail(source, Elsewhere(station.heir))]
-        finds = [Find(one, source) for one in ask.newcomers]
+            return [messages.Mail(source, messages.Elsewhere(station.heir))]
+        finds = [messages.Find(one, source) for one in ask.newcomers]
         return [each for find in finds for each in station.virtual.begin(find)]
 
-    def _hosted(self, hosted: Hosted) -> tuple[list[Outcome], Effects]:
+    def _hosted(self, hosted: messages.Hosted) -> tuple[list[messages.Outcome], Effects]:
         station = self.stations[hosted.kind]
         if isinstance(station, RingStation):  # told late, and spliced in since
             return [], []
@@ -178,7 +159,7 @@ class OverlayNode:
 
     # --- what is done about it --------------------------------------------------------------------
 
-    def _run(self, outcomes: list[Outcome], now: Instant) -> Effects:
+    def _run(self, outcomes: list[messages.Outcome], now: Instant) -> Effects:
         """Words to places of this node are taken at once: they cost nothing."""
         effects: Effects = []
         while True:
@@ -191,44 +172,44 @@ class OverlayNode:
             if not outcomes:
                 return effects + self._turns()
 
-    def _carry_out(self, outcome: Outcome, more: list[Outcome]) -> Effects:
+    def _carry_out(self, outcome: messages.Outcome, more: list[messages.Outcome]) -> Effects:
         match outcome:
-            case Word(target=target) if target.node == self.me:
+            case messages.Word(target=target) if target.node == self.me:
                 more += self._told(outcome, Kind(target.index))
-            case Word(target=target):
+            case messages.Word(target=target):
                 return [Send(target.node, outcome)]
-            case Mail(to, letter) if to == self.me:
+            case messages.Mail(to, letter) if to == self.me:
                 outcomes, effects = self._received(to, letter)
                 more += outcomes
                 return effects
-            case Mail(to, letter):
+            case messages.Mail(to, letter):
                 return [Send(to, letter)]
-            case Share(grant):
+            case messages.Share(grant):
                 more += self._granted(grant)
-            case Visited(at, body):
+            case messages.Visited(at, body):
                 more += self._do(self.family.visited(at, body))
-            case TakenBack() if self._asked:
+            case messages.TakenBack() if self._asked:
                 self.family.taken_back()
         return []
 
-    def _granted(self, grant: object) -> list[Outcome]:
+    def _granted(self, grant: object) -> list[messages.Outcome]:
         return [] if grant is None else self._do(self.family.granted(grant))
 
-    def _do(self, wishes: Sequence[Wish]) -> list[Outcome]:
-        outcomes: list[Outcome] = []
+    def _do(self, wishes: Sequence[Wish]) -> list[messages.Outcome]:
+        outcomes: list[messages.Outcome] = []
         for wish in wishes:
             match wish:
                 case Tell(node, body):
-                    outcomes.append(Mail(node, Told(body)))
+                    outcomes.append(messages.Mail(node, messages.Told(body)))
                 case Carry(at, body, origin):
-                    outcomes += self._begin(Visit(at, body, origin), self._keeper(origin))
+                    outcomes += self._begin(messages.Visit(at, body, origin), self._keeper(origin))
                 case Store(ticket, slot, element):
-                    outcomes += self._begin(Put(slot, element, Getter(self.me, ticket)))
+                    outcomes += self._begin(messages.Put(slot, element, Getter(self.me, ticket)))
                 case Fetch(ticket, slot):
-                    outcomes += self._begin(Get(slot, Getter(self.me, ticket)))
+                    outcomes += self._begin(messages.Get(slot, Getter(self.me, ticket)))
         return outcomes
 
-    def _begin(self, errand: Errand, kind: Kind = Kind.MIDDLE) -> list[Outcome]:
+    def _begin(self, errand: messages.Errand, kind: Kind = Kind.MIDDLE) -> list[messages.Outcome]:
         station = self.stations[kind]
         if isinstance(station, RingStation):
             return station.virtual.begin(errand)
@@ -245,7 +226,7 @@ class OverlayNode:
                         return kind
         return Kind.MIDDLE
 
-    def _settle(self, kind: Kind, now: Instant) -> list[Outcome]:
+    def _settle(self, kind: Kind, now: Instant) -> list[messages.Outcome]:
         station = self.stations[kind]
         own = None
         if station.running and kind is Kind.LEFT:
@@ -257,11 +238,11 @@ class OverlayNode:
         return station.settle(own, now)
 
     @property
-    def _empty(self) -> Wave | None:
+    def _empty(self) -> messages.Wave | None:
         """What goes up when there is nothing to say (rule 11)."""
-        return Wave() if self.standing.synchronous else None
+        return messages.Wave() if self.standing.synchronous else None
 
-    def _own(self, station: RingStation | GuestStation) -> Wave | None:
+    def _own(self, station: RingStation | GuestStation) -> messages.Wave | None:
         """What this node has to say, when a batch may leave its entry."""
         climbing = (
             station.virtual.climbing if isinstance(station, RingStation) else station.climbing
@@ -275,7 +256,7 @@ class OverlayNode:
         self._asked = batch is not None
         if batch is None and not joins and not leaves:
             return self._empty
-        return Wave(batch, joins, leaves)
+        return messages.Wave(batch, joins, leaves)
 
     def _comes(self, station: RingStation | GuestStation) -> bool:
         return self.standing.ripe and self._counted < station.epoch
@@ -285,10 +266,10 @@ class OverlayNode:
             return False  # the last one has nobody to give anything to
         return self.standing.ready_to_leave and self._counted < station.epoch
 
-    def _release(self) -> list[Outcome]:
+    def _release(self) -> list[messages.Outcome]:
         """A guest's errands, once there is somebody to take them."""
         station, middle = self.stations[Kind.LEFT], self.stations[Kind.MIDDLE]
-        outcomes: list[Outcome] = []
+        outcomes: list[messages.Outcome] = []
         if isinstance(middle, RingStation):
             errands, self._held = self._held, []
             for errand in errands:

@@ -4,34 +4,10 @@ from typing import Any, Final
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.overlay import messages
 from snowmelt.protocols.overlay.climbing import Arrival, Climbing, Own
 from snowmelt.protocols.overlay.joining import Update
 from snowmelt.protocols.overlay.labels import Kind, Place, Virtual
-from snowmelt.protocols.overlay.messages import (
-    AnchorMoves,
-    Body,
-    Climb,
-    Done,
-    Errand,
-    Flush,
-    Follow,
-    Granted,
-    Hosted,
-    Inherit,
-    Pause,
-    Paused,
-    Placed,
-    Refusal,
-    Relay,
-    Resume,
-    Routed,
-    Share,
-    Splice,
-    Spliced,
-    TakenBack,
-    Wave,
-    Word,
-)
 from snowmelt.protocols.overlay.standing import Change, Standing
 from snowmelt.protocols.overlay.virtual import Outcomes, Phase, VirtualNode
 
@@ -40,9 +16,9 @@ class Early:
     """Words of epochs that have not begun here yet; they wait (rule 19)."""
 
     def __init__(self) -> None:
-        self.words: list[Word] = []
+        self.words: list[messages.Word] = []
 
-    def until(self, epoch: int) -> list[Word]:
+    def until(self, epoch: int) -> list[messages.Word]:
         """Those whose epoch has come."""
         due = [word for word in self.words if word.epoch <= epoch]
         self.words = [word for word in self.words if word.epoch > epoch]
@@ -79,7 +55,7 @@ class RingStation:
         """Whether nobody needs it any more."""
         return self.update.finished and self.update.leaves
 
-    def take(self, word: Word) -> Outcomes:
+    def take(self, word: messages.Word) -> Outcomes:
         if word.epoch > self.epoch:
             self.early.words.append(word)
             return []
@@ -91,48 +67,48 @@ class RingStation:
             outcomes = self._change(word.source, word.body)
         return outcomes
 
-    def settle(self, own: Wave | None, now: Instant) -> Outcomes:
+    def settle(self, own: messages.Wave | None, now: Instant) -> Outcomes:
         """What has become possible: a batch up, a step of the update."""
         return self.virtual.send(own, now) + self.update.progress()
 
-    def _work(self, source: Place, body: Body) -> Outcomes | None:
+    def _work(self, source: Place, body: messages.Body) -> Outcomes | None:
         v = self.virtual
         match body:
-            case Climb():
+            case messages.Climb():
                 return v.climb(source, body)
-            case Granted():
+            case messages.Granted():
                 return v.granted(body)
-            case Refusal():
+            case messages.Refusal():
                 return v.refused(body)
-            case Routed():
+            case messages.Routed():
                 return v.routed(source, body)
-            case Relay():
+            case messages.Relay():
                 return v.relay(source, body)
             case _:
                 return None
 
-    def _change(self, source: Place, body: Body) -> Outcomes:
+    def _change(self, source: Place, body: messages.Body) -> Outcomes:
         update = self.update
         match body:
-            case Pause():
+            case messages.Pause():
                 return update.pause()
-            case Flush():
+            case messages.Flush():
                 update.note_flush(source, body)
-            case Paused():
+            case messages.Paused():
                 update.note_paused(source, body)
-            case Splice():
+            case messages.Splice():
                 return update.splice(body)
-            case Inherit():
+            case messages.Inherit():
                 update.inherit(body)
-            case Follow():
+            case messages.Follow():
                 return update.follow(source, body)
-            case Done():
+            case messages.Done():
                 update.done()
-            case Spliced():
+            case messages.Spliced():
                 update.spliced[source] = body
-            case AnchorMoves():
+            case messages.AnchorMoves():
                 return self._go_on(update.become_anchor(body))
-            case Resume():
+            case messages.Resume():
                 return self._go_on(update.resume(body))
             case _:
                 raise AssertionError(f"{self.virtual.me} is on the ring and was told {body}")
@@ -153,18 +129,18 @@ class GuestStation:
         self.standing: Final = standing
         self.host: Place | None = None
         self.epoch = -1
-        self.climbing: Climbing[Wave, Any] | None = None
+        self.climbing: Climbing[messages.Wave, Any] | None = None
         self.pausing = False
         self.told_paused = False
         self.relayed = 0
         self.early: Final = Early()
-        self.placed: Placed | None = None
+        self.placed: messages.Placed | None = None
 
     @property
     def running(self) -> bool:
         return self.host is not None and not self.pausing
 
-    def hosted(self, hosted: Hosted) -> Outcomes:
+    def hosted(self, hosted: messages.Hosted) -> Outcomes:
         """A host has taken it in, or in again after an update."""
         if hosted.epoch <= self.epoch:
             return []
@@ -176,37 +152,37 @@ class GuestStation:
             self.climbing = Climbing(standing.waves, self.me.place, hosted.host)
         return [each for word in self.early.until(self.epoch) for each in self.take(word)]
 
-    def take(self, word: Word) -> Outcomes:
+    def take(self, word: messages.Word) -> Outcomes:
         """A word from the host, or from the predecessor that splices this one in."""
         if word.epoch > self.epoch:
             self.early.words.append(word)
             return []
         match word.body:
-            case Granted(number, grant) if self.climbing is not None:
+            case messages.Granted(number, grant) if self.climbing is not None:
                 return [
-                    Share(effect.grant)
+                    messages.Share(effect.grant)
                     for effect in self.climbing.granted(number, grant)
                     if isinstance(effect, Own)
                 ]
-            case Refusal(number) if self.climbing is not None:
-                return [TakenBack() for _ in self.climbing.refused(number)]
-            case Pause():
+            case messages.Refusal(number) if self.climbing is not None:
+                return [messages.TakenBack() for _ in self.climbing.refused(number)]
+            case messages.Pause():
                 self.pausing = True
-            case Placed():
+            case messages.Placed():
                 self.placed = word.body
-                return [self.tell(word.source, Done())]
+                return [self.tell(word.source, messages.Done())]
             case _:
                 raise AssertionError(f"{self.me} is a guest and was told {word}")
         return []
 
-    def settle(self, own: Wave | None, now: Instant) -> Outcomes:
+    def settle(self, own: messages.Wave | None, now: Instant) -> Outcomes:
         """What has become possible: a batch up, or quiet."""
         if self.host is None:
             return []
         if not self.pausing:
             effects = self.climbing.send(own, now) if self.climbing is not None else []
             return [
-                self.tell(effect.to, Climb(effect.number, effect.batch))
+                self.tell(effect.to, messages.Climb(effect.number, effect.batch))
                 for effect in effects
                 if not isinstance(effect, Arrival)
             ]
@@ -214,18 +190,18 @@ class GuestStation:
             return []
         self.told_paused = True
         ripe = self.standing.change_in(self.epoch) is Change.COMES
-        return [self.tell(self.host, Paused(stays=False, ripe=ripe, relayed=self.relayed))]
+        return [self.tell(self.host, messages.Paused(stays=False, ripe=ripe, relayed=self.relayed))]
 
-    def relay(self, errand: Errand) -> Outcomes:
+    def relay(self, errand: messages.Errand) -> Outcomes:
         """An errand of this node, through its host."""
         assert self.host is not None, f"{self.me} has no host"
         self.relayed += 1
-        return [self.tell(self.host, Relay(errand))]
+        return [self.tell(self.host, messages.Relay(errand))]
 
-    def tell(self, to: Place, body: Body) -> Word:
-        return Word(self.epoch, self.me.place, to, body)
+    def tell(self, to: Place, body: messages.Body) -> messages.Word:
+        return messages.Word(self.epoch, self.me.place, to, body)
 
-    def spliced_in(self, placed: Placed) -> RingStation:
+    def spliced_in(self, placed: messages.Placed) -> RingStation:
         """This virtual node, on the ring, until work goes on."""
         self.standing.member = True
         virtual = VirtualNode(self.me, placed.pred, placed.succ, self.standing, self.epoch)

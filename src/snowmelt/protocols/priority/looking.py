@@ -20,19 +20,8 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Share, Shares, Some, summed, union
-from snowmelt.protocols.priority.calls import (
-    Counted,
-    Peek,
-    Peeked,
-    Purge,
-    Redrive,
-    Select,
-    Show,
-    Shown,
-    Statistics,
-    Status,
-)
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fitting import fitting
@@ -50,7 +39,7 @@ SELECTIONS: Final = 16
 PEEK_BYTES: Final = 16 << 20
 """What one look shows at most."""
 
-Call = Peek | Select | Show | Statistics | Purge | Redrive
+Call = calls.Peek | calls.Select | calls.Show | calls.Statistics | calls.Purge | calls.Redrive
 
 
 class Stage(IntEnum):
@@ -146,7 +135,7 @@ class Looking:
         one.count -= sum([share.total for share in refusal.shares]) if refusal is not None else 0
         one.waits -= 1
         if one.waits == 0:
-            self._answer(one, Counted(one.count))
+            self._answer(one, calls.Counted(one.count))
         return True
 
     def leave(self) -> None:
@@ -159,12 +148,12 @@ class Looking:
     def _start(self, one: LookInHand) -> None:
         assert self._root is not None
         call = one.call
-        rank, share = (call.rank, call.share) if isinstance(call, Select) else (0, None)
-        if isinstance(call, Select):
+        rank, share = (call.rank, call.share) if isinstance(call, calls.Select) else (0, None)
+        if isinstance(call, calls.Select):
             count = 1
-        elif isinstance(call, Peek) and not call.dead:
+        elif isinstance(call, calls.Peek) and not call.dead:
             count = call.items_max
-        elif isinstance(call, Show):
+        elif isinstance(call, calls.Show):
             one.shares = call.receipt.shares
             self._read(one, one.shares, everybody=False, token=call.receipt.token)
             return
@@ -197,33 +186,33 @@ class Looking:
     def _next(self, one: LookInHand) -> None:
         call = one.call
         dead = [share for _, shares in one.dead for share in shares]
-        if isinstance(call, Statistics):
+        if isinstance(call, calls.Statistics):
             count = sum([share.total for share in dead])
-            status = Status(
+            status = calls.Status(
                 self._settings, self._root or self._desk.me, one.free, one.leased, one.held, count,
                 one.staged, one.short,
             )  # fmt: skip
             self._answer(one, status)
-        elif isinstance(call, Show):
+        elif isinstance(call, calls.Show):
             pieces = fitting(self._ordered(one), PEEK_BYTES)[0]
-            self._answer(one, Shown(pieces, union(one.had), union(one.away)))
-        elif isinstance(call, Peek) and call.dead and one.stage == Stage.HOMES and dead:
+            self._answer(one, calls.Shown(pieces, union(one.had), union(one.away)))
+        elif isinstance(call, calls.Peek) and call.dead and one.stage == Stage.HOMES and dead:
             one.stage = Stage.ENDS
             one.shares = first_of(dead, call.items_max)
             self._read(one, one.shares, everybody=False)
-        elif isinstance(call, Peek | Select):
+        elif isinstance(call, calls.Peek | calls.Select):
             self._show(one)
         elif one.dead:
             self._tell(one)
         else:
-            self._answer(one, Counted(one.count))
+            self._answer(one, calls.Counted(one.count))
 
     def _show(self, one: LookInHand) -> None:
         pieces = _before(self._ordered(one), one.ends)
-        if not pieces and (one.ends or (isinstance(one.call, Select) and one.shares)):
+        if not pieces and (one.ends or (isinstance(one.call, calls.Select) and one.shares)):
             self._select_again(one)
         else:
-            self._answer(one, Peeked(fitting(pieces, PEEK_BYTES)[0]))
+            self._answer(one, calls.Peeked(fitting(pieces, PEEK_BYTES)[0]))
 
     def _select_again(self, one: LookInHand) -> None:
         """Rule 1."""
@@ -245,10 +234,12 @@ class Looking:
 
     def _tell(self, one: LookInHand) -> None:
         one.stage = Stage.ENDS
-        how = How.REDRIVE if isinstance(one.call, Redrive) else How.PURGE
+        how = How.REDRIVE if isinstance(one.call, calls.Redrive) else How.PURGE
         one.waits += self._ends.say(one.dead, how, operation=one.operation)
 
-    def _answer(self, one: LookInHand, answer: Peeked | Shown | Status | Counted) -> None:
+    def _answer(
+        self, one: LookInHand, answer: calls.Peeked | calls.Shown | calls.Status | calls.Counted
+    ) -> None:
         del self._hand[one.operation]
         self._desk.reply(one.operation, answer)
 

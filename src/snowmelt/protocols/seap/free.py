@@ -3,19 +3,8 @@
 from collections.abc import Iterable
 
 from snowmelt.core.interval import Interval
+from snowmelt.protocols.seap import steps
 from snowmelt.protocols.seap.runs import Run, Runs
-from snowmelt.protocols.seap.steps import (
-    Answer,
-    Assign,
-    Begin,
-    Choose,
-    Chosen,
-    Heard,
-    Least,
-    Release,
-    Sample,
-    Step,
-)
 from snowmelt.protocols.select.candidates import Candidates
 from snowmelt.protocols.select.elements import Element
 from snowmelt.protocols.select.steps import Draw, Ranks, Sort
@@ -26,9 +15,9 @@ class Free:
 
     >>> free = Free("jobs")
     >>> free.begin([Element(5, 1), Element(3, 2)])
-    >>> _ = free.answer(Begin(7, 1))
+    >>> _ = free.answer(steps.Begin(7, 1))
     >>> free.add(Element(1, 3))
-    >>> free.answer(Assign(0, None))[1], len(free)
+    >>> free.answer(steps.Assign(0, None))[1], len(free)
     ([Interval(start=1, stop=3)], 1)
     """
 
@@ -55,35 +44,35 @@ class Free:
         else:
             self._late.append(one)
 
-    def answer(self, step: Step) -> tuple[Answer, list[Interval]]:
+    def answer(self, step: steps.Step) -> tuple[steps.Answer, list[Interval]]:
         """What this home says to a step; and where that stands which has ranks now, in order."""
         taken: list[Interval] = []
-        answer: Answer
-        if type(step) is Assign:
+        answer: steps.Answer
+        if type(step) is steps.Assign:
             there = len(self.row)
             if step.count is not None:  # rule 6
                 taken = self.row.take(step.count)
-                return Chosen(there - len(self.row)), taken
+                return steps.Chosen(there - len(self.row)), taken
             taken = self.row.take(there if step.upto is None else self._upto(step.upto))
             self._thaw()
-            return Heard(), taken
+            return steps.Heard(), taken
         match step:
-            case Begin(phase, least):
+            case steps.Begin(phase, least):
                 self._thaw()
                 self._candidates = Candidates(f"{self._salt}/{phase}", self.row)
                 first = tuple(self.row[:least]) if least else ()
-                answer = Least(1, len(self.row), least, first)
+                answer = steps.Least(1, len(self.row), least, first)
             case Ranks():
                 answer = self._frozen.ranks(step)
             case Draw():
                 answer = self._frozen.draw(step)
             case Sort():
-                answer = Sample(tuple(self._frozen.drawn))
-            case Choose(upto):
-                answer = Chosen(self._upto(upto))
-            case Release():
+                answer = steps.Sample(tuple(self._frozen.drawn))
+            case steps.Choose(upto):
+                answer = steps.Chosen(self._upto(upto))
+            case steps.Release():
                 self._thaw()
-                answer = Heard()
+                answer = steps.Heard()
         return answer, taken
 
     @property

@@ -4,20 +4,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
-from snowmelt.protocols.seap.steps import (
-    SAMPLE,
-    SHOWN_MAX,
-    Answer,
-    Assign,
-    Begin,
-    Choose,
-    Chosen,
-    Heard,
-    Least,
-    Release,
-    Sample,
-    Step,
-)
+from snowmelt.protocols.seap import steps
 from snowmelt.protocols.select.anchor import Selection
 from snowmelt.protocols.select.elements import Element
 from snowmelt.protocols.select.plans import Progress, RepairedPlan
@@ -57,9 +44,9 @@ class Phase:
     >>> phase = Phase(7, wanted=3)
     >>> phase.step
     Begin(phase=7, least=3)
-    >>> phase.answered(Least(2, 2, 3, (Element(1, 1), Element(4, 2)))), phase.taken
+    >>> phase.answered(steps.Least(2, 2, 3, (Element(1, 1), Element(4, 2)))), phase.taken
     (Assign(start=7, upto=Element(priority=4, id=2), hungry=False, count=None, patient=False), 2)
-    >>> phase.answered(Heard()) is None
+    >>> phase.answered(steps.Heard()) is None
     True
     """
 
@@ -70,8 +57,8 @@ class Phase:
         wanted: int = 0,
         rank: int = 0,
         share: float | None = None,
-        least: int = SHOWN_MAX,
-        sample: int = SAMPLE,
+        least: int = steps.SHOWN_MAX,
+        sample: int = steps.SAMPLE,
         patient: bool = False,
     ) -> None:
         self.number: Final = number
@@ -92,45 +79,45 @@ class Phase:
         self._k = 0
         self._selection: Selection | None = None
         self._least = least
-        self.step: Step | None = self._begin()
+        self.step: steps.Step | None = self._begin()
         """What is asked; None when it is over."""
 
-    def alone(self) -> Step:
+    def alone(self) -> steps.Step:
         """The only step where one home has everything: it takes as many as there are (rule 6)."""
-        self.step = Assign(self.number, None, self.waited_for, self.wanted, self._patient)
+        self.step = steps.Assign(self.number, None, self.waited_for, self.wanted, self._patient)
         return self.step
 
-    def answered(self, answer: Answer) -> Step | None:
+    def answered(self, answer: steps.Answer) -> steps.Step | None:
         """All homes' answer to the last step: the next one."""
-        if type(answer) is Heard:  # it and `Least` are all that is heard of a few
+        if type(answer) is steps.Heard:  # it and `Least` are all that is heard of a few
             self.step = None
             return None
         match answer:
-            case Least():
+            case steps.Least():
                 self.step = self._counted(answer)
             case Drawn():
                 self.step = self._select(answer)
             case Bounds():
                 self.step = self._select(answer)
-            case Sample(elements):
+            case steps.Sample(elements):
                 self.step = self._sorted(elements)
-            case Chosen(count) if type(self.step) is Assign:
+            case steps.Chosen(count) if type(self.step) is steps.Assign:
                 self.taken = self._k = count
                 self.step = None
-            case Chosen(count):
+            case steps.Chosen(count):
                 self.step = self._assign(self.value) if count == self._k else self._begin()
-            case Heard():
+            case steps.Heard():
                 self.step = None
         return self.step
 
-    def _begin(self) -> Step:
+    def _begin(self) -> steps.Step:
         """Counts; anew, when what homes have told does not fit together (rule 13)."""
-        shown = min(self._rank or SHOWN_MAX, self._least)
+        shown = min(self._rank or steps.SHOWN_MAX, self._least)
         if self.wanted:  # the first few of more are of no use
             shown = self.wanted if self.wanted <= self._least else 0
-        return Begin(self.number, shown)
+        return steps.Begin(self.number, shown)
 
-    def _sorted(self, elements: Sequence[Element]) -> Step:
+    def _sorted(self, elements: Sequence[Element]) -> steps.Step:
         """What stands at the places that were asked for."""
         assert isinstance(self.step, Sort), f"{self.step} was answered by a sample"
         if len(elements) != self.step.total:
@@ -138,7 +125,7 @@ class Phase:
         low, high = (elements[at - 1] if at else None for at in (self.step.low, self.step.high))
         return self._select(Bounds(low, high))
 
-    def _counted(self, told: Least) -> Step:
+    def _counted(self, told: steps.Least) -> steps.Step:
         self.elements, self.least = told.elements, told.least
         self._k = min(self.wanted, told.elements)
         if self._share is not None:
@@ -155,25 +142,25 @@ class Phase:
         self._selection = Selection(self._k, self._plan)
         return self._asked(self._selection.answered(Counts(told.nodes, told.elements)))
 
-    def _select(self, answer: Drawn | Bounds) -> Step:
+    def _select(self, answer: Drawn | Bounds) -> steps.Step:
         assert self._selection is not None, f"{answer} comes of a selection"
         return self._asked(self._selection.answered(answer))
 
-    def _asked(self, step: Selecting) -> Step:
+    def _asked(self, step: Selecting) -> steps.Step:
         if not isinstance(step, Done):
             assert not isinstance(step, EqualRanks), "that is the printed plan's"
             return step
         if step.end is not End.FOUND or step.value is None:  # elements stay where they are
             return self._begin()
         self.value = step.value
-        return Choose(self.value) if self.wanted else self._release()
+        return steps.Choose(self.value) if self.wanted else self._release()
 
-    def _assign(self, upto: Element | None) -> Step:
+    def _assign(self, upto: Element | None) -> steps.Step:
         self.taken = self._k
-        return Assign(self.number, upto, self.hungry)
+        return steps.Assign(self.number, upto, self.hungry)
 
-    def _release(self) -> Step:
-        return Release(self.hungry)
+    def _release(self) -> steps.Step:
+        return steps.Release(self.hungry)
 
     @property
     def hungry(self) -> bool:

@@ -4,21 +4,9 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.protocols.select import steps
 from snowmelt.protocols.select.elements import Window
 from snowmelt.protocols.select.plans import Plan, Progress, window_of
-from snowmelt.protocols.select.steps import (
-    Answer,
-    Bounds,
-    Counts,
-    Done,
-    Draw,
-    Drawn,
-    End,
-    EqualRanks,
-    Ranks,
-    Sort,
-    Step,
-)
 
 _replace: Final = msgspec.structs.replace
 
@@ -30,11 +18,11 @@ class Selection:
     >>> from snowmelt.protocols.select.plans import RepairedPlan
     >>> from snowmelt.protocols.select.steps import SURE
     >>> one = Selection(3, RepairedPlan())
-    >>> one.answered(Counts(nodes=2, elements=5)).chance == SURE
+    >>> one.answered(steps.Counts(nodes=2, elements=5)).chance == SURE
     True
-    >>> one.answered(Drawn(before=0, behind=0, drawn=5))
+    >>> one.answered(steps.Drawn(before=0, behind=0, drawn=5))
     Sort(number=1, start=1, total=5, low=3, high=0)
-    >>> one.answered(Bounds(low=Element(7, 1))).value
+    >>> one.answered(steps.Bounds(low=Element(7, 1))).value
     Element(priority=7, id=1)
     """
 
@@ -42,59 +30,59 @@ class Selection:
         self.k: Final = k
         self.plan: Final = plan
         self.at = Progress(nodes=0, elements=0, k=k, count=0)
-        self.step: Step | None = None
+        self.step: steps.Step | None = None
         """What was asked last."""
         self.draws = 0
 
     @property
-    def done(self) -> Done | None:
-        return self.step if isinstance(self.step, Done) else None
+    def done(self) -> steps.Done | None:
+        return self.step if isinstance(self.step, steps.Done) else None
 
-    def answered(self, answer: Answer) -> Step:
+    def answered(self, answer: steps.Answer) -> steps.Step:
         """All nodes' answer to the last step: the next one."""
         match self.step, answer:
-            case None, Counts(nodes, elements):
+            case None, steps.Counts(nodes, elements):
                 self.at = Progress(nodes=nodes, elements=elements, k=self.k, count=elements)
                 valid = 1 <= self.k <= elements
-                self.step = self._go_on() if valid else self._end(End.NO_SUCH_RANK)
-            case ((Ranks() | EqualRanks()), Bounds()):
+                self.step = self._go_on() if valid else self._end(steps.End.NO_SUCH_RANK)
+            case ((steps.Ranks() | steps.EqualRanks()), steps.Bounds()):
                 before, rankings = self.at.count, self.at.rankings + 1
                 self.at = _replace(self.at, rankings=rankings, before_ranking=before)
                 self.step = self._draw(window_of(self.at, answer), 0)
-            case ((Draw() as draw), Drawn()):
+            case ((steps.Draw() as draw), steps.Drawn()):
                 self.step = self._counted(draw, answer)
-            case ((Sort() as sort), Bounds()):
+            case ((steps.Sort() as sort), steps.Bounds()):
                 self.step = self._sorted(sort, answer)
             case step, _:
                 raise AssertionError(f"{step} was answered by {answer}")
         return self.step
 
-    def _go_on(self) -> Step:
+    def _go_on(self) -> steps.Step:
         """Phase 1, or a draw by what is known (rules 12, 13 and 15)."""
         at = self.at
         if not 1 <= at.k <= at.count:
-            return self._end(End.LOST)
+            return self._end(steps.End.LOST)
         if at.after_phase1 is None:
             ranks = self.plan.ranks(at)
             if ranks is not None:
                 return ranks
             self.at = at = _replace(at, after_phase1=at.count)
         if self.plan.hopeless(at):
-            return self._end(End.ENDLESS)
+            return self._end(steps.End.ENDLESS)
         return self._draw(at.candidates, self.plan.chance(at))
 
-    def _draw(self, cut: Window, chance: int) -> Draw:
+    def _draw(self, cut: Window, chance: int) -> steps.Draw:
         self.draws += 1
-        return Draw(self.at.candidates, cut, chance, self.draws)
+        return steps.Draw(self.at.candidates, cut, chance, self.draws)
 
-    def _counted(self, draw: Draw, told: Drawn) -> Step:
+    def _counted(self, draw: steps.Draw, told: steps.Drawn) -> steps.Step:
         """A window is verified, and what was drawn from it may be sorted (rules 14 and 19)."""
         misses = self.at.misses
         if draw.cut != draw.candidates:
             self.at = self.plan.narrowed(self.at, draw.cut, told)
         at = self.at
         if not 1 <= at.k <= at.count:
-            return self._end(End.LOST)
+            return self._end(steps.End.LOST)
         if not draw.chance:
             return self._go_on()
         final = told.drawn == at.count
@@ -105,17 +93,17 @@ class Selection:
         if not self.plan.fits(at, told.drawn):
             return self._go_on()
         low, high = (at.k, 0) if final else self.plan.places(at, told.drawn)
-        return Sort(draw.number, 1, told.drawn, low, high)
+        return steps.Sort(draw.number, 1, told.drawn, low, high)
 
-    def _sorted(self, sort: Sort, told: Bounds) -> Step:
+    def _sorted(self, sort: steps.Sort, told: steps.Bounds) -> steps.Step:
         """The k-th smallest itself, or the next window."""
-        assert isinstance(self.step, Sort)
+        assert isinstance(self.step, steps.Sort)
         if sort.total == self.at.count:
-            return self._end(End.FOUND, told)
+            return self._end(steps.End.FOUND, told)
         self.at = _replace(self.at, left=told.low is not None)
         cut = window_of(self.at, told)
         guess = self.plan.guess(self.at, sort.total, (sort.low, sort.high))
         return self._draw(cut, guess)
 
-    def _end(self, end: End, told: Bounds | None = None) -> Done:
-        return Done(end, self.at.elements, None if told is None else told.low)
+    def _end(self, end: steps.End, told: steps.Bounds | None = None) -> steps.Done:
+        return steps.Done(end, self.at.elements, None if told is None else told.low)

@@ -5,24 +5,12 @@ from typing import Final
 
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.overlay.family import Wish
+from snowmelt.protocols.select import steps
 from snowmelt.protocols.select.anchor import Selection
 from snowmelt.protocols.select.candidates import Candidates
 from snowmelt.protocols.select.elements import Element
 from snowmelt.protocols.select.plans import Plan
 from snowmelt.protocols.select.sorting import Branch, Copy, Smaller, Sorting
-from snowmelt.protocols.select.steps import (
-    Answer,
-    Bounds,
-    Counts,
-    Done,
-    Draw,
-    EqualRanks,
-    Ranks,
-    Sort,
-    Step,
-    combined,
-    decomposed,
-)
 
 
 class Selecting:
@@ -37,12 +25,12 @@ class Selecting:
         self.me: Final = me
         self.candidates: Final = Candidates(salt, elements)
         self.sorting: Final = Sorting(me, salt)
-        self.done: Done | None = None
+        self.done: steps.Done | None = None
         self._k = k
         self._plan = plan
-        self._sort: Sort | None = None
+        self._sort: steps.Sort | None = None
         """What is being sorted."""
-        self._answer: Answer | None = Counts(1, len(self.candidates.elements))
+        self._answer: steps.Answer | None = steps.Counts(1, len(self.candidates.elements))
 
     # --- at this node -----------------------------------------------------------------------------
 
@@ -55,7 +43,7 @@ class Selecting:
     def pending(self) -> bool:
         return self.done is None
 
-    def snapshot(self) -> Answer | None:
+    def snapshot(self) -> steps.Answer | None:
         answer, self._answer = self._answer, None
         return answer
 
@@ -63,21 +51,21 @@ class Selecting:
         """An update has begun while a selection runs: nothing may join or leave meanwhile."""
         raise AssertionError(f"{self.me} was sent back an answer of a selection")
 
-    def granted(self, step: Step) -> Sequence[Wish]:
+    def granted(self, step: steps.Step) -> Sequence[Wish]:
         """The next step; what has to be sorted is answered later."""
         match step:
-            case Ranks():
+            case steps.Ranks():
                 self._answer = self.candidates.ranks(step)
-            case EqualRanks():
+            case steps.EqualRanks():
                 self._answer = self.candidates.equal_ranks(step)
-            case Draw():
+            case steps.Draw():
                 self._answer = self.candidates.draw(step)
-            case Sort(number, start, total):
+            case steps.Sort(number, start, total):
                 self._sort = step
                 wishes = self.sorting.begin(number, start, total, self.candidates.drawn)
                 self._settle()
                 return wishes
-            case Done():
+            case steps.Done():
                 self.done = step
         return []
 
@@ -97,7 +85,7 @@ class Selecting:
             return
         places = self.sorting.end(sort.number)
         at = {place: self.candidates.drawn[item - sort.start] for item, place in places.items()}
-        self._answer = Bounds(at.get(sort.low), at.get(sort.high))
+        self._answer = steps.Bounds(at.get(sort.low), at.get(sort.high))
         self._sort = None
 
     def kept(self, ticket: int) -> None:
@@ -113,11 +101,11 @@ class Selecting:
     def initial(self) -> Selection:
         return Selection(self._k, self._plan)
 
-    def assign(self, state: Selection, batch: Answer) -> tuple[Selection, Step]:
+    def assign(self, state: Selection, batch: steps.Answer) -> tuple[Selection, steps.Step]:
         return state, state.answered(batch)
 
-    def combine(self, batches: Sequence[Answer]) -> Answer:
-        return combined(batches)
+    def combine(self, batches: Sequence[steps.Answer]) -> steps.Answer:
+        return steps.combined(batches)
 
-    def decompose(self, grant: Step, batches: Sequence[Answer]) -> list[Step]:
-        return decomposed(grant, batches)
+    def decompose(self, grant: steps.Step, batches: Sequence[steps.Answer]) -> list[steps.Step]:
+        return steps.decomposed(grant, batches)

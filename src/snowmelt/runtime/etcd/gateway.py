@@ -9,28 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from snowmelt.core.errors import MessageError
-from snowmelt.protocols.etcd import (
-    Answer,
-    Condition,
-    Delete,
-    Failed,
-    Grant,
-    Granted,
-    Holds,
-    Operation,
-    Put,
-    Read,
-    Refresh,
-    Refreshed,
-    Request,
-    Revoke,
-    Revoked,
-    Row,
-    Transact,
-    Transacted,
-    Trouble,
-    Unchanged,
-)
+from snowmelt.protocols import etcd
 
 ANSWER_BYTES_MAX: Final = 8 << 20
 KEY_MAX: Final = 4 << 10
@@ -114,20 +93,20 @@ _token = msgspec.json.Decoder(TokenAnswer)
 _refusal = msgspec.json.Decoder(Refusal)
 
 
-def asked(request: Request, prefix: str) -> tuple[str, bytes]:
+def asked(request: etcd.Request, prefix: str) -> tuple[str, bytes]:
     """Where a request goes, and its body.
 
-    >>> asked(Grant(1, 5), "/x/")
+    >>> asked(etcd.Grant(1, 5), "/x/")
     ('/v3/lease/grant', b'{"TTL":5}')
     """
     match request:
-        case Grant(_, length):
+        case etcd.Grant(_, length):
             return "/v3/lease/grant", msgspec.json.encode({"TTL": length})
-        case Refresh(_, lease):
+        case etcd.Refresh(_, lease):
             return "/v3/lease/keepalive", msgspec.json.encode({"ID": lease})
-        case Revoke(_, lease):
+        case etcd.Revoke(_, lease):
             return "/v3/lease/revoke", msgspec.json.encode({"ID": lease})
-        case Transact(_, when, then, otherwise):
+        case etcd.Transact(_, when, then, otherwise):
             body = {
                 "compare": [_condition(one, prefix) for one in when],
                 "success": [_operation(one, prefix) for one in then],
@@ -147,44 +126,44 @@ def token(body: bytes) -> str:
         raise MessageError(f"etcd gave no token: {error}") from error
 
 
-def answered(request: Request, body: bytes, prefix: str) -> Answer:
+def answered(request: etcd.Request, body: bytes, prefix: str) -> etcd.Answer:
     """What a request was answered with; raises `MessageError` for what is no such answer."""
     try:
         match request:
-            case Grant(number):
+            case etcd.Grant(number):
                 granted = _lease.decode(body)
-                return Granted(number, granted.lease, granted.seconds)
-            case Refresh(number):
-                return Refreshed(number, _refresh.decode(body).result.seconds)
-            case Revoke(number):
+                return etcd.Granted(number, granted.lease, granted.seconds)
+            case etcd.Refresh(number):
+                return etcd.Refreshed(number, _refresh.decode(body).result.seconds)
+            case etcd.Revoke(number):
                 _revoked.decode(body)
-                return Revoked(number)
-            case Transact(number):
+                return etcd.Revoked(number)
+            case etcd.Transact(number):
                 told = _transaction.decode(body)
                 read = tuple(
                     tuple(_row(pair, prefix) for pair in one.response_range.kvs)
                     for one in told.responses
                     if one.response_range is not None
                 )
-                return Transacted(number, told.header.revision, told.succeeded, read)
+                return etcd.Transacted(number, told.header.revision, told.succeeded, read)
     except ValueError as error:
         raise MessageError(f"etcd's answer can't be read: {error}") from error
 
 
-def failed(request: Request, status: int, body: bytes) -> Failed:
+def failed(request: etcd.Request, status: int, body: bytes) -> etcd.Failed:
     """Why there is no answer, by what came instead."""
     try:
         refusal = _refusal.decode(body)
     except ValueError:
-        return Failed(request.number, Trouble.UNKNOWN, f"HTTP {status}")
+        return etcd.Failed(request.number, etcd.Trouble.UNKNOWN, f"HTTP {status}")
     text = refusal.error or refusal.message or f"HTTP {status}"
     if refusal.code not in _KNOWN_TO_BE_REFUSED:
-        return Failed(request.number, Trouble.UNKNOWN, text)
+        return etcd.Failed(request.number, etcd.Trouble.UNKNOWN, text)
     if refusal.code == _FULL:
-        return Failed(request.number, Trouble.FULL, text)
+        return etcd.Failed(request.number, etcd.Trouble.FULL, text)
     if refusal.code == _NOT_FOUND and "lease" in text:
-        return Failed(request.number, Trouble.NO_LEASE, text)
-    return Failed(request.number, Trouble.REFUSED, text)
+        return etcd.Failed(request.number, etcd.Trouble.NO_LEASE, text)
+    return etcd.Failed(request.number, etcd.Trouble.REFUSED, text)
 
 
 def wants_a_token(status: int, body: bytes) -> bool:
@@ -199,32 +178,34 @@ def wants_a_token(status: int, body: bytes) -> bool:
     return refusal.code == _UNAUTHENTICATED or "user name is empty" in text
 
 
-def _condition(condition: Condition, prefix: str) -> dict[str, Any]:
+def _condition(condition: etcd.Condition, prefix: str) -> dict[str, Any]:
     key = _coded((prefix + condition.key).encode())
     match condition:
-        case Unchanged(_, revision):
+        case etcd.Unchanged(_, revision):
             return {"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision}
-        case Holds(_, value):
+        case etcd.Holds(_, value):
             return {"key": key, "target": "VALUE", "result": "EQUAL", "value": _coded(value)}
 
 
-def _operation(operation: Operation, prefix: str) -> dict[str, Any]:
+def _operation(operation: etcd.Operation, prefix: str) -> dict[str, Any]:
     match operation:
-        case Put(key, value, lease):
+        case etcd.Put(key, value, lease):
             put = {"key": _coded((prefix + key).encode()), "value": _coded(value)}
             return {"request_put": {**put, "lease": lease} if lease else put}
-        case Delete(key):
+        case etcd.Delete(key):
             return {"request_delete_range": {"key": _coded((prefix + key).encode())}}
-        case Read(start, stop, most):
+        case etcd.Read(start, stop, most):
             read: dict[str, Any] = {"key": _coded((prefix + start).encode()), "limit": most}
             if stop:
                 read["range_end"] = _coded((prefix + stop).encode())
             return {"request_range": read}
 
 
-def _row(pair: Pair, prefix: str) -> Row:
+def _row(pair: Pair, prefix: str) -> etcd.Row:
     key = b64decode(pair.key, validate=True).decode()
-    return Row(key.removeprefix(prefix), b64decode(pair.value, validate=True), pair.mod_revision)
+    return etcd.Row(
+        key.removeprefix(prefix), b64decode(pair.value, validate=True), pair.mod_revision
+    )
 
 
 def _coded(data: bytes) -> str:

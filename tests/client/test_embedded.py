@@ -1,5 +1,6 @@
 """Queues in a folder: what a killed process leaves behind, and who may have the folder."""
 
+import asyncio
 import json
 import os
 import random
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import snowmelt
+import snowmelt.aio
 from runtime.failing import FAILED, Failing
 from snowmelt.core.errors import Empty, OutcomeUnknown, StoreBusy, Unreachable
 from snowmelt.core.interval import Interval
@@ -209,6 +211,19 @@ def test_what_lingers_is_flushed_in_time_though_nobody_calls(
     assert processes.killed(LINGERING, 0.5, str(tmp_path)) == ["put"]
     with snowmelt.open(tmp_path) as cluster:
         assert cluster.fifo("orders").stats().ready == 10
+
+
+def test_an_open_folder_that_nobody_uses_takes_no_processor(tmp_path: Path) -> None:
+    async def idle() -> float:
+        async with snowmelt.aio.open(tmp_path) as cluster:
+            fifo = cluster.fifo("orders")
+            await fifo.put(b"one")
+            await (await fifo.get(timeout=1)).ack()
+            begin = time.process_time()
+            await asyncio.sleep(1)
+            return time.process_time() - begin
+
+    assert any(asyncio.run(idle()) < 0.05 for _ in range(TRIES))
 
 
 def test_asking_about_a_queue_right_after_opening_is_answered_at_once(tmp_path: Path) -> None:

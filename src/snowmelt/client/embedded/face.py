@@ -80,7 +80,7 @@ from snowmelt.runtime.folders import EPOCHS, OPENINGS, check_embedded, check_nob
 from snowmelt.runtime.peer.seat import Bell
 from snowmelt.runtime.peer.turn import Turn
 from snowmelt.runtime.running import Quiet
-from snowmelt.runtime.steps import Steps
+from snowmelt.runtime.steps import FOR_EVER, Steps
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 from snowmelt.wire.greeting import as_error
@@ -169,14 +169,14 @@ class Machine(Quiet):
             operation = OperationId(client, operation.number)
         asked = Asked(operation, body, later(now, patience), later(now, FIRST_WAIT))
         self._remember(asked)
-        self._fire()
+        self.fire()
         self._of(body).handle(Requested(operation, body))
         return asked
 
     def due(self, asked: Asked) -> bool:
         """In a turn: whether there is an outcome, if need be after all timers that are due."""
         if asked.answer is None and not self._failure:
-            self._fire()
+            self.fire()
             self._ask_again(asked)
         return asked.answer is not None or bool(self._failure) or not seconds_until(asked.end)
 
@@ -190,8 +190,9 @@ class Machine(Quiet):
     def pause(self, waiting: Iterable[Asked]) -> float:
         """In a turn: for how long nothing is due."""
         instants = [min(one.end, one.again) for one in waiting]
-        timers = [one.due for one in (self._queues, self._batons) if one is not None]
-        return seconds_until(min((*instants, *timers)))
+        if not self._failure:  # what has failed fires no timer any more
+            instants += [one.due for one in (self._queues, self._batons) if one is not None]
+        return seconds_until(min(instants, default=FOR_EVER))
 
     def outcome(self, asked: Asked) -> Any:
         """What came of it; raises what went wrong."""
@@ -263,8 +264,8 @@ class Machine(Quiet):
     def _running(self, families: list[Family]) -> Steps:
         return Steps(Host(ME, families), self._sent, self, self._store, steady_now)
 
-    def _fire(self) -> None:
-        """Lets every timer that is due expire."""
+    def fire(self) -> None:
+        """In a turn: lets every timer that is due expire."""
         for steps in (self._queues, self._batons):
             if steps is not None and not self._failure:
                 steps.expire(steady_now())
@@ -298,7 +299,7 @@ class Machine(Quiet):
     def _flush(self) -> None:
         while not self._end.wait(self._linger / SECOND / 2):
             with self.turn:
-                self._fire()
+                self.fire()
 
     # --- what the machine says --------------------------------------------------------------------
 

@@ -124,6 +124,7 @@ class Driver:
     def _drive(self, machine: Machine) -> None:
         while True:
             with machine.turn:
+                machine.fire()  # also when nobody waits: a timer that stays due leaves no pause
                 self._tell(machine)
                 pause = min(_IDLE, machine.pause(self._open))
             with suppress(NothingCame):

@@ -1,0 +1,1 @@
+"""Two sources of Snowmelt beside each other: what each of the two programs does."""

@@ -3,8 +3,8 @@
     python benchmarks/old_and_new.py --old REVISION [--new REVISION] [--rounds 10]
         [--places folder,"1 node"] [--kinds fifo,any] [--ways put,get+ack] [--json]
 
-Each source has a program and nodes of its own, and both do a cell in turn, within seconds of each
-other; who begins changes with the round. So what else the machine does strikes both. Told are the
+In each round each source has a program and nodes of its own, and both do a cell in turn, within
+seconds of each other; who begins changes. So what else the machine does strikes both. Told are the
 medians of all rounds, by the clock and in processor time of the program and its nodes together,
 and the ratio: old seconds by new ones, above 1 where the new source is faster. Without `--new` it
 is what stands in this folder.
@@ -13,12 +13,13 @@ is what stands in this folder.
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from select import select
@@ -64,17 +65,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     options = parser.parse_args(argv)
     cells = chosen(parser, options)
-    with ExitStack() as kept:
-        folder = Path(kept.enter_context(tempfile.TemporaryDirectory(dir=options.folder)))
-        sides = [
-            kept.enter_context(side(source(revision, folder / name), folder / f"{name}-disks"))
-            for name, revision in (("old", options.old), ("new", options.new))
-        ]
+    with tempfile.TemporaryDirectory(dir=options.folder) as made:
+        folder = Path(made)
+        packages = source(options.old, folder / "old"), source(options.new, folder / "new")
         rounds = [
-            one_round(sides, cells, turned=bool(number % 2))
-            for number in track(range(options.rounds + 1), "rounds", console=Console(stderr=True))
+            one_round(packages, folder / str(number), cells, turned=bool(number % 2))
+            for number in track(range(options.rounds), "rounds", console=Console(stderr=True))
         ]
-    found = [compared(cell, [each[cell] for each in rounds[1:]]) for cell in cells]
+    found = [compared(cell, [each[cell] for each in rounds]) for cell in cells]
     if options.json:
         print(json.dumps(msgspec.to_builtins(found)))
     else:
@@ -146,16 +144,21 @@ def side(packages: Path, disks: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def one_round(
-    sides: "list[subprocess.Popen[str]]", cells: list[Cell], *, turned: bool
+    packages: tuple[Path, Path], disks: Path, cells: list[Cell], *, turned: bool
 ) -> dict[Cell, tuple[Took, Took]]:
-    """Each cell by both, one after the other."""
+    """Each cell by both, one after the other, by programs that are new in this round.
+
+    How a program's memory lies makes it some hundredths faster or slower for all its life.
+    """
     found: dict[Cell, tuple[Took, Took]] = {}
-    for cell in cells:
-        if turned:
-            new, old = asked(sides[1], cell), asked(sides[0], cell)
-        else:
-            old, new = asked(sides[0], cell), asked(sides[1], cell)
-        found[cell] = old, new
+    with side(packages[0], disks / "old") as first, side(packages[1], disks / "new") as second:
+        for cell in cells:
+            if turned:
+                new, old = asked(second, cell), asked(first, cell)
+            else:
+                old, new = asked(first, cell), asked(second, cell)
+            found[cell] = old, new
+    shutil.rmtree(disks)
     return found
 
 

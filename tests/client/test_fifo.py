@@ -83,10 +83,10 @@ def test_what_is_put_comes_out_in_order_once(fifo: Make) -> None:
 def test_bodies_of_any_size_come_out_as_they_were(fifo: Make, size: int) -> None:
     orders = fifo()
     body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
-    orders.put(body, headers={"größe": str(size)}, timeout=30)
+    orders.put(body, headers={"größe": str(size), "hash": b"\xff\x00"}, timeout=30)
     with orders.get(timeout=30) as item:
         assert item.body == body
-        assert item.headers == {"größe": str(size)}
+        assert item.headers == {"größe": str(size), "hash": b"\xff\x00"}
 
 
 def test_a_body_above_the_limit_is_refused(fifo: Make) -> None:

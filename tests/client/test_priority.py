@@ -105,13 +105,13 @@ def test_what_failed_comes_ahead_of_later_ones_and_in_the_end_is_dead(
     cluster: snowmelt.Cluster, name: str
 ) -> None:
     jobs = cluster.priority(name, priorities=2, max_deliveries=2)
-    jobs.put(b"bad", priority=1, headers={"kind": "job"})
+    jobs.put(b"bad", priority=1, headers={"kind": "job", "hash": b"\xff"})
     with pytest.raises(KeyError), jobs.get():
         raise KeyError("part")
     jobs.put(b"good", priority=1)
     item = jobs.get()
     assert (item.body, item.failures, item.reason) == (b"bad", 1, "KeyError: 'part'")
-    assert item.headers == {"kind": "job"}
+    assert item.headers == {"kind": "job", "hash": b"\xff"}
     put_at = item.put_at
     assert put_at is not None
     item.nack(reason="again")

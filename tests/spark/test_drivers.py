@@ -174,7 +174,7 @@ class Life:
     def reader(self) -> StreamReader:
         options = {"url": self._queues.url, "timeout": "20", "queues": ",".join(self._sources)}
         options["failOnOlderCheckpoint"] = "false"
-        return StreamReader(options, source_schema(False))
+        return StreamReader(options, source_schema("false"))
 
     def write(self, rows: list[bytes], batch: int) -> Iterator[None]:
         """Staged in another order and by other tasks than before, and perhaps for other queues."""

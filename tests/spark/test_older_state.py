@@ -29,7 +29,7 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
 
 
 def reader_of(running: Queues, /, **options: str) -> StreamReader:
-    return StreamReader({"url": running.url, "timeout": "10", **options}, source_schema(False))
+    return StreamReader({"url": running.url, "timeout": "10", **options}, source_schema("false"))
 
 
 def read(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[bytes]:

@@ -29,7 +29,7 @@ from snowmelt.spark.staging import (
     loads,
 )
 
-WHOLE = readable(source_schema(headers=True))
+WHOLE = readable(source_schema("true"))
 
 
 def part_of(start: int, some: list[bytes], labels: Labels | dict[str, str] | None = None) -> Part:
@@ -170,7 +170,7 @@ def test_keys_and_headers_go_along_when_there_are_any() -> None:
     own = pa.array([[("a", "1")], None], kind)
     found = labels_of(frame(value=value, key=pa.array([None, "k"]), headers=own))
     assert found == Labels({}, (None, b"k"), ({"a": "1"}, None))
-    with pytest.raises(BadOption, match="text for each name, not null"):
+    with pytest.raises(BadOption, match="a value for each name, not null"):
         labels_of(frame(value=value, headers=pa.array([[("a", None)], None], kind)))
 
 

@@ -59,6 +59,25 @@ def test_keys_and_headers_make_the_round_trip(spark: SparkSession, queues: Queue
     ]
 
 
+def test_headers_of_bytes_make_the_round_trip_and_are_text_only_where_they_are(
+    spark: SparkSession, queues: Queues
+) -> None:
+    rows = [(b"a", {"n": b"\xff"}), (b"b", {"n": b"one"}), (b"c", None)]
+    for kind in ("fifo", "priority"):
+        frame = spark.createDataFrame(rows, "value binary, headers map<string,binary>").coalesce(1)
+        queues.write(frame, queue=f"bytes-{kind}", kind=kind)
+    jobs = queues.priority("bytes-priority")
+    assert [seen.headers for seen in jobs.peek(3)] == [{"n": b"\xff"}, {"n": b"one"}, {}]
+    read = queues.read(spark, "bytes-fifo", includeHeaders="binary")
+    assert [tuple(row) for row in read.select("value", "headers").collect()] == rows
+    read = queues.read(spark, "bytes-fifo", includeHeaders="true")
+    with pytest.raises(Exception, match="a header of the item at position 0 is no UTF-8"):
+        read.collect()
+    queues.fifo("bytes-fifo").get().ack()
+    found = queues.read(spark, "bytes-fifo", includeHeaders="true").collect()
+    assert [row.headers for row in found] == [{"n": "one"}, None]
+
+
 def test_a_column_says_which_queue_and_when(spark: SparkSession, queues: Queues) -> None:
     frame = spark.sql(
         "select cast(id as string) value, concat('to', id % 3) queue, "

@@ -104,7 +104,7 @@ def test_an_empty_queue_has_no_rows(spark: SparkSession, queues: Queues) -> None
 def portion_rows(queues: Queues, found: list[Found], **options: str) -> Iterator[pa.RecordBatch]:
     given = source_options({"url": queues.url, "queue": "x", "timeout": "1", **options})
     for task in tasks(found, Tasks()):
-        yield from rows_of(task, given, readable(source_schema(headers=False)))
+        yield from rows_of(task, given, readable(source_schema("false")))
 
 
 def test_what_others_took_meanwhile_is_missed_or_passed_over(queues: Queues) -> None:

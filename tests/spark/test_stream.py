@@ -29,7 +29,7 @@ def filled(queues: Queues, name: str, count: int) -> list[bytes]:
 
 
 def reader_of(queues: Queues, **options: str) -> StreamReader:
-    return StreamReader({"url": queues.url, "timeout": "10", **options}, source_schema(False))
+    return StreamReader({"url": queues.url, "timeout": "10", **options}, source_schema("false"))
 
 
 def read(reader: StreamReader, start: dict, end: dict) -> list[bytes]:

@@ -34,7 +34,7 @@ def reader_of(
     queues: Queues, queue: str, kind: DataType | None = None, **options: str
 ) -> UrgentReader:
     given = {"url": queues.url, "kind": "priority", "queue": queue, "timeout": "10", **options}
-    return UrgentReader(given, source_schema(False, priority=kind or IntegerType()))
+    return UrgentReader(given, source_schema("false", priority=kind or IntegerType()))
 
 
 def read(reader: UrgentReader, start: dict, end: dict) -> list[Pair]:

@@ -129,21 +129,37 @@ def _table(title: str) -> Table:
 
 
 def seen_object(seen: Seen) -> dict[str, object]:
-    """An item as a JSON object; a body that is no text is told in base64."""
-    body: dict[str, object]
-    try:
-        body = {"body": seen.body.decode()}
-    except UnicodeDecodeError:
-        body = {"body_base64": base64.b64encode(seen.body).decode()}
+    r"""An item as a JSON object; bytes that are no text are told in base64.
+
+    >>> from snowmelt.core.interval import Position
+    >>> found = seen_object(Seen(b"a", Position(7), {"a": "b", "c": b"\xff"}, 0, ""))
+    >>> found["headers"], found["headers_base64"]
+    ({'a': 'b'}, {'c': '/w=='})
+    """
+    own: dict[str, dict[str, str]] = {"headers": {}}
+    for name, value in seen.headers.items():
+        form, told = _told("headers", value)
+        own.setdefault(form, {})[name] = told
+    form, told = _told("body", seen.body)
     return {
         "position": seen.position,
         "priority": plain_number(seen.priority),
-        **body,
-        "headers": seen.headers,
+        form: told,
+        **own,
         "failures": seen.failures,
         "reason": seen.reason,
         "put_at": None if seen.put_at is None else seen.put_at.isoformat(),
     }
+
+
+def _told(name: str, value: str | bytes) -> tuple[str, str]:
+    """Under which name a value stands in JSON, and how."""
+    if isinstance(value, str):
+        return name, value
+    try:
+        return name, value.decode()
+    except UnicodeDecodeError:
+        return f"{name}_base64", base64.b64encode(value).decode()
 
 
 def peek_lines(items: list[Seen]) -> Iterator[str]:

@@ -23,8 +23,12 @@ from pyspark.sql.types import (
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.priority.settings import QueueSettings
 
-_TEXTS: Final = MapType(StringType(), StringType())
-HEADERS: Final = StructField("headers", _TEXTS)
+HEADERS: Final[dict[str, DataType | None]] = {
+    "false": None,
+    "true": StringType(),
+    "binary": BinaryType(),
+}
+"""What `includeHeaders` may say, and what the values of the column `headers` are then."""
 COLUMNS: Final = StructType(
     [
         StructField("key", BinaryType()),
@@ -115,18 +119,21 @@ def check_priority(field: StructField, settings: QueueSettings) -> None:
         raise _misfit(told, f"priority as {own.simpleString()}, as {settings.queue} has them")
 
 
-def source_schema(headers: bool, *, priority: DataType | None = None) -> StructType:
-    """What a source gives, with the headers or without; of a priority queue with its priorities.
+def source_schema(headers: str, *, priority: DataType | None = None) -> StructType:
+    """What a source gives, with headers as `HEADERS` has them; of a priority queue with priorities.
 
     A priority queue has no keys.
 
-    >>> source_schema(headers=True).names
-    ['key', 'value', 'queue', 'position', 'timestamp', 'failures', 'headers']
+    >>> source_schema("binary")["headers"].dataType.simpleString()
+    'map<string,binary>'
     """
     fields = list(COLUMNS.fields)
     if priority is not None:
         fields = [*fields[1:3], StructField("priority", priority), *fields[3:]]
-    return StructType([*fields, HEADERS] if headers else fields)
+    values = HEADERS[headers]
+    if values is not None:
+        fields.append(StructField("headers", MapType(StringType(), values)))
+    return StructType(fields)
 
 
 def readable(schema: StructType, *, urgent: bool = False) -> pa.Schema:
@@ -174,18 +181,20 @@ def _check(field: StructField, allowed: dict[str, tuple[type[DataType], ...]]) -
     kinds = allowed.get(field.name)
     if kinds is None:
         raise _misfit(field.name, f"some of {', '.join(allowed)}")
-    texts = not isinstance(field.dataType, MapType) or (
+    named = not isinstance(field.dataType, MapType) or (
         isinstance(field.dataType.keyType, StringType)
-        and isinstance(field.dataType.valueType, StringType)
+        and isinstance(field.dataType.valueType, StringType | BinaryType)
     )
-    if not isinstance(field.dataType, kinds) or not texts:
+    if not isinstance(field.dataType, kinds) or not named:
         words = [_said(kind) for kind in kinds]
         told = f"{field.name} {field.dataType.simpleString()}"
         raise _misfit(told, f"{field.name} as {' or '.join(words)}")
 
 
 def _said(kind: type[DataType]) -> str:
-    return "map<string,string>" if kind is MapType else kind().simpleString().partition("(")[0]
+    return (
+        "map<string,string|binary>" if kind is MapType else kind().simpleString().partition("(")[0]
+    )
 
 
 def _misfit(has: str, allowed: str) -> BadOption:
@@ -196,6 +205,7 @@ def _misfit(has: str, allowed: str) -> BadOption:
 
 def _arrow(field: StructField) -> pa.Field:
     if isinstance(field.dataType, MapType):
-        value = pa.field("value", pa.string(), nullable=field.dataType.valueContainsNull)
+        values = _ARROW[type(field.dataType.valueType)]
+        value = pa.field("value", values, nullable=field.dataType.valueContainsNull)
         return pa.field(field.name, pa.map_(pa.string(), value), nullable=field.nullable)
     return pa.field(field.name, _ARROW[type(field.dataType)], nullable=field.nullable)

@@ -44,7 +44,7 @@ class SnowmeltDataSource(DataSource):
     - `failOnDataLoss` (true): end with an error when items can't be read, or go on without them
     - `failOnOlderCheckpoint` (true): end with an error when the checkpoint lost a batch, or plan
       it again
-    - `includeHeaders` (false): whether there is a column `headers`
+    - `includeHeaders` (false): true for a column `headers` of text, `binary` for one of bytes
 
     The columns are `key`, `value`, `queue`, `position`, `timestamp` (when it was put) and
     `failures`. A `.schema("value string")` of some of them reads no others.

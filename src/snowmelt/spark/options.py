@@ -118,7 +118,8 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     fail_on_loss: bool
     fail_on_older: bool
     """Whether a batch that the checkpoint lost is refused, or planned again."""
-    headers: bool
+    headers: str
+    """A key of `columns.HEADERS`."""
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +170,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         batch_seconds=_seconds(said, "batchSeconds", 0.0, 3600),
         fail_on_loss=_switch(said, "failOnDataLoss", "true"),
         fail_on_older=_switch(said, "failOnOlderCheckpoint", "true"),
-        headers=_switch(said, "includeHeaders", "false"),
+        headers=_headers(said),
     )
 
 
@@ -339,6 +340,13 @@ def _switch(said: Mapping[str, str], name: str, default: str) -> bool:
     if value.lower() not in ("true", "false"):
         raise BadOption(name, value, "true or false")
     return value.lower() == "true"
+
+
+def _headers(said: Mapping[str, str]) -> str:
+    value = said.get("includeHeaders", "false")
+    if value.lower() not in ("true", "false", "binary"):
+        raise BadOption("includeHeaders", value, "true, false or binary")
+    return value.lower()
 
 
 def _seconds(said: Mapping[str, str], name: str, default: float, longest: float) -> float:

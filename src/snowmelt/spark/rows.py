@@ -14,6 +14,7 @@ import pyarrow as pa
 from snowmelt.client.leases.delivered import joined
 from snowmelt.core.batch import OFFSET_BYTES, Buffer
 from snowmelt.core.errors import BadOption
+from snowmelt.core.headers import Headers
 from snowmelt.core.times import chained
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.labels import Labels, are_labels, unpack
@@ -21,6 +22,8 @@ from snowmelt.protocols.fifo.labels import Labels, are_labels, unpack
 ROWS_MAX: Final = 32_768
 BYTES_MAX: Final = 8 << 20
 """What one call reads is less, where all rows are of about one size: it is handed on as it is."""
+_Pairs = list[tuple[str, str | bytes]]
+
 SMALL: Final = 1024
 """Parts of fewer items than this are joined with their neighbours."""
 
@@ -143,14 +146,30 @@ def _keys(parts: Sequence[Part]) -> pa.Array:
 def _headers(parts: Sequence[Part], kind: pa.DataType) -> pa.Array:
     if not any(part.headers for part in parts):
         return pa.nulls(sum(part.count for part in parts), kind)
-    rows: list[list[tuple[str, str]] | None] = []
+    rows: list[_Pairs | None] = []
     for part in parts:
         labels = unpack(part.headers)
         if labels.headers is None:
-            rows += [list(labels.common.items()) or None] * part.count
+            rows += [_pairs(labels.common, kind, part.start)] * part.count
         else:
-            rows += [list(labels.of(row)[1].items()) or None for row in range(part.count)]
+            each = (labels.of(row)[1] for row in range(part.count))
+            rows += [_pairs(own, kind, part.start + row) for row, own in enumerate(each)]
     return pa.array(rows, kind)
+
+
+def _pairs(headers: Headers, kind: pa.DataType, position: int) -> _Pairs | None:
+    """One item's headers; a value that was put as bytes is text for who asks for text."""
+    if kind.item_type == pa.binary():  # Arrow makes bytes of text
+        return list(headers.items()) or None
+    try:
+        return [(name, _text(value)) for name, value in headers.items()] or None
+    except UnicodeDecodeError:
+        allowed = f"binary: a header of the item at position {position} is no UTF-8"
+        raise BadOption("includeHeaders", "true", allowed) from None
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode()
 
 
 def _as_type(column: pa.Array, field: pa.Field, parts: Sequence[Part]) -> pa.Array:
@@ -192,10 +211,10 @@ def _listed(rows: pa.RecordBatch, name: str, kind: pa.DataType | None) -> list[A
     return list((column if kind is None else column.cast(kind)).to_pylist())
 
 
-def _as_map(pairs: list[tuple[str, str | None]] | None) -> dict[str, str] | None:
+def _as_map(pairs: list[tuple[str, str | bytes | None]] | None) -> Headers | None:
     if pairs is None:
         return None
-    for name, text in pairs:
-        if text is None:
-            raise BadOption("headers", {name: None}, "text for each name, not null")
+    for name, value in pairs:
+        if value is None:
+            raise BadOption("headers", {name: None}, "a value for each name, not null")
     return dict(pairs)  # type: ignore[arg-type]  # none is null

@@ -20,6 +20,7 @@ from snowmelt.client.fifo.face_async import Fifo as AsyncFifo
 from snowmelt.client.queue.bodies import CALL_ITEMS
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
+from snowmelt.core.headers import Headers
 from snowmelt.protocols.fifo.calls import Receipt
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import PRIORITY, SinkOptions
@@ -138,7 +139,7 @@ def content_of(rows: pa.RecordBatch) -> int:
     return int(mixed.sum(dtype=np.uint64))
 
 
-def _labelled(content: int, label: tuple[bytes | None, dict[str, str]]) -> int:
+def _labelled(content: int, label: tuple[bytes | None, Headers]) -> int:
     """What one row is with its key and headers: without any, the same beside others that have."""
     key, headers = label
     if key is None and not headers:

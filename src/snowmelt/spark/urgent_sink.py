@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption, DataLost, NotStaged
+from snowmelt.core.headers import Headers
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Planned, Receipt, Share
 from snowmelt.protocols.priority.batches import Share as Places
@@ -138,7 +139,7 @@ def publish_all(cluster: Cluster, shares: Iterable[Share], options: SinkOptions)
     return erased
 
 
-def _by_headers(rows: pa.RecordBatch) -> list[tuple[dict[str, str], list[Pair]]]:
+def _by_headers(rows: pa.RecordBatch) -> list[tuple[Headers, list[Pair]]]:
     """Rows of the same headers together: a put has headers for all that it puts."""
     column = rows.column("value").cast(pa.binary())
     if column.null_count:
@@ -148,7 +149,7 @@ def _by_headers(rows: pa.RecordBatch) -> list[tuple[dict[str, str], list[Pair]]]
     labels = labels_of(rows)
     if labels is None:
         return [({}, pairs)]
-    groups: dict[tuple[tuple[str, str], ...], list[Pair]] = {}
+    groups: dict[tuple[tuple[str, str | bytes], ...], list[Pair]] = {}
     for row, pair in enumerate(pairs):
         groups.setdefault(tuple(sorted(labels.of(row)[1].items())), []).append(pair)
     return [(dict(headers), those) for headers, those in groups.items()]

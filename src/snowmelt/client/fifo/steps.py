@@ -135,7 +135,7 @@ class FifoSteps(LeaseSteps):
     # --- items in ---------------------------------------------------------------------------------
 
     def one(
-        self, body: Buffer, headers: Mapping[str, str] | None, delay: float, timeout: float
+        self, body: Buffer, headers: Mapping[str, str | bytes] | None, delay: float, timeout: float
     ) -> Asked:
         """One item to be put."""
         one = One(parcel(body).blob, packed_headers(headers), delay_of(delay))
@@ -156,7 +156,7 @@ class FifoSteps(LeaseSteps):
     def put_many(
         self,
         bodies: Iterable[Buffer] | Batch,
-        headers: Mapping[str, str] | None,
+        headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
         sequence: int | None,

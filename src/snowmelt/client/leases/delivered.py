@@ -23,6 +23,7 @@ from snowmelt.client.connection.forking import Origin
 from snowmelt.core import spans, times
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import LeaseLost
+from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.labels import sliced, unpack
@@ -179,7 +180,7 @@ def _stretches(part: Part) -> tuple[Interval, ...]:
     return (Interval(part.start, part.start + part_items(part)),)
 
 
-def label_of(part: Part, position: int) -> tuple[bytes | None, dict[str, str]]:
+def label_of(part: Part, position: int) -> tuple[bytes | None, Headers]:
     """The key and the headers of the item at a position of a part."""
     return unpack(part.headers).of(_index(part, position))
 

@@ -31,6 +31,7 @@ from snowmelt.client.together.joint_acks import Acks
 from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.headers import Headers
 from snowmelt.core.interval import Interval, Position
 
 
@@ -154,7 +155,7 @@ class Item:
         return priority_of(self._part, self._place)
 
     @property
-    def headers(self) -> dict[str, str]:
+    def headers(self) -> Headers:
         """What was given along with it."""
         return label_of(self._part, self._place)[1]
 

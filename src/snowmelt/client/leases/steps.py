@@ -37,6 +37,7 @@ from snowmelt.core.errors import (
     Unavailable,
     Unreachable,
 )
+from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.fifo.settings import DELAY_LONGEST
@@ -74,7 +75,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     body: bytes
     position: Position
-    headers: dict[str, str]
+    headers: Headers
     failures: int
     """How often it was delivered in vain."""
     reason: str

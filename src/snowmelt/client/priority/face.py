@@ -65,7 +65,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         body: Any,
         *,
         priority: float = 0,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
     ) -> Position:
@@ -81,7 +81,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
     ) -> int:
@@ -101,7 +101,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         hold: float = HOLD,
         timeout: float = TIMEOUT,

@@ -64,7 +64,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         body: Any,
         *,
         priority: float = 0,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
     ) -> Position:
@@ -80,7 +80,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
     ) -> int:
@@ -102,7 +102,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         hold: float = HOLD,
         timeout: float = TIMEOUT,

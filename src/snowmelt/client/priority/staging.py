@@ -62,7 +62,7 @@ class Holding:
         self,
         items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
         priority: float | None,
-        headers: Mapping[str, str] | None,
+        headers: Mapping[str, str | bytes] | None,
         delay: float,
         hold: float,
         timeout: float,

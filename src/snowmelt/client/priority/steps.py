@@ -162,7 +162,7 @@ class PrioritySteps(LeaseSteps):
         self,
         body: Buffer,
         priority: float,
-        headers: Mapping[str, str] | None,
+        headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
     ) -> Asked:
@@ -181,7 +181,7 @@ class PrioritySteps(LeaseSteps):
         self,
         items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
         priority: float | None,
-        headers: Mapping[str, str] | None,
+        headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
     ) -> Steps[int]:

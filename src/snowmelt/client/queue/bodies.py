@@ -10,6 +10,7 @@ import msgspec
 
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, TooLarge
+from snowmelt.core.headers import headers_in
 from snowmelt.protocols.fifo.labels import Labels, pack
 from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
 
@@ -22,7 +23,6 @@ HEADERS_BYTES_MAX: Final = 64 << 10
 _PLAIN: Final = frozenset({bytes, bytearray})
 _ONE: Final = struct.Struct("<2i")
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODE: Final = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
 class CallLimit(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterat
         yield from _drawn(part, limit)
 
 
-def packed_headers(headers: Mapping[str, str] | Labels | None) -> bytes:
+def packed_headers(headers: Mapping[str, str | bytes] | Labels | None) -> bytes:
     r"""Headers as they travel, the same for all items of a call, or labels of each one's own.
 
     >>> packed_headers({"kind": "page"})
@@ -113,9 +113,9 @@ def packed_headers(headers: Mapping[str, str] | Labels | None) -> bytes:
         return pack(headers)
     try:
         packed = _ENCODE(dict(headers))
-        _DECODE(packed)
+        headers_in(packed)
     except (TypeError, ValueError):  # msgspec's errors are ValueErrors
-        raise BadOption("headers", headers, "a map from text to text") from None
+        raise BadOption("headers", headers, "a map from text to text or bytes") from None
     if len(packed) > HEADERS_BYTES_MAX:
         raise TooLarge(f"headers of {len(packed)} bytes; at most {HEADERS_BYTES_MAX} can be put")
     return packed

@@ -32,7 +32,7 @@ def stage(
     queue: FifoSteps,
     producer: Producer,
     bodies: Iterable[Buffer] | Batch,
-    headers: Mapping[str, str] | Labels | None,
+    headers: Mapping[str, str | bytes] | Labels | None,
     delay: float,
     hold: float,
     timeout: float,

@@ -36,7 +36,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     offsets: bytes
     blob: bytes
     headers: bytes = b""
-    """The headers given with them, as msgpack of a map from text to text; empty for none."""
+    """The headers given with them, as msgpack of `Headers`; empty for none."""
     failures: int = 0
     """How often these were delivered before, in vain."""
     reason: str = ""

@@ -7,10 +7,11 @@ tells one from the other, and a keeper looks into them only when it hands out a 
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from snowmelt.core.headers import Headers, fit, headers_in
 from snowmelt.protocols.fifo.settings import HEADER_BYTES_MAX
 
 _ARRAY_OF_THREE: Final = b"\x93"
@@ -24,11 +25,11 @@ class Labels(msgspec.Struct, frozen=True, array_like=True):
     ((b'a', {'from': 'shop'}), (None, {'from': 'shop'}))
     """
 
-    common: dict[str, str] = {}
+    common: Headers = {}
     keys: tuple[bytes | None, ...] | None = None
-    headers: tuple[dict[str, str] | None, ...] | None = None
+    headers: tuple[Headers | None, ...] | None = None
 
-    def of(self, index: int) -> tuple[bytes | None, dict[str, str]]:
+    def of(self, index: int) -> tuple[bytes | None, Headers]:
         """One item's key and all its headers."""
         key = None if self.keys is None else self.keys[index]
         own = None if self.headers is None else self.headers[index]
@@ -53,14 +54,21 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     headers: msgspec.Raw
 
 
+class _Unpacked(msgspec.Struct, frozen=True, array_like=True):
+    """Labels whose headers nobody has looked at yet."""
+
+    common: dict[str, Any]
+    keys: tuple[bytes | None, ...] | None
+    headers: tuple[dict[str, Any] | None, ...] | None
+
+
 _Rows = list[msgspec.Raw]
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODE: Final = msgspec.msgpack.Decoder(Labels).decode
+_DECODE: Final = msgspec.msgpack.Decoder(_Unpacked).decode
 _DECODE_PACKED: Final = msgspec.msgpack.Decoder(_Packed).decode
 _DECODE_ROWS: Final = msgspec.msgpack.Decoder(_Rows).decode
-_DECODE_SHARED: Final = msgspec.msgpack.Decoder(dict[str, str]).decode
-_DECODE_OWN: Final = msgspec.msgpack.Decoder(dict[str, str] | None).decode
+_DECODE_OWN: Final = msgspec.msgpack.Decoder(dict[str, Any] | None).decode
 _DECODE_KEY: Final = msgspec.msgpack.Decoder(bytes | None).decode
 _NONE: Final = msgspec.Raw(b"\xc0")
 
@@ -95,7 +103,18 @@ def each_own(shared: list[bytes]) -> bytes:
 def _unpack(packed: bytes) -> Labels:
     if not packed:
         return Labels()
-    return _DECODE(packed) if are_labels(packed) else Labels(_DECODE_SHARED(packed))
+    if not are_labels(packed):
+        return Labels(headers_in(packed))
+    try:
+        whole = _DECODE(packed)
+    except RecursionError:
+        raise ValueError("labels that are nested") from None
+    headers = None if whole.headers is None else tuple(map(_fit_own, whole.headers))
+    return Labels(fit(whole.common), whole.keys, headers)
+
+
+def _fit_own(found: dict[str, Any] | None) -> Headers | None:
+    return None if found is None else fit(found)
 
 
 # The items of a part ask one by one. What is large may be many times as large when it is unpacked.
@@ -132,7 +151,7 @@ _rows_large: Final = lru_cache(maxsize=1)(_rows)
 def check_shared(packed: bytes) -> None:
     """Raises `ValueError` for shared headers that are no map: whoever gets the items reads them."""
     if packed and not are_labels(packed):
-        _DECODE_SHARED(packed)
+        headers_in(packed)
 
 
 def checked(packed: bytes, count: int) -> None:
@@ -145,8 +164,8 @@ def checked(packed: bytes, count: int) -> None:
     try:
         whole = _DECODE_PACKED(packed)
         _check_size(len(memoryview(whole.common)))
-        _DECODE_SHARED(whole.common)
-        for raw, decode in ((whole.keys, _DECODE_KEY), (whole.headers, _DECODE_OWN)):
+        headers_in(whole.common)
+        for raw, decode in ((whole.keys, _DECODE_KEY), (whole.headers, _own)):
             if raw != _NONE:
                 _check_rows(raw, count, decode)
     except RecursionError:
@@ -164,6 +183,10 @@ def _check_rows(raw: msgspec.Raw, count: int, decode: Callable[[msgspec.Raw], ob
 def _check_size(size: int) -> None:
     if size > HEADER_BYTES_MAX + _MARKS:
         raise ValueError(f"{size} bytes of labels for one item; the limit is {HEADER_BYTES_MAX}")
+
+
+def _own(row: msgspec.Raw) -> Headers | None:
+    return _fit_own(_DECODE_OWN(row))
 
 
 _MARKS: Final = 5  # bytes, which say what follows and how long it is

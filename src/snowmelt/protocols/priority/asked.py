@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
-
 from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.headers import headers_in
 from snowmelt.protocols.priority.calls import Get, Put, Receipt, Settle, Show
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import (
@@ -24,7 +23,6 @@ PIECES_MAX: Final = 65_536
 NAMED_MAX: Final = 1 << 24
 """So many positions one call names: each block of them is looked at."""
 _POSITION_MAX: Final = (1 << 63) - 1
-_HEADERS: Final = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 Problem = tuple[str, str] | None
 
@@ -54,9 +52,9 @@ def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
         return "TooLarge", text
     try:
         if call.headers:
-            _HEADERS(call.headers)  # whoever gets the items reads them
+            headers_in(call.headers)  # whoever gets the items reads them
     except ValueError as error:
-        return "BadOption", f"headers are to be a map from text to text: {error}"
+        return "BadOption", f"headers are to be a map from text to text or bytes: {error}"
     if not 0 <= call.delay <= DELAY_LONGEST:
         return "BadOption", f"delay is {call.delay} ns; allowed: 0 to {DELAY_LONGEST}"
     if not 0 <= call.hold <= HOLD_LONGEST:

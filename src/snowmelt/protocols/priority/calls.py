@@ -82,7 +82,7 @@ class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True, gc=F
     """The node that was asked first, in the life in which it was asked."""
     parts: Annotated[tuple[Part, ...], msgspec.Meta(max_length=PARTS_MAX)]
     headers: bytes = b""
-    """The headers of all of them, as msgpack of a map from text to text; empty for none."""
+    """The headers of all of them, as msgpack of `Headers`; empty for none."""
     delay: Duration = Duration(0)
     patience: Duration = Duration(0)
     """How long to wait for room in a full queue."""

@@ -13,14 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.cli import (
-    lab_arrow,
-    lab_figures,
-    lab_overlay,
-    lab_pool,
-    lab_priority,
-    lab_select,
-)
+from snowmelt.cli import lab_arrow, lab_figures, lab_overlay, lab_pool, lab_priority, lab_select
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.cli.progress import shown

@@ -9,13 +9,7 @@ import typer
 
 from snowmelt.lab.arrow.contest import Contest, ContestOptions, Rival
 from snowmelt.lab.arrow.experiment import Measured, run
-from snowmelt.lab.arrow.options import (
-    FACTOR_SAFE,
-    Arrivals,
-    ArrowOptions,
-    TreeKind,
-    corruption_of,
-)
+from snowmelt.lab.arrow.options import FACTOR_SAFE, Arrivals, ArrowOptions, TreeKind, corruption_of
 from snowmelt.lab.arrow.picture import draw
 from snowmelt.lab.arrow.tracing import traced
 from snowmelt.lab.bounds import one_of

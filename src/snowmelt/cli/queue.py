@@ -17,15 +17,7 @@ from rich.console import Console
 
 from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
 from snowmelt.cli.queue_show import peek_lines, queue_object, queue_table, seen_object
-from snowmelt.cli.urgency import (
-    LARGEST_FIRST,
-    PRIORITIES,
-    PRIORITY,
-    Into,
-    into,
-    reach_of,
-    urgency,
-)
+from snowmelt.cli.urgency import LARGEST_FIRST, PRIORITIES, PRIORITY, Into, into, reach_of, urgency
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.embedded.face import open as open_folder

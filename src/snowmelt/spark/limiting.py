@@ -1,11 +1,6 @@
 """How much one micro-batch takes: the limit that Spark gives, and the options'."""
 
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
 from snowmelt.client.queue.group_steps import EVERYTHING
 from snowmelt.spark.options import SourceOptions

@@ -17,14 +17,7 @@ from snowmelt.store.audit import audit
 from snowmelt.store.folder import INSTEAD, OWNER_NAME, flush_folder
 from snowmelt.store.log import LOG_NAME, is_written, make_log
 from snowmelt.store.room import reserve
-from snowmelt.store.stamp import (
-    STAMP_NAME,
-    VERSION,
-    Stamp,
-    new_stamp,
-    read_stamp,
-    write_stamp,
-)
+from snowmelt.store.stamp import STAMP_NAME, VERSION, Stamp, new_stamp, read_stamp, write_stamp
 
 DATA_NAME: Final = "records"
 _SMALLEST: Final = 1 << 20

@@ -35,15 +35,7 @@ from snowmelt.core.instant import SECOND
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
 from snowmelt.core.node import Announced, Halt, Received, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.calling import (
-    FIRST_WAIT,
-    Answer,
-    Caller,
-    Declined,
-    Forgotten,
-    Lost,
-    Moving,
-)
+from snowmelt.protocols.calling import FIRST_WAIT, Answer, Caller, Declined, Forgotten, Lost, Moving
 from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.runtime import near
 from snowmelt.runtime.clock import seconds_until, steady_now

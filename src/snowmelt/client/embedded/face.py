@@ -61,12 +61,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
-from snowmelt.core.node import (
-    Announced,
-    Halt,
-    Requested,
-    Started,
-)
+from snowmelt.core.node import Announced, Halt, Requested, Started
 from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols import fifo, priority
 from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere, Gone

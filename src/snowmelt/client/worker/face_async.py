@@ -12,11 +12,7 @@ from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.leases.intake_async import Intake
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.priority.face_async import PriorityQueue
-from snowmelt.client.worker.options import (
-    AsyncWorkerOptions,
-    checked_handler,
-    worker_settings,
-)
+from snowmelt.client.worker.options import AsyncWorkerOptions, checked_handler, worker_settings
 from snowmelt.client.worker.pools_async import PoolIntake
 from snowmelt.client.worker.shift_async import Shift
 from snowmelt.client.worker.signals import stopped_by_signals

@@ -13,12 +13,7 @@ from snowmelt.client.leases.intake import Intake
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects import Object
-from snowmelt.client.worker.options import (
-    LAST_SECONDS,
-    REACH_SECONDS,
-    Settings,
-    check_worked,
-)
+from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings, check_worked
 from snowmelt.client.worker.pools import PoolIntake
 from snowmelt.client.worker.retrying import Fate, last_line
 from snowmelt.core.errors import SnowmeltError

@@ -39,14 +39,7 @@ from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.settings import TOPICS, BatonSettings, baton_name, baton_value
 from snowmelt.protocols.baton.ways import Ways, Went
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.membership import (
-    Current,
-    CutOff,
-    Leads,
-    LeadsNoMore,
-    RecordsKept,
-    View,
-)
+from snowmelt.protocols.membership import Current, CutOff, Leads, LeadsNoMore, RecordsKept, View
 
 NAMES_MAX: Final = 10_000
 AT_ONCE: Final = 500

@@ -29,14 +29,7 @@ from snowmelt.protocols.fifo.doubting import Doubting, Place, number
 from snowmelt.protocols.fifo.early import Confirmed
 from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
-from snowmelt.protocols.fifo.messages import (
-    Broken,
-    Extent,
-    Kept,
-    Missing,
-    Replicate,
-    Replicated,
-)
+from snowmelt.protocols.fifo.messages import Broken, Extent, Kept, Missing, Replicate, Replicated
 from snowmelt.protocols.fifo.passed_over import PassedOver
 from snowmelt.protocols.fifo.queue import Dropped, Lost
 from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of

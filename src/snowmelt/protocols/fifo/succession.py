@@ -27,14 +27,7 @@ from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.record import Change
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.journal import Journal, remind_mirrors
-from snowmelt.protocols.fifo.messages import (
-    Activate,
-    Fence,
-    Fenced,
-    Home,
-    JournalRead,
-    ReadJournal,
-)
+from snowmelt.protocols.fifo.messages import Activate, Fence, Fenced, Home, JournalRead, ReadJournal
 from snowmelt.protocols.fifo.mirrors import Mirrors
 from snowmelt.protocols.fifo.queue import Queue
 from snowmelt.protocols.fifo.restoring import Restoring

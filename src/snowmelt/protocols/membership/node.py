@@ -23,15 +23,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.calling import Declined, Elsewhere
-from snowmelt.protocols.etcd import (
-    ETCD,
-    Answer,
-    Failed,
-    Granted,
-    Refreshed,
-    Revoked,
-    Transacted,
-)
+from snowmelt.protocols.etcd import ETCD, Answer, Failed, Granted, Refreshed, Revoked, Transacted
 from snowmelt.protocols.membership import messages
 from snowmelt.protocols.membership.coordinator import DiskCoordinator
 from snowmelt.protocols.membership.disk import VIEW, Unreadable, kept

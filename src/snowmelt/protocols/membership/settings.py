@@ -3,13 +3,7 @@
 import msgspec
 
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import (
-    MILLISECOND,
-    SECOND,
-    Duration,
-    milliseconds,
-    spelled,
-)
+from snowmelt.core.instant import MILLISECOND, SECOND, Duration, milliseconds, spelled
 from snowmelt.core.names import Address, NodeId
 
 

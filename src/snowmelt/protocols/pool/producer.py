@@ -16,14 +16,7 @@ from snowmelt.protocols.pool.calls import AwaitRoom, Put
 from snowmelt.protocols.pool.intake import Intake
 from snowmelt.protocols.pool.keep import Disk, Memory, Then
 from snowmelt.protocols.pool.lending import Lender
-from snowmelt.protocols.pool.messages import (
-    HOPS_COUNTED,
-    Cancel,
-    GiveBack,
-    Hold,
-    Request,
-    Settle,
-)
+from snowmelt.protocols.pool.messages import HOPS_COUNTED, Cancel, GiveBack, Hold, Request, Settle
 from snowmelt.protocols.pool.messages import Found as Given
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.protocols.pool.shelf import Taken

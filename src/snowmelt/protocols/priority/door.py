@@ -66,14 +66,7 @@ from snowmelt.protocols.priority.fields import Token
 from snowmelt.protocols.priority.gets import Gets
 from snowmelt.protocols.priority.hand import Again, GetInHand, Hand, PutInHand, TakenOver
 from snowmelt.protocols.priority.limits import Limits
-from snowmelt.protocols.priority.messages import (
-    Inquired,
-    Mark,
-    Refusal,
-    Stored,
-    Taken,
-    Word,
-)
+from snowmelt.protocols.priority.messages import Inquired, Mark, Refusal, Stored, Taken, Word
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.puts import Puts, in_hand
 from snowmelt.protocols.priority.reports import Reports

@@ -74,13 +74,7 @@ from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.recent import Recent
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.rules import Rules, held_by
-from snowmelt.protocols.priority.settings import (
-    ERASED,
-    FOR_GOOD,
-    How,
-    QueueSettings,
-    State,
-)
+from snowmelt.protocols.priority.settings import ERASED, FOR_GOOD, How, QueueSettings, State
 from snowmelt.protocols.priority.shelf import Shelf, rows_at
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
 from snowmelt.protocols.priority.thin import Thin

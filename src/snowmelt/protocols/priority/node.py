@@ -34,15 +34,7 @@ from snowmelt.protocols.priority.asked import problem
 from snowmelt.protocols.priority.attempts import decided
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.limits import LIMITS, Limits
-from snowmelt.protocols.priority.messages import (
-    Anew,
-    Attempt,
-    Kept,
-    Mark,
-    Others,
-    Several,
-    Tell,
-)
+from snowmelt.protocols.priority.messages import Anew, Attempt, Kept, Mark, Others, Several, Tell
 from snowmelt.protocols.priority.phasing import Phasing
 from snowmelt.protocols.priority.queue import NO_GETS, Here, Queue, queue_of
 from snowmelt.protocols.priority.queues import Queues

@@ -14,12 +14,7 @@ from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.fields import OPERATIONS_MAX
 from snowmelt.protocols.priority.hand import Placed, PutInHand
 from snowmelt.protocols.priority.lots import cut, in_order, together, whole
-from snowmelt.protocols.priority.messages import (
-    Elements,
-    Origin,
-    Store,
-    Stored,
-)
+from snowmelt.protocols.priority.messages import Elements, Origin, Store, Stored
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus, without
 from snowmelt.protocols.priority.sending import Sending

@@ -41,12 +41,7 @@ from snowmelt.protocols.priority.placing import home_of
 from snowmelt.protocols.priority.queue import Queue
 from snowmelt.protocols.priority.roll import Roll
 from snowmelt.protocols.priority.sending import Sending
-from snowmelt.protocols.priority.settings import (
-    QueueSettings,
-    Registered,
-    differences,
-    queue_name,
-)
+from snowmelt.protocols.priority.settings import QueueSettings, Registered, differences, queue_name
 
 FINDING_OUT: Final = "Unavailable", "this node is finding out what its cluster keeps"
 

@@ -12,13 +12,7 @@ from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.messages import Mark, Want, Word
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.rows import Rows
-from snowmelt.protocols.priority.settings import (
-    ERASED,
-    FOR_GOOD,
-    How,
-    QueueSettings,
-    State,
-)
+from snowmelt.protocols.priority.settings import ERASED, FOR_GOOD, How, QueueSettings, State
 from snowmelt.protocols.priority.standing import NEW, Standing, marked, standing_of
 
 Rule = Callable[[Standing], Standing | None]

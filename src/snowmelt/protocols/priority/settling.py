@@ -23,15 +23,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk, Patience
 from snowmelt.protocols.priority.keyed import keys_in
-from snowmelt.protocols.priority.messages import (
-    Anew,
-    Attempt,
-    Kept,
-    Mark,
-    Others,
-    Tell,
-    Told,
-)
+from snowmelt.protocols.priority.messages import Anew, Attempt, Kept, Mark, Others, Tell, Told
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.settings import Registered, State
 from snowmelt.protocols.priority.shelf import Shelf

@@ -8,15 +8,7 @@ from snowmelt.protocols.seap import steps
 from snowmelt.protocols.select.anchor import Selection
 from snowmelt.protocols.select.elements import Element
 from snowmelt.protocols.select.plans import Progress, RepairedPlan
-from snowmelt.protocols.select.steps import (
-    Bounds,
-    Counts,
-    Done,
-    Drawn,
-    End,
-    EqualRanks,
-    Sort,
-)
+from snowmelt.protocols.select.steps import Bounds, Counts, Done, Drawn, End, EqualRanks, Sort
 from snowmelt.protocols.select.steps import Step as Selecting
 
 

@@ -19,14 +19,7 @@ from snowmelt.runtime.clock import real_now
 from snowmelt.runtime.peer.limits import WITH_BLOB, PeerLimits
 from snowmelt.runtime.peer.outgoing import CHUNK_HEAD, PARCEL_HEAD
 from snowmelt.runtime.peer.stores import Stores
-from snowmelt.wire.framing import (
-    HEADER,
-    HEADER_BYTES,
-    MAGIC,
-    VERSION,
-    Kind,
-    refused,
-)
+from snowmelt.wire.framing import HEADER, HEADER_BYTES, MAGIC, VERSION, Kind, refused
 
 _MESSAGE: Final = int(Kind.MESSAGE)
 _PARCEL: Final = int(Kind.PARCEL)

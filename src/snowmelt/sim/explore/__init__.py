@@ -44,15 +44,7 @@ from snowmelt.sim.explore.baton import BatonWorld, TwoNodes
 from snowmelt.sim.explore.membership import Leaver, MembershipWorld
 from snowmelt.sim.explore.moves import INJURIES
 from snowmelt.sim.explore.pool import OneEach, PoolWorld, TwoLeave
-from snowmelt.sim.explore.priority import (
-    Alone,
-    Joiner,
-    Missed,
-    Moved,
-    Pair,
-    PriorityWorld,
-    Twice,
-)
+from snowmelt.sim.explore.priority import Alone, Joiner, Missed, Moved, Pair, PriorityWorld, Twice
 from snowmelt.sim.explore.small import SmallLife
 
 __all__ = ["INJURIES", "WORLDS", "injuries_named", "small_world"]

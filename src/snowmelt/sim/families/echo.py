@@ -7,14 +7,7 @@ from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Node, Reply
 from snowmelt.core.outcome import Succeeded
-from snowmelt.protocols.echo import (
-    MESSAGES,
-    EchoNode,
-    Recall,
-    Recalled,
-    Remember,
-    Remembered,
-)
+from snowmelt.protocols.echo import MESSAGES, EchoNode, Recall, Recalled, Remember, Remembered
 from snowmelt.protocols.host import Family, Host
 from snowmelt.sim.families.load import Clients
 from snowmelt.sim.life import FamilyLife

@@ -12,7 +12,7 @@ from snowmelt.cli import lab
 def ran(*arguments: str) -> str:
     """What it printed; whatever it raised is raised."""
     app = typer.Typer()
-    lab.add_to(app)
+    app.add_typer(lab.lab, name="lab")
     app.command("other")(lambda: None)  # a program of one group alone drops the group's name
     ended = CliRunner().invoke(app, ["lab", *arguments])
     if ended.exception is not None:

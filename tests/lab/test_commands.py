@@ -115,7 +115,7 @@ for name in ("numpy", "scipy", "matplotlib", "numba"):
 import typer
 from snowmelt.cli import lab
 app = typer.Typer(pretty_exceptions_enable=False)
-lab.add_to(app)
+app.add_typer(lab.lab, name="lab")
 app.command("other")(lambda: None)
 app(["lab", *sys.argv[1:]])
 """

@@ -22,10 +22,12 @@ from snowmelt.lab.pool.advice import (
     Advice,
     Alternative,
     Judges,
-    advise,
     alternative,
     judges,
     simulated,
+)
+from snowmelt.lab.pool.advice import (
+    advise as advised,
 )
 from snowmelt.lab.pool.observed import Observed, observed
 from snowmelt.lab.pool.options import groups_of
@@ -35,12 +37,7 @@ from snowmelt.lab.pool.situation import Situation, bytes_of
 WATCH_MOST = 3600.0
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command(name="advise")(advise_)
-
-
-def advise_(
+def advise(
     producers: Annotated[int, typer.Option(help="How many processes make objects.")] = 0,
     consumers: Annotated[int, typer.Option(help="How many use them.")] = 0,
     produce_rate: Annotated[
@@ -98,7 +95,7 @@ def advise_(
         links=links,
     )
     by = _judges(check=check)
-    advice = advise(situation, by)
+    advice = advised(situation, by)
     checked = simulated(advice, by.kernel) if check and by.kernel is not None else None
     now = None if seen is None else alternative("now", situation, seen.setting, by)
     if as_json:

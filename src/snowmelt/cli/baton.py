@@ -28,11 +28,6 @@ T = TypeVar("T")
 NAME = typer.Argument(help="The baton's name.")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the group of commands."""
-    app.add_typer(baton, name="baton")
-
-
 @baton.command()
 def run(
     name: Annotated[str, NAME],

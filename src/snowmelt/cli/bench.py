@@ -25,11 +25,6 @@ class NoSource(CallerError):
     """The benchmarks, or what they need, are not on this machine."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the group of commands."""
-    app.add_typer(bench, name="bench")
-
-
 @bench.command(**_PASSED_ON)
 def fifo(context: typer.Context, quick: Quick = False) -> None:
     """Put, get and acknowledge, beside Redis, NATS, beanstalkd and RabbitMQ, all in one run.

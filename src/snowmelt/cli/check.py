@@ -16,11 +16,6 @@ INVALID = 20
 UNKNOWN = 21
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(check)
-
-
 def check(
     history: Annotated[Path, typer.Argument(help="A file of operations, one JSON object a line.")],
     property: Annotated[  # noqa: A002  # the option's name

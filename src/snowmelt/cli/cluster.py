@@ -30,12 +30,6 @@ NOT_CURRENT = 4
 DEFAULT_URL = "snowmelt://127.0.0.1:4410"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    for command in (up, status, ping, forget):
-        app.command()(command)
-
-
 def open_cluster(url: str, token_file: Path | None) -> Cluster:
     """A cluster by the options all commands share."""
     return Cluster(url, read_token(token_file) or None)

@@ -37,11 +37,6 @@ Session = Any
 """Spark's; its name is known to the Spark layer alone."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(demo)
-
-
 def demo(
     events: Annotated[int, typer.Option(help="How many events to make.")] = 100_000,
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 3,

@@ -12,11 +12,6 @@ from snowmelt.core.names import node_id
 from snowmelt.runtime.folders import found_in_etcd, found_on_disk
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(found)
-
-
 def found(
     data: Annotated[
         Path | None, typer.Option(help="A new folder, of the node that will decide; made here.")

@@ -20,11 +20,6 @@ from snowmelt.protocols.fifo.calls import GroupStatus
 groups = typer.Typer(help="Groups of a queue: streams and pipelines.", no_args_is_help=True)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the group of commands."""
-    app.add_typer(groups, name="groups")
-
-
 @groups.command(name="list")
 def list_(
     queue: Annotated[str, QUEUE],

@@ -49,11 +49,6 @@ for command in (lab_figures.sweep, lab_figures.figures):
     lab.command()(command)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the group."""
-    app.add_typer(lab, name="lab")
-
-
 @lab.command()
 def durability(
     fail_per_second: Annotated[

@@ -38,7 +38,10 @@ COMMANDS: Final = {
     "bench": ("bench",),
     "demo": ("demo",),
 }
-"""The modules here, in the order of the help, and what each adds: a command loads its own only."""
+"""The modules here, in the order of the help, and the commands, or group, that each has by name.
+
+A command loads its own only.
+"""
 
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
@@ -65,7 +68,12 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
         return app
     wanted = [module for module, names in COMMANDS.items() if first in names]
     for module in wanted or COMMANDS:
-        import_module(f"snowmelt.cli.{module}").add_to(app)
+        for name in COMMANDS[module]:
+            found = getattr(import_module(f"snowmelt.cli.{module}"), name)
+            if isinstance(found, typer.Typer):
+                app.add_typer(found, name=name)
+            else:
+                app.command(name)(found)
     return app
 
 

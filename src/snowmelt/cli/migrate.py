@@ -12,11 +12,6 @@ from snowmelt.protocols.baton.fences import KEY as FENCES
 from snowmelt.runtime.migrate import Migration, Move
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(migrate)
-
-
 def migrate(
     data: Annotated[Path, typer.Option(help="The folder of the coordinator, which is stopped.")],
     coordinator: Annotated[str, typer.Option(help="Where to: etcd://HOST:PORT[,...]/PREFIX.")],

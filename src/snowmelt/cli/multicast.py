@@ -19,11 +19,6 @@ multicast = typer.Typer(
 TOPIC = typer.Argument(help="The topic's name.")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the group of commands."""
-    app.add_typer(multicast, name="multicast")
-
-
 @multicast.command()
 def publish(
     topic: Annotated[str, TOPIC],

@@ -21,11 +21,6 @@ LIMITS_HELP = ", ".join(f"{name}={value}" for name, value in DEFAULTS.items())
 LEVELS = ("debug", "info", "warning", "error")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(node)
-
-
 def read_token(file: Path | None) -> str:
     """The token in a file, without the white space round it."""
     return read_secret("--token-file", "a token", file)

@@ -31,11 +31,6 @@ INTERRUPTED: Final = 130
 pipeline = typer.Typer(help="Stages joined by queues.", no_args_is_help=True)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the group."""
-    app.add_typer(pipeline, name="pipeline")
-
-
 @pipeline.command()
 def run(
     file: Annotated[Path, FILE],

@@ -27,14 +27,6 @@ from snowmelt.protocols.pool.introductions import PoolStatus
 pool = typer.Typer(help="Pools: objects stay with whoever made them.", no_args_is_help=True)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the group of commands."""
-    for command in (put, get):
-        pool.command()(command)
-    pool.command(name="try")(try_)
-    app.add_typer(pool, name="pool")
-
-
 @pool.command(name="list")
 def list_(
     as_json: Annotated[bool, JSON] = False,
@@ -142,3 +134,8 @@ def rate_text(rate: float) -> str:
 
 def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+for command in (put, get):
+    pool.command()(command)
+pool.command(name="try")(try_)

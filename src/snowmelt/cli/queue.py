@@ -31,12 +31,6 @@ DATA = typer.Option(help="A folder with queues, in place of a cluster.", envvar=
 LINES_AT_ONCE = 10_000
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    for command in (put, peek, stats, queues, purge, redrive):
-        app.command()(command)
-
-
 def open_queues(
     url: str, data: Path | None, token_file: Path | None, timeout: float
 ) -> Cluster | EmbeddedCluster:

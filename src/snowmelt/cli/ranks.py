@@ -15,12 +15,6 @@ from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption, Empty
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands."""
-    for command in (select, quantile):
-        app.command()(command)
-
-
 def select(
     queue: Annotated[str, QUEUE],
     rank: Annotated[int, typer.Argument(help="1 is the next.")],

@@ -13,11 +13,6 @@ from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.runtime.rescue import Plan, Rescue
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(rescue)
-
-
 def rescue(
     data: Annotated[Path, typer.Option(help="The new coordinator's folder; made here.")],
     members: Annotated[

@@ -40,11 +40,6 @@ _SPANS = ("extra", "by", "period", "down", "up", "taken", "fails", "length")
 _SEEDS = re.compile(r"(\d{1,18}):(\d{1,18})")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(sim)
-
-
 def sim(
     protocol: Annotated[str, typer.Option(help="Which lives: " + ", ".join(FAMILIES))],
     seed: Annotated[int | None, typer.Option(help="One life.")] = None,

@@ -35,11 +35,6 @@ class Taken(Protocol):
 Held = TypeVar("Held", bound=Taken)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(get)
-
-
 def get(
     queue: Annotated[str, QUEUE],
     count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 1,

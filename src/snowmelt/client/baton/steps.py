@@ -147,12 +147,10 @@ class Hold:
             told()
 
     def unwatch(self, told: Callable[[], None]) -> None:
-        """Calls this no more."""
         with suppress(ValueError):
             self._watching.remove(told)
 
     def set_value(self, value: Buffer) -> None:
-        """What the next holder is to get."""
         checked_value = baton_value(value)
         self.check()
         self.value = checked_value
@@ -256,7 +254,6 @@ class Hold:
 
     @property
     def place(self) -> NodeId:
-        """The node at which it is held."""
         return contact(self.where.address)
 
     def _end(self, why: str) -> None:

@@ -174,7 +174,6 @@ def _places(part: Part) -> Sequence[int]:
 
 
 def _stretches(part: Part) -> tuple[Interval, ...]:
-    """The same, by stretches."""
     if type(part) is Portion and part.spans:
         return spans.stretches(part.spans)
     return (Interval(part.start, part.start + part_items(part)),)
@@ -236,7 +235,6 @@ def items_of(parts: tuple[Part, ...]) -> Iterator[tuple[Part, bytes, int]]:
 
 
 def _keyed(parts: tuple[Part, ...]) -> TypeGuard[tuple[Portion, ...]]:
-    """Whether they are in no order yet."""
     first = parts[0] if parts else None
     if type(first) is not Portion or not first.keys:
         return False
@@ -406,12 +404,10 @@ class Delivered:
             return tuple(self.left) if where is None else tuple(self.left.common(where))
 
     def settled(self, intervals: Collection[Interval]) -> None:
-        """These are not its own any more."""
         with self._lock:
             self.left.remove_all(intervals)
 
     def refused(self, refused: Refused) -> None:
-        """A word came too late."""
         with self._lock:
             before = self.left.total
             gone = [one for lost in refused.lost or () for one in self.left.common(lost)]
@@ -503,7 +499,6 @@ class Delivered:
             return late, runs([interval for one in late for interval in one.left])
 
     def passed_on(self, shares: Sequence[Share]) -> None:
-        """These went back."""
         with self._lock:
             self._shares[:] = [one for one in self._shares if one not in shares]
             for one in shares:

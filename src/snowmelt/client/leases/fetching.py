@@ -38,7 +38,6 @@ class Fetching:
         self._chance = chance
 
     def fetch(self, spans: Iterable[Span]) -> Steps[None]:
-        """Gets all that can be had."""
         for span in spans:
             rest = span
             while rest.start < rest.stop:

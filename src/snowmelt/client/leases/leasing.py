@@ -18,7 +18,6 @@ T = TypeVar("T")
 
 
 def leasing(port: Port, steps: LeaseSteps, get: Steps[Delivered | None]) -> Delivered | None:
-    """Takes the steps of a get."""
     del steps
     return run(port, get)
 

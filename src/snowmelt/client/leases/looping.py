@@ -62,7 +62,6 @@ class Pace:
         return self.size
 
     def came(self, asked: Instant, now: Instant, settled: int) -> None:
-        """There are items; the work begins."""
         if self._since is None or now - asked > WAITED:
             self._since, self._settled = now, settled
 
@@ -81,13 +80,11 @@ class Pursuit:
         self._failing = False
 
     def begin(self) -> None:
-        """An item is wanted from now on."""
         if self._timeout is not None:
             self._end = later(steady_now(), seconds(self._timeout))
 
     @property
     def left(self) -> float:
-        """How long the next get may wait."""
         return POLL_SECONDS if self._end is None else min(POLL_SECONDS, seconds_until(self._end))
 
     def over(self) -> bool:
@@ -96,7 +93,6 @@ class Pursuit:
         return self._end is not None and steady_now() + EARLY >= self._end
 
     def answered(self) -> None:
-        """A get was answered."""
         self.reached, self._failing = True, False
 
     def failed(self, error: SnowmeltError) -> float:

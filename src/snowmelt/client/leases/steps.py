@@ -95,8 +95,6 @@ _NOBODY: Final[Heard] = bool
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was answered to a get."""
-
     leased: Any
     """In the words of its protocol; without a token when there is nothing."""
     asked: Instant
@@ -307,7 +305,6 @@ class LeaseSteps(ABC):
         return True
 
     def empty(self, timeout: float) -> str:
-        """What is said when nothing came."""
         why = f"; {self.away} items wait for nodes that are away" if self.away else ""
         why = "; there is no such queue yet, the first put makes it" if self.missing else why
         return f"nothing came into {self.name} in {timeout:g} s{why}"

@@ -41,7 +41,6 @@ class Tender:
         opened(self)
 
     def see(self) -> None:
-        """There is a lease."""
         if self._thread is None:
             thread = threading.Thread(target=self._work, name="snowmelt-tender", daemon=True)
             thread.start()  # a second one does no harm, if this is interrupted

@@ -18,7 +18,6 @@ class Tender:
         port.before_closing(loop)
 
     def see(self) -> None:
-        """There is a lease."""
         if self._task is None:
             self._loop = asyncio.get_running_loop()
             self._task = self._loop.create_task(_tend(self._port, self._tending, self._wake))

@@ -84,7 +84,6 @@ class Tended:
             self._told = [one for one in self._told if one is not taken]
 
     def put_back(self, taken: tuple[Interval, ...], now: Instant) -> None:
-        """They could not be told."""
         self.known(taken)
         self._runs += [[one.start, one.stop] for one in taken]
         self.since = later(now, _AGAIN) if self._runs else None
@@ -109,7 +108,6 @@ class Tended:
         return runs(one for taken in self._told for one in taken)
 
     def renewed(self) -> None:
-        """It was extended."""
         self.renew = self.delivered.renewal
 
     @property
@@ -129,8 +127,6 @@ def log_missed(queue: str, done: tuple[Interval, ...], why: str) -> None:
 
 
 class Tending:
-    """All leases of one consumer."""
-
     def __init__(self, steps: LeaseSteps, missed: Missed = log_missed) -> None:
         self._steps = steps
         self._missed = missed
@@ -204,7 +200,6 @@ class Tending:
         reason: str,
         dead: bool = False,
     ) -> Steps[None]:
-        """These go back, at once."""
         if reason:
             delivered.check_own(where)
         back = delivered.open_in(where)

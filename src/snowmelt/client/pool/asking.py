@@ -17,7 +17,6 @@ class Asking:
         self._engine = part.engine
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
-        """Calls the machine, as `steps.Port` has it."""
         del target, weight
         return self._engine.call(body, timeout)
 

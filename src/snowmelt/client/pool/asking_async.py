@@ -44,7 +44,6 @@ class Asking:
     async def call(
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
     ) -> Any:
-        """Calls the machine, as `steps.AsyncPort` has it."""
         del target, weight
         return (await self.ask(body, timeout)).take()
 

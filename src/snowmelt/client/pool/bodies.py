@@ -80,7 +80,6 @@ def joined(spans: tuple[Span, ...], blob: Buffer) -> Batch:
 
 
 def numbers(spans: tuple[Span, ...]) -> Iterator[Interval]:
-    """The number of each object, in order."""
     for span in spans:
         for number in span.interval:
             yield Interval(number, number + 1)

@@ -44,8 +44,6 @@ ENDING: Final = seconds(5)
 
 
 class Held(Protocol):
-    """An object of either face."""
-
     open: bool
     intervals: tuple[Interval, ...]
 
@@ -54,15 +52,11 @@ class Held(Protocol):
 
 
 class Waiter(Protocol):
-    """Whoever waits for what comes."""
-
     def answer(self, body: Any) -> object:
         """There is something to look at; told under the engine's lock."""
 
 
 class Catch:
-    """The books of one loop."""
-
     def __init__(self, part: Part, prefetch: int | None, timeout: float | None) -> None:
         self.part = part
         self.over = False
@@ -135,7 +129,6 @@ class Catch:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is on its way."""
         return not (self._open or self._came)
 
     def ready(self, waiter: Waiter) -> Callable[[], bool]:

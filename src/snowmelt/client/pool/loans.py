@@ -62,7 +62,6 @@ class Loan:
         return self
 
     def told(self) -> None:
-        """The machine has heard of it."""
         self.untold -= 1
         if not (self.left or self.untold):
             self._unwatched()

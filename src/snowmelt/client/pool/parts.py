@@ -44,11 +44,9 @@ class Part(msgspec.Struct, frozen=True):
 
     @property
     def me(self) -> NodeId:
-        """The name under which others know it."""
         return self.engine.config.name
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
-        """Calls the machine, as `steps.Port` has it."""
         del target, weight
         return self.engine.call(body, timeout)
 
@@ -134,7 +132,6 @@ class Parts:
         self._origin = Origin()
 
     def join(self, name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part:
-        """A part of its own."""
         self._check()
         part = join(name, place, **options)
         self._parts[part.me] = part

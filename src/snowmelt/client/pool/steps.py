@@ -53,7 +53,6 @@ def check_kept(answer: Kept, timeout: float) -> None:
 
 
 def put_many(bodies: Iterable[Buffer] | Batch, timeout: float, asker: int) -> Steps[int]:
-    """Several objects; how many."""
     timeout = checked(timeout)
     end = later(steady_now(), seconds(max(0.0, timeout)))
     count = 0
@@ -89,7 +88,6 @@ def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> Ack:
 
 
 def stats(timeout: float) -> Steps[PeerStatistics]:
-    """How this part is."""
     told: PeerStatistics = yield Query(Describe(), checked(timeout))
     return told
 

@@ -52,8 +52,6 @@ Kinds: TypeAlias = Mapping[type[BaseException], Retry | None]
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What becomes of an item that failed."""
-
     wait: float
     dead: bool
     reason: str

@@ -222,7 +222,6 @@ class Shift:
 
 
 def tell_failed(queue: str, held: Any, fate: Fate, error: BaseException) -> None:
-    """Logs that its handler raised."""
     again = {"dead": "at once"} if fate.dead else {"again_in": f"{fate.wait:.3g} s"}
     what = _which(queue, held) | again
     tell("a handler failed", logging.WARNING, error, **what, reason=last_line(error))

@@ -9,8 +9,6 @@ from snowmelt.runtime.signals import BorrowedSignals
 
 
 class Stop(Protocol):
-    """What has a worker end."""
-
     def __call__(self, *, hard: bool = False) -> object:
         """Warmly, or at once."""
 

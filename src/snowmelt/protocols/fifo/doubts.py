@@ -38,11 +38,9 @@ class Doubts:
         self.unsure.add(where)
 
     def of(self, name: Name) -> Interval | None:
-        """Where that is, while it is in doubt."""
         return self._open.get(name)
 
     def end(self, name: Name) -> None:
-        """It is in doubt no longer."""
         where = self._open.pop(name, None)
         if where is not None:
             self.unsure.remove(where)
@@ -67,19 +65,15 @@ class Doubts:
         return self.unsure.covers(part) and (left is None or not left.common(part).size)
 
     def whole(self, tail: int) -> int:
-        """Below this position nothing is in doubt."""
         first = next(iter(self._open.values()), None)
         return tail if first is None else first.start
 
     def within(self, interval: Interval) -> list[Interval]:
-        """What of this is in doubt."""
         parts = (part.common(interval) for part in self._open.values())
         return [part for part in parts if part.size]
 
     def touch(self, interval: Interval) -> bool:
-        """Whether some of this is in doubt."""
         return bool(self.within(interval))
 
     def all(self) -> list[tuple[Name, Interval]]:
-        """Each with its name."""
         return list(self._open.items())

@@ -17,8 +17,6 @@ SPARE: Final = 64
 
 
 class Lease(msgspec.Struct):
-    """What a consumer holds."""
-
     token: int
     operation: OperationId
     left: IntervalSet
@@ -110,7 +108,6 @@ class Leases:
             self._changed[ender_key(oldest)] = None
 
     def over(self, now: Instant) -> list[Lease]:
-        """The leases whose time is over."""
         ended: list[Lease] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, token = heappop(self._deadlines)

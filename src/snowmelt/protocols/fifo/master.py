@@ -64,8 +64,6 @@ REDRIVE_EVERY: Final = 10**8
 
 
 class Master:
-    """One queue's master, while it serves."""
-
     def __init__(self, desk: Desk, keeper: Keeper, home: Home, journal: Journal) -> None:
         desk = Seat(desk, home.queue)
         self.home = home
@@ -250,7 +248,6 @@ class Master:
     # --- the queue as a whole ---------------------------------------------------------------------
 
     def peek(self, operation: OperationId, peek: Peek) -> None:
-        """Shows items and takes nothing."""
         source = self._queue.dead if peek.dead else self._queue.aside.waiting
         wanted, left = [], min(peek.items_max, self._desk.limits.get_items)
         for interval in source.within(Interval(peek.start, max(peek.start, self._queue.tail))):
@@ -268,7 +265,6 @@ class Master:
         self.journal.after(lambda: handing.hand(wanted))
 
     def purge(self, operation: OperationId, purge: Purge) -> None:
-        """Removes what waits, or what is dead."""
         if not self._told_again(operation):
             count, lost = self._queue.purge(dead=purge.dead)
             self.dropped(lost)
@@ -276,7 +272,6 @@ class Master:
             self._tell(operation, Changed(count))
 
     def pause(self, operation: OperationId, pause: Pause) -> None:
-        """Stops handing out, or goes on."""
         if not self._told_again(operation):
             self._queue.pause(paused=pause.paused)
             self._tell(operation, Changed(0))
@@ -294,7 +289,6 @@ class Master:
         self._tell(operation, Changed(count))
 
     def describe(self, operation: OperationId, describe: Describe) -> None:
-        """How the queue is."""
         del describe
         queue = self._queue
         status = QueueStatus(

@@ -69,13 +69,11 @@ class AccessList:
         self._stale = True
 
     def lost(self, producer: NodeId) -> None:
-        """There is no way to it now."""
         if producer in self._names:
             self._down[producer] = None
             self._stale = True
 
     def reached(self, producer: NodeId) -> None:
-        """There is a way to it."""
         if producer in self._down:
             del self._down[producer]
             self._stale = True
@@ -100,7 +98,6 @@ class AccessList:
         return tuple(self._names)
 
     def name(self, producer: NodeId) -> str:
-        """What a person calls it."""
         return self._names.get(producer, producer)
 
     def rate(self, producer: NodeId) -> float:
@@ -108,7 +105,6 @@ class AccessList:
         return self._rates.get(producer, 0.0)
 
     def weights(self) -> dict[NodeId, float]:
-        """How likely each is to be drawn."""
         self._refresh()
         whole = self._edges[-1] if self._edges else 1.0
         before = [0.0, *self._edges]

@@ -53,8 +53,6 @@ class _Adoption(msgspec.Struct):
 
 
 class Adopter:
-    """What is being taken over."""
-
     def __init__(
         self,
         me: NodeId,
@@ -88,7 +86,6 @@ class Adopter:
         return any(one.leaver == leaver for one in self._adoptions.values())
 
     def invited(self, leaver: NodeId, now: Instant) -> Effects:
-        """Somebody leaves, and has objects."""
         open_ = (one.leaver for one in self._adoptions.values() if not one.own)
         if leaver in open_ or len(self._adoptions) >= TAKEN_MAX:
             return []
@@ -180,7 +177,6 @@ class Adopter:
         return self._forget(number)
 
     def due(self, number: int, now: Instant, *, gone: Callable[[NodeId], bool]) -> Effects:
-        """No answer yet."""
         adoption = self._adoptions.get(number)
         if adoption is None:
             return []

@@ -15,8 +15,6 @@ Effects = list[Effect[Any]]
 
 
 class PoolTimer(Enum):
-    """The machine's one timer."""
-
     NEXT = "pool.next"
 
 

@@ -32,8 +32,6 @@ from snowmelt.protocols.pool.messages import Span
 
 
 class Deposit(msgspec.Struct, frozen=True, tag="pool.central.deposit", array_like=True):
-    """A producer brings one object."""
-
     span: Span
     blob: bytes
 
@@ -94,7 +92,6 @@ class CentralBuffer:
         self._producers: deque[NodeId] = deque()
 
     def handle(self, event: Event[Message], now: Instant) -> list[Effect[Message]]:
-        """One door in."""
         del now  # nothing here depends on time
         match event:
             case Received(consumer, Fetch()):
@@ -141,7 +138,6 @@ class CentralProducer:
     def handle(
         self, event: Event[Message | Put | AwaitRoom], now: Instant
     ) -> list[Effect[Message | Answered]]:
-        """One door in."""
         del now  # nothing here depends on time
         match event:
             case Requested(operation, Put() | AwaitRoom() as asked):
@@ -181,7 +177,6 @@ class CentralConsumer:
         self._waiting: deque[tuple[OperationId, Instant]] = deque()
 
     def handle(self, event: Event[Message | Get], now: Instant) -> list[Effect[Message | Answered]]:
-        """One door in."""
         match event:
             case Requested(operation, Get()):
                 self._waiting.append((operation, now))
@@ -193,6 +188,5 @@ class CentralConsumer:
                 return []
 
     def check(self) -> None:
-        """Whoever waits has asked in order."""
         asked = [at for _, at in self._waiting]
         assert asked == sorted(asked)

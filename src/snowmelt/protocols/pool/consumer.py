@@ -48,8 +48,6 @@ class Want(msgspec.Struct):
 
 
 class Counts(msgspec.Struct):
-    """What has happened here."""
-
     requests: int = 0
     hops: int = 0
     tried_again: int = 0
@@ -110,14 +108,12 @@ class Consumer:
         return self._try(want, (self._me, *way) if own_stock else way, now)
 
     def withdraw(self, operation: OperationId) -> Effects:
-        """Whoever wanted something waits no more."""
         for want in self._wants.values():
             if want.operation == operation:
                 return self._give_up(want)
         return []
 
     def leave(self) -> Effects:
-        """Nothing is wanted any more."""
         closed = Declined("Closed", CLOSED)
         wants = list(self._wants.values())
         return [effect for want in wants for effect in self._give_up(want, closed)]
@@ -125,7 +121,6 @@ class Consumer:
     # --- what others tell -------------------------------------------------------------------------
 
     def found(self, source: NodeId, found: Found, now: Instant) -> Effects:
-        """A producer gives objects."""
         self._access.learnt(source, found.rate)
         want = self._wants.get(found.number)
         if want is None or want.attempt != found.attempt:

@@ -48,7 +48,6 @@ class Degrees:
         return len(self._points)
 
     def __contains__(self, producer: NodeId) -> bool:
-        """Whether it is present."""
         return producer in self._points
 
     def count(self, producer: NodeId) -> int:

@@ -52,7 +52,6 @@ class Departure:
 
     @property
     def begun(self) -> bool:
-        """Whether it leaves, or has left."""
         return self._deadline is not None
 
     def stop(self, operation: OperationId, patience: Duration, now: Instant) -> Effects:

@@ -32,8 +32,6 @@ LONGEST: Final = seconds(50)
 
 
 class Held(msgspec.Struct):
-    """One loan."""
-
     token: int
     producer: NodeId
     count: int
@@ -49,13 +47,10 @@ class Held(msgspec.Struct):
         return () if self.open.total == self.count else tuple(self.open)
 
     def has(self, intervals: tuple[Interval, ...]) -> bool:
-        """Whether all of these are open still."""
         return all(self.open.covers(interval) for interval in intervals)
 
 
 class _Settling(msgspec.Struct):
-    """A settlement that is not confirmed yet."""
-
     operation: OperationId
     held: Held
     word: Settle
@@ -63,8 +58,6 @@ class _Settling(msgspec.Struct):
 
 
 class Holding:
-    """All loans that this process holds."""
-
     def __init__(self, alarms: Alarms, grace: Duration) -> None:
         self.late = 0
         self._alarms = alarms
@@ -78,12 +71,10 @@ class Holding:
 
     @property
     def settling(self) -> bool:
-        """Whether a confirmation is waited for."""
         return bool(self._settling)
 
     @property
     def any(self) -> bool:
-        """Whether it holds any."""
         return bool(self._held)
 
     def needs(self, producer: NodeId) -> bool:
@@ -98,7 +89,6 @@ class Holding:
         return iter(list(self._held.values()))
 
     def begin(self, producer: NodeId, found: Found, now: Instant) -> None:
-        """Objects came on loan."""
         spans = IntervalSet(span.interval for span in found.spans)
         lease = max(found.lease, LEASE_SHORTEST)
         held = Held(found.token, producer, spans.total, spans, lease)
@@ -124,7 +114,6 @@ class Holding:
     def ack(
         self, operation: OperationId, ack: Ack, number: Callable[[], int], now: Instant
     ) -> Effects:
-        """Objects are done."""
         held = self._held.get(ack.token)
         if held is None or not held.has(ack.intervals):
             return [Reply(operation, self._too_late(ack.token))]
@@ -143,7 +132,6 @@ class Holding:
         return [send]
 
     def nack(self, operation: OperationId, nack: Nack) -> Effects:
-        """Objects go back."""
         held = self._held.get(nack.token)
         if held is None:
             return [Reply(operation, Acked())]  # they are back already
@@ -167,7 +155,6 @@ class Holding:
     # --- what producers say -----------------------------------------------------------------------
 
     def settled(self, source: NodeId, word: Settled) -> Effects:
-        """A settlement was confirmed, or refused."""
         settling = self._settling.get(word.number)
         if settling is None or settling.held.producer != source:
             return []
@@ -206,7 +193,6 @@ class Holding:
     # --- what is due ------------------------------------------------------------------------------
 
     def settle_due(self, number: int, now: Instant) -> Effects:
-        """No confirmation came yet."""
         settling = self._settling.get(number)
         if settling is None:
             return []

@@ -22,8 +22,6 @@ from snowmelt.protocols.pool.stock import Parcel, fitting
 
 
 class _Putting(msgspec.Struct):
-    """A put that is not answered yet."""
-
     operation: OperationId
     batch: Batch
     begun: Instant
@@ -38,7 +36,6 @@ class _Putting(msgspec.Struct):
 
     @property
     def rest(self) -> Batch:
-        """What waits for room."""
         return self.batch.slice(self.admitted, self.batch.count) if self.admitted else self.batch
 
 
@@ -71,7 +68,6 @@ class Intake:
     # --- what the program asks --------------------------------------------------------------------
 
     def put(self, operation: OperationId, put: Put, now: Instant) -> Effects:
-        """Objects were made."""
         batch = Batch(put.offsets, put.blob)
         count = batch.count
         most = self._settings.bytes_max
@@ -128,7 +124,6 @@ class Intake:
         return []
 
     def leave(self) -> Effects:
-        """Nothing more comes in."""
         effects: Effects = [Reply(operation, _leaving()) for operation in self._rooms]
         self._rooms.clear()
         while self._puts:
@@ -166,7 +161,6 @@ class Intake:
 
     @property
     def held_up(self) -> bool:
-        """Whether anybody waits for room."""
         return bool(self._puts or self._rooms)
 
     def admit(self, now: Instant) -> Effects:
@@ -272,13 +266,11 @@ class Intake:
         return [Reply(putting.operation, Kept(putting.safe, whole, putting.left))]
 
     def _cut_short(self, putting: _Putting) -> Effects:
-        """No more of it comes in."""
         self._alarms.cancel(("put", putting.operation))
         putting.batch = putting.batch.slice(0, putting.admitted)
         return self._answer(putting)
 
     def _failed(self, putting: _Putting, count: int, failure: str) -> Effects:
-        """The disk did not take some of it."""
         putting.failed += count
         putting.failure = failure
         if putting in self._puts:

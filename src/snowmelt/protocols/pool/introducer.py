@@ -98,7 +98,6 @@ class Introducer:
         self._due: Instant | None = None
 
     def handle(self, event: Event[Request], now: Instant) -> list[Effect[Answered]]:
-        """One door in."""
         effects: list[Effect[Answered]] = []
         match event:
             case Requested(operation, request):
@@ -116,7 +115,6 @@ class Introducer:
         return effects + self._wake(now)
 
     def check(self) -> None:
-        """What must hold after every event."""
         assert (self._due is not None) == bool(self._rosters), "a sweep for nothing, or none"
         assert len(self._rosters) <= POOLS_MAX
         for roster in self._rosters.values():

@@ -103,7 +103,6 @@ class Introduction:
                 return False, []
 
     def lost(self, target: NodeId, now: Instant) -> None:
-        """The way to a node has ended."""
         if target == self.target and self._waits:
             self._silent_from = now
             self.soon(now)

@@ -20,8 +20,6 @@ Then = Callable[[str, Instant], Effects]
 
 
 class Keep(Protocol):
-    """Keeps parcels until they are settled."""
-
     count: int
     """Objects that are not safe yet."""
     size: int
@@ -49,12 +47,10 @@ class Memory:
     def write(
         self, parcel: Parcel, then: Then, now: Instant, taken: Taken | None = None
     ) -> Effects:
-        """Makes a parcel safe."""
         del parcel, taken
         return then("", now)
 
     def settle(self, parcels: list[Parcel], then: Then, now: Instant) -> Effects:
-        """Forgets parcels, or parts of them."""
         del parcels
         return then("", now)
 
@@ -73,7 +69,6 @@ class Disk:
     def write(
         self, parcel: Parcel, then: Then, now: Instant, taken: Taken | None = None
     ) -> Effects:
-        """Makes a parcel safe."""
         del now
         count, size = len(parcel.batch), parcel.batch.size
         self.count += count
@@ -89,7 +84,6 @@ class Disk:
         return self._persist(self._shelf.write(parcel, taken), written)
 
     def settle(self, parcels: list[Parcel], then: Then, now: Instant) -> Effects:
-        """Forgets parcels, or parts of them."""
         del now
 
         def settled(failure: str, now: Instant) -> Effects:

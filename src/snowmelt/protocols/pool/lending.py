@@ -122,7 +122,6 @@ class Lender:
         return self._take_back(loan, word.intervals, now)
 
     def settled(self, source: NodeId, word: Settle, now: Instant) -> Effects:
-        """Objects are done."""
         loan = self.loans.settleable(word.token, source)
         if loan is None:
             done = self._done.get(word.token)
@@ -174,7 +173,6 @@ class Lender:
         return [note, *self._take_back(loan, (), now)]
 
     def serve(self, now: Instant) -> Effects:
-        """Gives what is there to those in line."""
         effects: Effects = []
         while self.stock.count and (request := self.line.first(now)) is not None:
             self.line.leave(request.consumer, request.number, request.attempt)
@@ -192,7 +190,6 @@ class Lender:
 
     @property
     def lease(self) -> Duration:
-        """How long a loan lasts."""
         return self._settings.lease
 
     def check(self) -> None:

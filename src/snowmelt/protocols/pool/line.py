@@ -36,7 +36,6 @@ class Line:
         return len(self._row)
 
     def has(self, consumer: NodeId, now: Instant) -> bool:
-        """Whether anything of this one's waits here still."""
         return any(
             key[0] == consumer and (one.until is None or one.until > now)
             for key, one in self._row.items()
@@ -63,7 +62,6 @@ class Line:
         return None
 
     def leave(self, consumer: NodeId, number: int, attempt: int) -> None:
-        """This attempt waits no more."""
         waiting = self._row.get((consumer, number))
         if waiting is not None and waiting.request.attempt <= attempt:
             del self._row[consumer, number]
@@ -86,5 +84,4 @@ class Line:
             del self._row[key]
 
     def clear(self) -> None:
-        """Nobody is served here any more."""
         self._row.clear()

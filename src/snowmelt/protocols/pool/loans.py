@@ -12,8 +12,6 @@ from snowmelt.protocols.pool.stock import Parcel, count_of, size_of
 
 
 class Loan(msgspec.Struct):
-    """Objects that a consumer holds."""
-
     token: int
     consumer: NodeId
     number: int
@@ -41,7 +39,6 @@ class Loan(msgspec.Struct):
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left of it."""
         return not self.parcels and not self.settling
 
     def compact(self) -> None:
@@ -71,8 +68,6 @@ class Loan(msgspec.Struct):
 
 
 class Loans:
-    """All loans of a producer."""
-
     def __init__(self, chance: Random) -> None:
         self._chance = chance
         self._by_token: dict[int, Loan] = {}
@@ -108,7 +103,6 @@ class Loans:
         return loan
 
     def get(self, token: int) -> Loan | None:
-        """The loan of a token."""
         return self._by_token.get(token)
 
     def held(self, token: int, consumer: NodeId) -> Loan | None:
@@ -139,7 +133,6 @@ class Loans:
         return done
 
     def settled(self, loan: Loan, parcels: list[Parcel], intervals: tuple[Interval, ...]) -> None:
-        """It is safe."""
         loan.settling -= count_of(parcels)
         if intervals:
             loan.done = IntervalSet() if loan.done is None else loan.done

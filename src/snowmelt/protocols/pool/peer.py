@@ -171,7 +171,6 @@ class PoolPeer:
         return effects
 
     def check(self) -> None:
-        """The parts' own invariants."""
         self._producer.check()
         self._consumer.check()
         self._holding.check()

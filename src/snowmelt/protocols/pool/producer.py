@@ -35,7 +35,6 @@ class Producer:
     # --- what its own program asks ----------------------------------------------------------------
 
     def put(self, operation: OperationId, put: Put, now: Instant) -> Effects:
-        """Objects were made."""
         return self.intake.put(operation, put, now)
 
     def await_room(self, operation: OperationId, ask: AwaitRoom, now: Instant) -> Effects:
@@ -70,23 +69,18 @@ class Producer:
         return self.lender.unsent(target, found, now)
 
     def cancelled(self, source: NodeId, word: Cancel, now: Instant) -> Effects:
-        """An attempt is over."""
         return self.lender.cancelled(source, word, now)
 
     def settled(self, source: NodeId, word: Settle, now: Instant) -> Effects:
-        """Objects are done."""
         return self._with_room(self.lender.settled(source, word, now), now)
 
     def given_back(self, source: NodeId, word: GiveBack, now: Instant) -> Effects:
-        """Objects were not used, or in vain."""
         return self.lender.given_back(source, word, now)
 
     def held(self, source: NodeId, word: Hold, now: Instant) -> Effects:
-        """A consumer lives, and has these still."""
         return self.lender.held(source, word, now)
 
     def loan_due(self, token: int, now: Instant) -> Effects:
-        """A consumer was not heard of."""
         return self._with_room(self.lender.due(token, now), now)
 
     def _with_room(self, effects: Effects, now: Instant) -> Effects:
@@ -105,7 +99,6 @@ class Producer:
         return effects
 
     def loaded(self, found: tuple[Found, ...], now: Instant) -> Effects:
-        """Bodies came from the disk."""
         assert self._disk is not None
         parcels, reasons = self._disk.loaded(found)
         for parcel in parcels:
@@ -121,7 +114,6 @@ class Producer:
 
     @property
     def left(self) -> int:
-        """How many objects are here or on loan."""
         return self.lender.stock.count + self.lender.loans.count + self._keep.count
 
     @property
@@ -131,11 +123,9 @@ class Producer:
 
     @property
     def spills(self) -> bool:
-        """Whether what is left is on a disk."""
         return self._disk is not None
 
     def check(self) -> None:
-        """The parts' own invariants."""
         self.lender.check()
         self.intake.check()
 

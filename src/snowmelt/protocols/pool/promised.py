@@ -30,7 +30,6 @@ class Promised:
             self._until[asker] = later(now, PROMISED)
 
     def used(self, asker: int) -> None:
-        """It has put."""
         self._until.pop(asker, None)
 
     def to_others(self, asker: int, now: Instant) -> int:

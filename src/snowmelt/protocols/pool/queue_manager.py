@@ -37,8 +37,6 @@ class Ask(msgspec.Struct, frozen=True, tag="pool.manager.ask", array_like=True):
 
 
 class Told(msgspec.Struct, frozen=True, tag="pool.manager.told", array_like=True):
-    """This producer has."""
-
     producer: NodeId
 
 
@@ -47,8 +45,6 @@ class Take(msgspec.Struct, frozen=True, tag="pool.manager.take", array_like=True
 
 
 class Taken(msgspec.Struct, frozen=True, tag="pool.manager.taken", array_like=True):
-    """Here it is."""
-
     span: Span
     blob: bytes
 
@@ -65,7 +61,6 @@ class QueueManager:
         self._consumers: deque[NodeId] = deque()
 
     def handle(self, event: Event[Message], now: Instant) -> list[Effect[Message]]:
-        """One door in."""
         del now  # nothing here depends on time
         match event:
             case Received(producer, Made()):
@@ -79,7 +74,6 @@ class QueueManager:
         return [Send(self._consumers.popleft(), Told(self._made.popleft()))]
 
     def check(self) -> None:
-        """Nobody waits for what is there."""
         assert not (self._made and self._consumers), "a consumer waits beside an object"
 
 
@@ -96,7 +90,6 @@ class ManagedProducer:
     def handle(
         self, event: Event[Message | Put | AwaitRoom], now: Instant
     ) -> list[Effect[Message | Answered]]:
-        """One door in."""
         del now  # nothing here depends on time
         effects: list[Effect[Message | Answered]] = []
         match event:
@@ -136,7 +129,6 @@ class ManagedConsumer:
         self._waiting: deque[tuple[OperationId, Instant]] = deque()
 
     def handle(self, event: Event[Message | Get], now: Instant) -> list[Effect[Message | Answered]]:
-        """One door in."""
         match event:
             case Requested(operation, Get()):
                 self._waiting.append((operation, now))
@@ -150,6 +142,5 @@ class ManagedConsumer:
                 return []
 
     def check(self) -> None:
-        """Whoever waits has asked in order."""
         asked = [at for _, at in self._waiting]
         assert asked == sorted(asked)

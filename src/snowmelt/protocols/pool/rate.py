@@ -35,7 +35,6 @@ class Rate:
         """Since when the program is free to make objects; None while that is not known."""
 
     def made(self, count: int, now: Instant) -> None:
-        """A program came with so many."""
         if self._free is not None:
             keep = _KEEP ** min(count, 1_000)
             self._count = self._count * keep + count

@@ -28,8 +28,6 @@ GRACE: Final = milliseconds(500)
 
 
 class _Process(msgspec.Struct):
-    """One process of the pool."""
-
     until: Instant
     """When it is forgotten, unless it speaks."""
     stock: int = 0
@@ -75,7 +73,6 @@ class Roster:
         return len(self._processes)
 
     def __contains__(self, client: NodeId) -> bool:
-        """Whether a process is in the pool."""
         return client in self._processes
 
     def heard(self, client: NodeId, word: Introduce, now: Instant) -> Introduced:
@@ -153,7 +150,6 @@ class Roster:
         )
 
     def check(self) -> None:
-        """What must hold after every event."""
         assert self._told.keys() <= self._processes.keys(), "a producer that nobody heard of"
         assert len(self._degrees) == len(self._told)
         assert all(one in self._degrees for one in self._told)

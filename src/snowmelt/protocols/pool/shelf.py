@@ -45,8 +45,6 @@ class _Entry(msgspec.Struct, array_like=True):
 
 
 class _Stored(msgspec.Struct):
-    """One parcel, as this process knows it."""
-
     count: int
     settled: IntervalSet
     """With what the disk is being told."""

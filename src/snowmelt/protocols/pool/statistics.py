@@ -32,7 +32,6 @@ class Stopwatch:
             self.runs, self._since = runs, now
 
     def until(self, now: Instant) -> Duration:
-        """The time so far."""
         return Duration(self._total + (now - self._since if self.runs else 0))
 
 

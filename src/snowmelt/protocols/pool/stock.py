@@ -59,7 +59,6 @@ def size_of(parcels: Sequence[Parcel]) -> int:
 
 
 def count_of(parcels: Sequence[Parcel]) -> int:
-    """How many objects."""
     if len(parcels) == 1:
         return parcels[0].batch.count
     return sum([one.batch.count for one in parcels])
@@ -80,7 +79,6 @@ class Stock:
         self.size = 0
 
     def add(self, parcel: Parcel) -> None:
-        """To the end."""
         self._row.append(parcel)
         self.count += parcel.batch.count
         self.size += parcel.batch.size
@@ -118,7 +116,6 @@ class Stock:
         return taken
 
     def clear(self) -> list[Parcel]:
-        """Everything, out of it."""
         row = list(self._row)
         self._row.clear()
         self.count = self.size = 0

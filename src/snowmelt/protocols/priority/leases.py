@@ -75,7 +75,6 @@ class Leases:
         return ended
 
     def due(self) -> list[Shares]:
-        """What is not held any more."""
         free: list[Shares] = []
         while self._held and self._held[0][0] <= self._desk.now:
             free.append(heappop(self._held)[2])

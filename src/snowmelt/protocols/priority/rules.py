@@ -19,8 +19,6 @@ Rule = Callable[[Standing], Standing | None]
 
 
 class Rules:
-    """Of one queue."""
-
     def __init__(self, desk: Desk, settings: QueueSettings) -> None:
         self._desk = desk
         self._settings = settings
@@ -54,7 +52,6 @@ class Rules:
         return marks, minus(shares, union(same))
 
     def leasing(self, want: Want, lease: Duration) -> Rule:
-        """A get takes what it was granted."""
         token = want.token
 
         def rule(was: Standing) -> Standing | None:
@@ -91,8 +88,6 @@ class Rules:
         return lambda _: None
 
     def failing(self, token: int, reason: str, word: Word | None = None) -> Rule:
-        """A delivery was in vain."""
-
         def rule(was: Standing) -> Standing | None:
             if not held_by(was, token):
                 return None
@@ -138,7 +133,6 @@ class Rules:
 
 
 def held_by(was: Standing, token: int) -> bool:
-    """Whether it is leased under this token."""
     return was.state == State.LEASED and was.token == token
 
 

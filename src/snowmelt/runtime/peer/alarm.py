@@ -19,17 +19,14 @@ class Alarm:
         self._bell.setblocking(False)
 
     def ring(self) -> None:
-        """Ends the wait of whoever sits."""
         with contextlib.suppress(OSError):  # it is full of rings already, or closed
             self._bell.send(b"\0")
 
     def silence(self) -> None:
-        """All rings are heard."""
         with contextlib.suppress(BlockingIOError):
             while self.socket.recv(64):
                 pass
 
     def close(self) -> None:
-        """Nobody waits any more."""
         self.socket.close()
         self._bell.close()

@@ -64,7 +64,6 @@ class Words:
                 self._ring()
 
     def ring(self) -> None:
-        """What is there is said soon."""
         if self and not (self.left or self.closed):
             self._ring()
 
@@ -76,11 +75,9 @@ class Words:
         return watch
 
     def forget(self, watch: Watch) -> None:
-        """It may be dropped."""
         self._watches.pop(id(watch), None)
 
     def take(self) -> Iterator[Any]:
-        """All that are there."""
         while self:
             if self.dropped:
                 watch = self.dropped.popleft()
@@ -109,7 +106,6 @@ class Asked(Guest):
         self._watch: Watch | None = None
 
     def answer(self, body: Any) -> None:
-        """The answer is there."""
         if type(body) is Got and body.token != NOBODYS:
             self._watch = self.words.watch(self, Nack(body.token, ()))
         self.body = body
@@ -144,15 +140,12 @@ class Asked(Guest):
 
 
 class Calls:
-    """Those that wait for their answers."""
-
     def __init__(self, name: NodeId) -> None:
         self.count = 0
         self._name = name
         self._open: dict[int, Callable[[Any], None]] = {}
 
     def begin(self, done: Callable[[Any], None]) -> OperationId:
-        """One more."""
         self.count = number = self.count + 1
         self._open[number] = done
         return OperationId(self._name, number)
@@ -167,13 +160,11 @@ class Calls:
         return self._open.pop(number, None) is not None
 
     def answered(self, operation: OperationId, body: Any) -> None:
-        """The machine has answered it."""
         done = self._open.pop(operation.number, None)
         if done is not None:
             done(body)
 
     def end(self, error: str, text: str) -> None:
-        """No answer comes any more."""
         calls, self._open = self._open, {}
         for done in calls.values():
             done(Declined(error, text))

@@ -50,7 +50,6 @@ class Plain:
         self._stream = stream
 
     def ready(self) -> Self:
-        """Always."""
         return self
 
     def send(self, pieces: list[memoryview]) -> int:
@@ -79,7 +78,6 @@ class Secure:
         return self._stream.pending()
 
     def ready(self) -> Self:
-        """Always."""
         return self
 
     def send(self, pieces: list[memoryview]) -> int:
@@ -143,7 +141,6 @@ class Knocking:
         return socket.socket.sendmsg(self._stream, pieces)
 
     def receive(self, room: memoryview, more: memoryview | None = None) -> int:
-        """Nothing yet."""
         del room, more
         raise BlockingIOError
 

@@ -33,8 +33,6 @@ UNACKNOWLEDGED_MS: Final = 10_000
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """A connection, greeted and ready."""
-
     target: NodeId
     stream: socket.socket
     connection: Connection
@@ -42,8 +40,6 @@ class Reached(msgspec.Struct, frozen=True):
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """A dial that came to nothing."""
-
     target: NodeId
     error: Exception
 
@@ -115,7 +111,6 @@ class Dialler:
         threading.Thread(target=self._run, name="snowmelt-pool-dial", daemon=True).start()
 
     def stop(self) -> None:
-        """Begins no more dials."""
         with self._lock:
             self._wanted.clear()
 

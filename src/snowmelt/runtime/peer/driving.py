@@ -52,7 +52,6 @@ class Driving:
         self._keeper = threading.Thread(target=self._keep, name="snowmelt-pool", daemon=True)
 
     def start(self) -> None:
-        """The keeper begins."""
         self._keeper.start()
 
     # --- turns ------------------------------------------------------------------------------------
@@ -72,7 +71,6 @@ class Driving:
             self._alarm.ring()
 
     def _take(self, events: Iterable[tuple[Any, int]]) -> None:
-        """One turn with what the sockets had."""
         if self.failure is not None:
             return
         links, steps, words = self._links, self._steps, self._words

@@ -54,8 +54,6 @@ ENDED: Final = (
 
 
 class EngineStatistics(msgspec.Struct, frozen=True):
-    """One engine, since it began."""
-
     events: int
     calls: int
     links: LinkStatistics
@@ -181,7 +179,6 @@ class Engine:
             return self._request(message, done)
 
     def announce(self, fact: msgspec.Struct) -> None:
-        """Tells the machine a fact."""
         self._check_here()
         with self._turn:
             self.check()
@@ -198,7 +195,6 @@ class Engine:
                 self._driving.finish()
 
     def say_now(self) -> None:
-        """Says what was left to be said."""
         if self.words and not (self.closed or sys.is_finalizing()):
             with self._turn:
                 if self._driving.failure is None:
@@ -230,7 +226,6 @@ class Engine:
             raise Closed(ENDED)
 
     def check(self) -> None:
-        """Raises what keeps it from any work."""
         if self._driving.closing:
             raise Closed(CLOSED)
         if self._driving.failure is not None:
@@ -256,7 +251,6 @@ class Engine:
         return self._links.last_failure
 
     def statistics(self) -> EngineStatistics:
-        """How it is, now."""
         self._check_here()
         with self._turn:
             return EngineStatistics(self._steps.events, self._calls.count, self._links.statistics())

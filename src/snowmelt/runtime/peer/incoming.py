@@ -46,7 +46,6 @@ class _Stream:
         self.rest: memoryview | None = None
 
     def make_room(self) -> bool:
-        """Whether there is as much memory."""
         try:
             self.blob = bytearray(self.size)
         except MemoryError:
@@ -56,8 +55,6 @@ class _Stream:
 
 
 class Handler:
-    """Who takes what comes on a link."""
-
     def heralded(self, message: Any) -> None:
         """The head of a large message has come; its blob follows."""
 
@@ -133,7 +130,6 @@ class Incoming:
         return self._stream is not None
 
     def room(self) -> memoryview:
-        """Where they belong."""
         assert self._stream is not None
         rest = self._stream.rest
         return (memoryview(_SCRAP) if rest is None else rest)[: self._left]
@@ -185,7 +181,6 @@ class Incoming:
         self._deliver(msgspec.structs.replace(stream.message, blob=stream.blob))
 
     def _begin(self, kind: int, payload: memoryview) -> None:
-        """The head of a large message."""
         if len(payload) < PARCEL_HEAD.size:
             raise FrameError(f"a {_KINDS[kind].name} of {len(payload)} bytes")
         number, size = PARCEL_HEAD.unpack_from(payload)

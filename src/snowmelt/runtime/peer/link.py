@@ -64,8 +64,6 @@ class Buffers:
 
 
 class Owner(Protocol):
-    """Whoever holds links."""
-
     limits: PeerLimits
     stores: Stores
     buffers: Buffers
@@ -268,7 +266,6 @@ class Link(Handler):
         return count, wanted
 
     def heralded(self, message: Any) -> None:
-        """A large one comes."""
         self._owner.heralded(self, message)
 
     def room_made(self, number: int) -> None:
@@ -277,13 +274,11 @@ class Link(Handler):
         self._owner.stir(self)
 
     def granted(self, number: int) -> None:
-        """The other side has room."""
         if not self.outgoing.granted(number):
             raise FrameError(f"room for stream {number}, which was not offered")
         self._owner.stir(self)
 
     def refused(self, message: Any, reason: str) -> None:
-        """It is not taken in."""
         self._owner.refused(self, message, reason)
 
     def said(self, kind: Kind, payload: bytes) -> None:
@@ -356,7 +351,6 @@ class Link(Handler):
         self.end("closed" if error is None else f"{type(error).__name__}: {error}")
 
     def end(self, reason: str) -> None:
-        """The stream is over."""
         if self.stage is Stage.CLOSED:
             return
         self.stage = Stage.CLOSED

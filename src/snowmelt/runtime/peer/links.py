@@ -93,7 +93,6 @@ class Links:
 
     @property
     def next_look(self) -> Instant:
-        """When `look` has something to do next."""
         return min(self._look_at, self._ways.next_dial, self.stores.next_look)
 
     # --- whole life -------------------------------------------------------------------------------
@@ -129,7 +128,6 @@ class Links:
         self.poller.close()
 
     def statistics(self) -> LinkStatistics:
-        """How they are, now."""
         sums = list(self._past)
         for link in self._links:
             sums = [one + more for one, more in zip(sums, _counts(link), strict=True)]
@@ -169,7 +167,6 @@ class Links:
         self.stirred[link] = None
 
     def flush(self) -> None:
-        """Sends what this turn has added."""
         self._handshakes = 0
         while self.stirred:
             stirred, self.stirred = self.stirred, {}
@@ -179,7 +176,6 @@ class Links:
     # --- dialling ---------------------------------------------------------------------------------
 
     def adopt(self) -> None:
-        """Takes over what the dials have brought."""
         for outcome in self._outcomes:
             self._ways.dialled(outcome.target)
             if isinstance(outcome, Missed):
@@ -229,7 +225,6 @@ class Links:
                 self._accept(stream)
 
     def watch(self, link: Link) -> None:
-        """What the link waits for has changed."""
         self.poller.change(link.socket, link, write=link.blocked)
 
     def _accept(self, stream: socket.socket) -> None:
@@ -284,7 +279,6 @@ class Links:
         self._ways.opened(link, opened.after)
 
     def heralded(self, link: Link, message: Any) -> None:
-        """A large message has begun to come."""
         if isinstance(message, Found):
             coming = Coming(
                 link.name, message.number, message.attempt, message.token, message.lease
@@ -292,7 +286,6 @@ class Links:
             self.report(Announced(coming))
 
     def refused(self, link: Link, message: Any, reason: str) -> None:
-        """A large message is not taken in."""
         self._dropped.add(reason)
         if isinstance(message, Found):
             refused = Refused(link.name, message.number, message.attempt, message.token)

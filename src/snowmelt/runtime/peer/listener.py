@@ -36,21 +36,18 @@ class Listener:
         self.resume()
 
     def resume(self) -> None:
-        """Accepts from now on."""
         if not self._accepting:
             for one in self._sockets:
                 self._poller.add(one, self)
             self._accepting = True
 
     def pause(self) -> None:
-        """Accepts nothing for now."""
         if self._accepting:
             for one in self._sockets:
                 self._poller.remove(one)
             self._accepting = False
 
     def close(self) -> None:
-        """Accepts nothing any more."""
         self.pause()
         for one in self._sockets:
             one.close()

@@ -50,8 +50,6 @@ def check_frame(size: int) -> None:
 
 
 class _Stream:
-    """A blob on its way out."""
-
     __slots__ = ("message", "number", "rest", "unasked")
 
     def __init__(self, number: int, message: Any, rest: memoryview) -> None:
@@ -115,7 +113,6 @@ class Outgoing:
 
     @property
     def small_bytes(self) -> int:
-        """How many bytes of small frames wait."""
         return len(self._small)
 
     def unfinished(self) -> Iterator[Any]:

@@ -41,7 +41,6 @@ class EpollPoller:
         self._owners: dict[int, Any] = {}
 
     def add(self, stream: socket.socket, owner: Any) -> None:
-        """Waits until it can be read."""
         self._owners[stream.fileno()] = owner
         self._epoll.register(stream.fileno(), select.EPOLLIN)
 
@@ -52,7 +51,6 @@ class EpollPoller:
         self._epoll.modify(stream.fileno(), mask)
 
     def remove(self, stream: socket.socket) -> None:
-        """Waits for it no more."""
         del self._owners[stream.fileno()]
         self._epoll.unregister(stream.fileno())
 
@@ -78,7 +76,6 @@ class SelectorPoller:
         self._selector = selectors.DefaultSelector()
 
     def add(self, stream: socket.socket, owner: Any) -> None:
-        """Waits until it can be read."""
         self._selector.register(stream, READ, owner)
 
     def change(self, stream: socket.socket, owner: Any, *, write: bool) -> None:
@@ -86,7 +83,6 @@ class SelectorPoller:
         self._selector.modify(stream, READ | WRITE if write else READ, owner)
 
     def remove(self, stream: socket.socket) -> None:
-        """Waits for it no more."""
         self._selector.unregister(stream)
 
     def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:

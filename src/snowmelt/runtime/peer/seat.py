@@ -70,8 +70,6 @@ class Bell:
 
 
 class Guest:
-    """A thread that waits for an answer."""
-
     __slots__ = ("_bell", "answered", "below", "body", "inside", "thread")
 
     def __init__(self) -> None:
@@ -91,13 +89,11 @@ class Guest:
         return self._bell
 
     def answer(self, body: Any) -> None:
-        """The answer is there."""
         self.body = body
         self.answered = True
         self.ring()
 
     def ring(self) -> None:
-        """It is to look."""
         if self._bell is not None:
             self._bell.ring()
 
@@ -119,7 +115,6 @@ class Seat:
 
     @property
     def wanted(self) -> bool:
-        """Whether a guest stands in line."""
         return bool(self._line)
 
     def empty_but(self, thread: int) -> bool:
@@ -205,6 +200,5 @@ class Seat:
         return LONGEST_SLEEP
 
     def rise(self) -> None:
-        """The keeper rises."""
         self.keeper_sits = False
         self._hand_on()

@@ -37,8 +37,6 @@ FOR_EVER: Final = Instant(1 << 62)
 
 
 class Bringing(Protocol):
-    """A link that brings blobs."""
-
     progress: Instant
     """When a blob of it began, or anything came of one that has room."""
 
@@ -50,8 +48,6 @@ class Bringing(Protocol):
 
 
 class _Blob(msgspec.Struct, frozen=True):
-    """One that is under way."""
-
     size: int
     begun: Instant
     asked: bool
@@ -196,7 +192,6 @@ class Stores:
         return not fresh or fresh + size <= KEPT_FOR_FRESH * self.bytes_max
 
     def _age(self) -> None:
-        """What has become slow."""
         oldest = self._clock() - FRESH
         while self._fresh:
             name, blob = next(iter(self._fresh.items()))

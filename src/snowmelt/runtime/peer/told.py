@@ -11,8 +11,6 @@ from snowmelt.runtime.running import Quiet
 
 
 class Network(Protocol):
-    """What carries the machine's messages."""
-
     def acquaint(self, told: Acquaintances) -> None:
         """The machine tells whom it knows."""
 
@@ -21,8 +19,6 @@ class Network(Protocol):
 
 
 class Told(Quiet):
-    """Hears it."""
-
     def __init__(self, network: Network, calls: Calls, failed: Callable[[str, str], None]) -> None:
         self._network = network
         self._calls = calls
@@ -30,22 +26,18 @@ class Told(Quiet):
         """It must not go on: a name from `core.errors`, and a sentence."""
 
     def announced(self, effect: Announce) -> None:
-        """Whom it knows, or needs."""
         if isinstance(effect.fact, Acquaintances):
             self._network.acquaint(effect.fact)
         elif isinstance(effect.fact, Need):
             self._network.needed(effect.fact)
 
     def replied(self, effect: Reply[Any]) -> None:
-        """A call is answered."""
         self._calls.answered(effect.operation, effect.message)
 
     def halted(self, effect: Halt) -> None:
-        """It says why."""
         self._failed(effect.error, effect.reason)
 
     def crashed(self, error: BaseException) -> None:
-        """Something raised what it should not."""
         if isinstance(error, StoreVersion):
             self._failed("StoreVersion", str(error))  # it stopped before it touched anything
             return

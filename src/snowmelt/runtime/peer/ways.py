@@ -128,7 +128,6 @@ class Ways:
                 self._dial(target, way)
 
     def stop(self) -> None:
-        """Nobody is dialled any more."""
         self.over = True
         self._wanted = ()
         self._dialler.stop()
@@ -156,11 +155,9 @@ class Ways:
         self._dialler.dial(target, address, role, self._ended.get(target, b""))
 
     def dialled(self, target: NodeId) -> None:
-        """A dial has come to an end."""
         self._ways.setdefault(target, Way()).dialling = False
 
     def missed(self, target: NodeId, error: Exception) -> None:
-        """It came to nothing."""
         self._failed(target, self._ways.setdefault(target, Way()), error)
 
     def _failed(self, target: NodeId, way: Way, error: Exception) -> None:
@@ -213,7 +210,6 @@ class Ways:
             self._report(Announced(Unused(link.target)))
 
     def needed(self, told: Need) -> None:
-        """The machine has told."""
         way = self._ways.get(told.target)
         link = None if way is None else way.link
         if way is None or link is None:
@@ -226,7 +222,6 @@ class Ways:
         self._release(link)
 
     def agrees(self, link: Link, kind: Kind) -> None:
-        """What the other side says of it."""
         use = link.use
         if kind is Kind.RELEASE:
             use.heard = True

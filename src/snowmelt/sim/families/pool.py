@@ -227,7 +227,6 @@ class PoolLife(FamilyLife):
         world.at(later(world.now, wait), begin)
 
     def ended(self, at: Instant, node: NodeId) -> None:
-        """A process is gone."""
         program = self._programs.get(node)
         if program is not None and program.part.ended_at is None:
             program.part.ended_at = at
@@ -245,14 +244,12 @@ class PoolLife(FamilyLife):
     # --- what is seen -----------------------------------------------------------------------------
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
-        """A part has answered its program."""
         del at
         program = self._programs.get(node)
         if program is not None:
             program.engine.answered(effect.operation, effect.message)
 
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
-        """A bit turned in a record."""
         del at, key
         self._ledger.hurt[node] = None
 
@@ -312,10 +309,8 @@ class PoolLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        """Of the pool."""
         return Tally(self._ledger.calls, self._ledger.excused)
 
     def judge(self, world: World) -> None:
-        """Nothing is lost."""
         del world
         self._ledger.judge()

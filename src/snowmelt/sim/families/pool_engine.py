@@ -60,7 +60,6 @@ class Engine:
 
     @property
     def node(self) -> NodeId:
-        """Its process."""
         return self._part.node
 
     @property
@@ -78,7 +77,6 @@ class Engine:
         return self.words.closed
 
     def check(self) -> None:
-        """Raises what keeps it from any work."""
         if self.closed:
             raise Closed(calls.CLOSED)
 
@@ -102,12 +100,10 @@ class Engine:
         return asked
 
     def look(self, ready: Any) -> bool:
-        """Whether it is ready."""
         self.check()
         return bool(ready())
 
     def say_now(self) -> None:
-        """Says what was left to be said."""
         for word in () if self.closed else self.words.take():
             self._asks(word)
             operation = self._calls.aside()
@@ -126,7 +122,6 @@ class Engine:
     # --- its process ------------------------------------------------------------------------------
 
     def answered(self, operation: OperationId, body: Any) -> None:
-        """Its part has answered."""
         if operation.number in self._waiting:
             del self._waiting[operation.number]
             self._calls.answered(operation, body)
@@ -134,13 +129,11 @@ class Engine:
             raise Broken(f"{operation} was answered twice, or for nothing", self.node)
 
     def end(self) -> None:
-        """Its process is gone."""
         self.words.closed = True
 
     # --- what the ledger hears --------------------------------------------------------------------
 
     def _asks(self, message: Any) -> tuple[str, ...]:
-        """What it says, and of which objects."""
         ledger, values = self._ledger, tuple[str, ...]()
         match message:
             case calls.Put():
@@ -178,7 +171,6 @@ class Engine:
     def _told(
         self, message: Any, values: tuple[str, ...], called: Instant, asked: Asked, body: Any
     ) -> None:
-        """What it is answered."""
         ledger, now = self._ledger, self._world.now
         match message, body:
             case calls.Put(), calls.Kept():
@@ -219,7 +211,6 @@ class Engine:
                 raise Broken(f"{self.node} gives {value} back, which is done", self.node)
 
     def has_got(self, value: str) -> bool:
-        """Whether it came here."""
         return value in self._got_here
 
     def confirmed(self, token: int, value: str) -> bool:
@@ -246,14 +237,12 @@ class Bell:
         self._wake: Any = None
 
     def answer(self, body: Any) -> None:
-        """There is something to look at."""
         del body
         self._rung = True
         if self._wake is not None:
             self._world.at(self._world.now, self._wake)
 
     def wait(self, wake: Any) -> None:
-        """Calls this once it is rung."""
         self._wake = wake
         if self._rung:
             self.answer(None)
@@ -269,7 +258,6 @@ class Asking:
     async def call(
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
     ) -> Any:
-        """Calls the machine, as `steps.AsyncPort` has it."""
         del target, weight
         return (await self.ask(body, timeout)).take()
 

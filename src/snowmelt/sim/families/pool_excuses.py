@@ -72,8 +72,6 @@ def _over(fault: Fault | OfLeader) -> Instant:
 
 
 class Excuses:
-    """For one pool."""
-
     def __init__(self, faults: Sequence[Fault | OfLeader], lease: Duration) -> None:
         self._after = Duration(lease + LATE)
         self._spans = [

@@ -52,8 +52,6 @@ class Part(msgspec.Struct, eq=False):
 
 
 class Handed(msgspec.Struct, eq=False):
-    """What one get brought."""
-
     to: Part
     got: Got
     called: Instant
@@ -71,8 +69,6 @@ class Handed(msgspec.Struct, eq=False):
 
 
 class Giving(msgspec.Struct, eq=False):
-    """A process sent an object to another."""
-
     by: Part
     to: Part
     at: Instant
@@ -93,8 +89,6 @@ class Giving(msgspec.Struct, eq=False):
 
 
 class Object(msgspec.Struct, eq=False):
-    """One object, from the put on."""
-
     value: str
     home: Part
     kept: bool | None = None
@@ -108,7 +102,6 @@ class Object(msgspec.Struct, eq=False):
     confirmed_at: Instant = Instant(0)
 
     def back_from(self, to: Part) -> list[Instant]:
-        """When it came back from there."""
         return [
             one.back[self.value]
             for one in self.deliveries
@@ -133,13 +126,11 @@ class Ledger:
         self._asked_once: dict[tuple[NodeId, int], None] = {}
 
     def began(self, part: Part) -> None:
-        """A process is in the pool."""
         self.parts.append(part)
 
     # --- objects in -------------------------------------------------------------------------------
 
     def putting(self, home: Part, values: tuple[str, ...]) -> None:
-        """A program puts these."""
         home.put += len(values)
         for value in values:
             self._objects[value] = Object(value, home)
@@ -156,7 +147,6 @@ class Ledger:
                 raise Broken(f"{value} was delivered, and never kept", home.node)
 
     def refused(self, values: tuple[str, ...]) -> None:
-        """None of them is in the pool."""
         for value in values:
             one = self._objects[value]
             if one.kept or one.deliveries:
@@ -173,7 +163,6 @@ class Ledger:
             self._asked_once[request.consumer, request.number] = None
 
     def gives(self, by: Part, to: Part, found: Found, at: Instant) -> None:
-        """A process sends objects to another."""
         leaving = by.leaves_at is not None
         large = len(found.blob) >= LARGE
         before = not to.once and (to.node, found.number) in self._asked_once
@@ -199,7 +188,6 @@ class Ledger:
     # --- objects out ------------------------------------------------------------------------------
 
     def got(self, to: Part, got: Got, called: Instant, at: Instant) -> Handed:
-        """A get brought objects."""
         bodies = bodies_of(got.spans, got.blob)
         self.calls += len(bodies)
         numbers = [number for span in got.spans for number in span.interval]

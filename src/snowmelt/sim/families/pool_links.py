@@ -59,8 +59,6 @@ class Side(msgspec.Struct, eq=False):
 
 
 class Links(Ways):
-    """All links of a life."""
-
     def __init__(
         self,
         world: World,
@@ -187,7 +185,6 @@ class Links(Ways):
     # --- links end --------------------------------------------------------------------------------
 
     def link(self, me: NodeId, source: NodeId) -> Link | None:
-        """By what something comes."""
         side = self._side(me, source)
         return None if side.link is None or side.link.ended else side.link
 
@@ -210,7 +207,6 @@ class Links(Ways):
         """Others dial it when they hear of it."""
 
     def break_some(self) -> None:
-        """A link ends for no reason."""
         self._break(*self._chance.sample(self._peers, 2))
 
     def lose(self, peer: NodeId, process: NodeId) -> None:

@@ -17,8 +17,6 @@ LARGE: Final = 60
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """How one life is."""
-
     links: bool = False
     """Whether processes have to dial each other, and know only the producers' addresses."""
     dial: Duration = milliseconds(50)

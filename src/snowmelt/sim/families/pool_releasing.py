@@ -185,7 +185,6 @@ class Releasing(Links):
         super().ended(process)
 
     def link(self, me: NodeId, source: NodeId) -> Link | None:
-        """By what something comes."""
         side = self._side(me, source)
         if side.releasing is None:
             return super().link(me, source)

@@ -55,8 +55,6 @@ Script: TypeAlias = Coroutine[Any, Any, None]
 
 
 class Stage(msgspec.Struct):
-    """What all programs share."""
-
     world: World
     ledger: Ledger
     left: Any
@@ -79,17 +77,14 @@ class Task:
         self._number = number
 
     def send(self, value: Any) -> Any:
-        """On from where it waits."""
         with known_as(self._number):
             return self._script.send(value)
 
     def throw(self, error: BaseException) -> Any:
-        """What it waits for has failed."""
         with known_as(self._number):
             return self._script.throw(error)
 
     def close(self) -> None:
-        """Its process is gone."""
         self._script.close()
 
 
@@ -109,7 +104,6 @@ class Process:
 
     @property
     def now(self) -> Instant:
-        """The time of the world."""
         return self.stage.world.now
 
     @property
@@ -119,12 +113,10 @@ class Process:
 
     @property
     def leaving(self) -> bool:
-        """Whether it has begun to leave."""
         return self.part.leaves_at is not None
 
     @property
     def gone(self) -> bool:
-        """Whether its process has ended."""
         return self.part.ended_at is not None
 
     def run(self, script: Script) -> None:
@@ -147,7 +139,6 @@ class Process:
             self._runs[self.chance.choice(sorted(self._runs))][0].interrupt()
 
     def end(self) -> None:
-        """Its process is gone."""
         self.engine.end()
         runs, self._runs = self._runs, {}
         for run, task in runs.values():
@@ -184,7 +175,6 @@ class Process:
         self.stage.world.at(later(self.now, wait), due)
 
     def some(self, most: int) -> Duration:
-        """A wait drawn by chance."""
         return Duration(self.chance.randrange(1, most))
 
 
@@ -204,7 +194,6 @@ class Program(Process):
         self._given = 0
 
     def begin(self) -> None:
-        """Its process runs."""
         if self.stage.draining:
             self._takers = 0
             self.drain()
@@ -276,7 +265,6 @@ class Program(Process):
     # --- taking -----------------------------------------------------------------------------------
 
     async def _take(self) -> None:
-        """Gets, again and again, or loops."""
         await self._rest()
         while self._goes_on:
             loops = not (self.stage.draining or self.stage.calm)
@@ -341,7 +329,6 @@ class Program(Process):
         return self.chance.choices(kinds, weights)[0]
 
     async def _end(self, held: Object | Objects, objects: list[Object], way: str) -> None:
-        """Says what became of it."""
         if self.leaving or not objects or not held.open:
             return
         match way:
@@ -373,7 +360,6 @@ class Program(Process):
     # --- looping ----------------------------------------------------------------------------------
 
     async def _loop(self) -> None:
-        """One loop, alone or with another script."""
         ahead = self.chance.choice((None, None, 0, 1, 5))
         timeout = self.chance.choice((None, self._patience()))
         loop = self.pool.consume(ahead, timeout)
@@ -450,12 +436,10 @@ class Program(Process):
 
 @coroutine
 def rest(time: Duration) -> Generator[Rest, Any, None]:
-    """A wait of a script."""
     yield pause(time)
 
 
 def value_of(one: Object) -> str:
-    """What was put."""
     return bytes(one.body).decode()
 
 

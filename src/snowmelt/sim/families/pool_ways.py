@@ -35,7 +35,6 @@ class Ways:
         """When the way between which two ended."""
 
     def leaves(self, me: NodeId, effects: list[Effect[Any]]) -> list[Effect[Any]]:
-        """What of it goes out now."""
         del me
         return effects
 
@@ -59,13 +58,11 @@ class Ways:
                 self._soon(self._tell, node, Gone(process))
 
     def began(self, process: NodeId) -> None:
-        """A process is there again."""
         for peer in self._peers:
             if (peer, process) in self._lost:
                 self._soon(self._reach, peer, process)
 
     def break_some(self) -> None:
-        """A way ends for no reason."""
         peer, process = self._chance.sample(self._peers, 2)
         for one, other in ((peer, process), (process, peer)):
             if self._chance.random() < 0.8:
@@ -117,7 +114,6 @@ class Herald:
         self._on_the_way: dict[int, None] = {}
 
     def check(self) -> None:
-        """As the node does."""
         self._node.check()
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:

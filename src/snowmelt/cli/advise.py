@@ -18,17 +18,8 @@ from snowmelt.client.connection.url import read
 from snowmelt.client.pool.status import describe
 from snowmelt.core.errors import BadOption, StateError
 from snowmelt.lab.extra import lab_extra
-from snowmelt.lab.pool.advice import (
-    Advice,
-    Alternative,
-    Judges,
-    alternative,
-    judges,
-    simulated,
-)
-from snowmelt.lab.pool.advice import (
-    advise as advised,
-)
+from snowmelt.lab.pool.advice import Advice, Alternative, Judges, alternative, judges, simulated
+from snowmelt.lab.pool.advice import advise as advised
 from snowmelt.lab.pool.observed import Observed, observed
 from snowmelt.lab.pool.options import groups_of
 from snowmelt.lab.pool.reasons import reasons

@@ -54,6 +54,16 @@ def _is_plain(text: str) -> bool:
     return _PLAIN.fullmatch(text) is not None
 
 
+def queue_name(text: str) -> str:
+    """Checks a queue's name.
+
+    >>> queue_name("orders/new")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: queue is 'orders/new'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
+    """
+    return plain_name("queue", text)
+
+
 def plain_form(longest: int = 100) -> str:
     """What such a name may be, in words."""
     return f"1 to {longest} of A-Z a-z 0-9 . _ -, the first a letter or a digit"

@@ -18,7 +18,8 @@ from snowmelt.client.queue.group_steps import group_name
 from snowmelt.client.queue.options import Producer, queue_settings
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.fifo.settings import HOLD_LONGEST, queue_name
+from snowmelt.core.names import queue_name
+from snowmelt.protocols.fifo.settings import HOLD_LONGEST
 
 TIMEOUT: Final = 60.0
 FIFO: Final = "fifo"

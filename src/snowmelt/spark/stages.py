@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.fifo.settings import queue_name
+from snowmelt.core.names import queue_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -35,24 +35,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.protocols.baton.calls import (
-    POLL,
-    Acquire,
-    BatonNames,
-    BatonStatus,
-    GetBaton,
-    Granted,
-    Holding,
-    Keep,
-    KeepMany,
-    Kept,
-    KeptMany,
-    ListBatons,
-    Queued,
-    Release,
-    Save,
-    Where,
-)
+from snowmelt.protocols.baton import calls
 from snowmelt.protocols.baton.settings import baton_name, baton_value
 from snowmelt.protocols.calling import SLOWEST
 from snowmelt.protocols.membership import GetStatus, Member, Status
@@ -62,7 +45,7 @@ TURN_SECONDS: Final = 30.0
 """How long a baton is waited for where nothing else is said."""
 ANSWER_SECONDS: Final = 2.0
 """How long an answer may be on its way, above the time the node itself is given."""
-UNHURRIED: Final = int(SLOWEST * (POLL / SECOND + ANSWER_SECONDS))
+UNHURRIED: Final = int(SLOWEST * (calls.POLL / SECOND + ANSWER_SECONDS))
 """The weight of a call that only one node can answer, or that it may answer after `POLL`: silence
 means nothing for longer than that and `ANSWER_SECONDS`, so nobody else is asked meanwhile."""
 KEEPS_IN_LEASE: Final = 5
@@ -81,7 +64,7 @@ class Hold:
         self,
         name: str,
         ticket: int,
-        granted: Granted,
+        granted: calls.Granted,
         asked: Instant,
         origin: Origin | None = None,
     ) -> None:
@@ -89,7 +72,7 @@ class Hold:
         self.ticket = ticket
         self.fence = granted.fence
         self.made = granted.made
-        self.where: Where = granted.where
+        self.where: calls.Where = granted.where
         self.lease = granted.lease
         self.until = later(asked, granted.lease)
         self.value = granted.value
@@ -106,7 +89,7 @@ class Hold:
         self._got = self._safe = granted.value
         self._safe_number = 0  # of the save that it was; 0 for what was got
         self._saves = 0
-        self._last: Release | None = None
+        self._last: calls.Release | None = None
 
     @property
     def seconds_left(self) -> float:
@@ -160,10 +143,10 @@ class Hold:
         self.look()
         if self.over:
             return True
-        keep = Keep(self.name, self.ticket, self.fence, self.where)
+        keep = calls.Keep(self.name, self.ticket, self.fence, self.where)
         asked = steady_now()
         try:
-            kept: Kept = yield Query(keep, KEEP_SECONDS, self.place, UNHURRIED)
+            kept: calls.Kept = yield Query(keep, KEEP_SECONDS, self.place, UNHURRIED)
         except BatonLost as error:
             self.lose(str(error))
         except SnowmeltError:
@@ -187,7 +170,7 @@ class Hold:
         end = later(steady_now(), seconds(max(0.0, checked(timeout))))
         self.check()
         self._saves = number = self._saves + 1
-        save = Save(self.name, self.ticket, self.fence, self.where, safe, number)
+        save = calls.Save(self.name, self.ticket, self.fence, self.where, safe, number)
         while True:
             self.check()
             span = min(max(seconds_until(end), _PAUSE), SAVE_SECONDS)
@@ -243,11 +226,11 @@ class Hold:
     def _settle(self) -> None:
         self.settled, self.word = True, None
 
-    def _given_up(self, *, changed: bool) -> Release:
+    def _given_up(self, *, changed: bool) -> calls.Release:
         """It is over from now on, whether or not a node hears of it. Rule 3."""
         value = self.value if changed else self._safe
         passed = value if self._saves or value != self._got else None
-        self._last = Release(self.name, self.ticket, self.fence, self.where, passed)
+        self._last = calls.Release(self.name, self.ticket, self.fence, self.where, passed)
         if not self.over:
             self._end(f"baton {self.name!r} was given up already")
         return self._last
@@ -270,13 +253,13 @@ def keep_many(holds: Sequence[Hold]) -> Steps[bool]:
     if not kept:
         return True
     where = kept[0].where
-    holdings = tuple(Holding(one.name, one.ticket, one.fence) for one in kept)
+    holdings = tuple(calls.Holding(one.name, one.ticket, one.fence) for one in kept)
     asked = steady_now()
     try:
-        query = Query(KeepMany(holdings, where), KEEP_SECONDS, kept[0].place, UNHURRIED)
-        told: KeptMany = yield query
+        query = Query(calls.KeepMany(holdings, where), KEEP_SECONDS, kept[0].place, UNHURRIED)
+        told: calls.KeptMany = yield query
     except BatonLost as error:
-        told = KeptMany(Duration(0), tuple((at, str(error)) for at in range(len(kept))))
+        told = calls.KeptMany(Duration(0), tuple((at, str(error)) for at in range(len(kept))))
     except SnowmeltError:
         for hold in kept:
             hold.look()
@@ -369,7 +352,7 @@ class Want:
         """To the node to be asked. One that is left is told: it would give a turn to nobody."""
         left, self._target = self._target, (yield from looked)
         if self.open and left is not None and left != self._target:
-            release = Release(self._name, self._ticket, 0, None, None)
+            release = calls.Release(self._name, self._ticket, 0, None, None)
             with suppress(SnowmeltError):
                 yield Query(release, _GOODBYE, left, UNHURRIED)
 
@@ -380,7 +363,7 @@ class Want:
         """
         if not self.open:
             return
-        release = Release(self._name, self._ticket, 0, None, None)
+        release = calls.Release(self._name, self._ticket, 0, None, None)
         try:
             yield Query(release, ANSWER_SECONDS, self._target, UNHURRIED)
         except BatonLost:
@@ -391,13 +374,13 @@ class Want:
 
     def _ask(self, left: Duration) -> Steps[Hold | None]:
         """Waits for as long as a node lets one wait; None when it is not granted."""
-        wait = min(left, POLL)
+        wait = min(left, calls.POLL)
         asked = steady_now()
         self.open = True
-        acquire = Acquire(self._name, self._ticket, wait)
-        answer: Granted | Queued
+        acquire = calls.Acquire(self._name, self._ticket, wait)
+        answer: calls.Granted | calls.Queued
         answer = yield Query(acquire, wait / SECOND + ANSWER_SECONDS, self._target, UNHURRIED)
-        if type(answer) is not Granted:
+        if type(answer) is not calls.Granted:
             return None
         hold = Hold(self._name, self._ticket, answer, asked, self._origin)
         if steady_now() < hold.renewal:
@@ -420,17 +403,17 @@ class Sight(msgspec.Struct, frozen=True):
     """How a member of the cluster sees a baton."""
 
     member: Member
-    status: BatonStatus | None
+    status: calls.BatonStatus | None
     """None when it did not answer."""
 
 
 def sights(name: str, timeout: float = TIMEOUT) -> Steps[list[Sight]]:
     """How each member sees a baton, in the order of the view."""
-    get = GetBaton(baton_name(name))
+    get = calls.GetBaton(baton_name(name))
     end = later(steady_now(), seconds(max(0.0, checked(timeout))))
     found: list[Sight] = []
     for member in (yield from _members(end)):
-        told: BatonStatus | None = None
+        told: calls.BatonStatus | None = None
         with suppress(SnowmeltError):  # that it says nothing is what is told of it
             told = yield _asked_of(member, get, end)
         if told is not None and told.node != member.id:
@@ -439,7 +422,7 @@ def sights(name: str, timeout: float = TIMEOUT) -> Steps[list[Sight]]:
     return found
 
 
-def statuses(name: str, timeout: float) -> Steps[list[BatonStatus]]:
+def statuses(name: str, timeout: float) -> Steps[list[calls.BatonStatus]]:
     """How those members see a baton that answer."""
     seen = yield from sights(name, timeout)
     return [one.status for one in seen if one.status is not None]
@@ -452,7 +435,7 @@ def list_batons(timeout: float = TIMEOUT) -> Steps[list[str]]:
     for member in (yield from _members(end)):
         after = ""
         while True:
-            told: BatonNames = yield _asked_of(member, ListBatons(after), end)
+            told: calls.BatonNames = yield _asked_of(member, calls.ListBatons(after), end)
             names.update(told.names)
             if not told.names or told.names[-1] <= after:
                 break
@@ -467,5 +450,5 @@ def _members(end: Instant) -> Steps[tuple[Member, ...]]:
     return status.view.members
 
 
-def _asked_of(member: Member, body: GetBaton | ListBatons, end: Instant) -> Query:
+def _asked_of(member: Member, body: calls.GetBaton | calls.ListBatons, end: Instant) -> Query:
     return Query(body, min(_ASK_SECONDS, seconds_until(end)), contact(member.address))

@@ -22,15 +22,7 @@ from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import Session, checked, value
 from snowmelt.client.connection.targets import MEMBERS_WITHIN, Targets
 from snowmelt.client.connection.url import Place
-from snowmelt.core.errors import (
-    AccessDenied,
-    CallerError,
-    Closed,
-    OutcomeUnknown,
-    SnowmeltError,
-    TooLarge,
-    Unreachable,
-)
+from snowmelt.core import errors
 from snowmelt.core.instant import SECOND
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
 from snowmelt.core.node import Announced, Halt, Received, Reply
@@ -202,7 +194,7 @@ class BlockingClient(Quiet):
             self._steps.handle(request)
             while request.operation not in self._outcomes:
                 if self.closed and monotonic() >= self._ends:
-                    raise OutcomeUnknown("this client was closed before the answer came")
+                    raise errors.OutcomeUnknown("this client was closed before the answer came")
                 self._step()
             outcome = self._outcomes.pop(request.operation)
             answer = value(outcome, self._reached, self._failure)
@@ -221,11 +213,13 @@ class BlockingClient(Quiet):
     def _begin_call(self, timeout: float) -> None:
         timeout = checked(timeout)
         if self._calling:
-            raise CallerError("this client is in the middle of a call: each call has one to itself")
+            raise errors.CallerError(
+                "this client is in the middle of a call: each call has one to itself"
+            )
         self._calling = True  # first: from here whoever closes it leaves its connections to us
         if self.closed:
             self._end_call()
-            raise Closed("this client is closed")
+            raise errors.Closed("this client is closed")
         self._deadline = monotonic() + timeout
 
     def _end_call(self) -> None:
@@ -242,9 +236,9 @@ class BlockingClient(Quiet):
                 try:
                     if line is not None:
                         return self._informed(line)
-                except (OSError, SnowmeltError) as error:
+                except (OSError, errors.SnowmeltError) as error:
                     self._drop(target, error)
-            raise Unreachable(f"no node could be reached: {self._failure}")
+            raise errors.Unreachable(f"no node could be reached: {self._failure}")
         finally:
             self._end_call()
 
@@ -314,14 +308,14 @@ class BlockingClient(Quiet):
             for event in line.read():
                 if type(event) is Answer:
                     self._steps.handle(Received(line.peer, event))
-        except (OSError, SnowmeltError) as error:
+        except (OSError, errors.SnowmeltError) as error:
             self._drop(target, error)
 
     def _send(self, target: NodeId, message: Any) -> None:
         line = self._line(target)
         if line is None:
             if not self._reached and self._targets.hopeless(target, self._failure):
-                assert isinstance(self._failure, AccessDenied)
+                assert isinstance(self._failure, errors.AccessDenied)
                 self._decline(target, message, self._failure)  # waiting would not help
             else:
                 self._steps.handle(Announced(Lost(target)))
@@ -331,12 +325,12 @@ class BlockingClient(Quiet):
             self._reached = True
             if size > SMALL_BYTES:  # it may have taken long, and that was no silence
                 self._steps.handle(Announced(Moving(target, comes=False)))
-        except TooLarge as error:
+        except errors.TooLarge as error:
             self._decline(line.peer, message, error)
         except OSError as error:
             self._drop(target, error)
 
-    def _decline(self, source: NodeId, message: Any, error: SnowmeltError) -> None:
+    def _decline(self, source: NodeId, message: Any, error: errors.SnowmeltError) -> None:
         """Tells the machine that its call can't be made, as a node would."""
         refusal = Declined(type(error).__name__, str(error))
         self._steps.handle(Received(source, Answer(message.number, refusal)))
@@ -350,7 +344,7 @@ class BlockingClient(Quiet):
             if address is None:
                 return None
             line = Line(address, self._place, self._session.name, self._dial_seconds(target))
-        except (OSError, SnowmeltError, UnicodeError) as error:  # the last: no host's name
+        except (OSError, errors.SnowmeltError, UnicodeError) as error:  # the last: no host's name
             self._failure = error
             self._targets.lost(target, monotonic())
             return None

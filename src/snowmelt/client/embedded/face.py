@@ -49,16 +49,7 @@ from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues import Queues
-from snowmelt.core.errors import (
-    BadOption,
-    Closed,
-    MachineCrashed,
-    MachineError,
-    OutcomeUnknown,
-    SnowmeltError,
-    StoreBusy,
-    Unavailable,
-)
+from snowmelt.core import errors
 from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Halt, Requested, Started
@@ -157,7 +148,7 @@ class Machine(Quiet):
         """In a turn: asks. Whoever does looks after it until it is due."""
         now, timeout, body = steady_now(), checked(timeout), read_by_node(body)
         if self._failure:
-            raise Closed(self._failure)
+            raise errors.Closed(self._failure)
         patience = seconds(timeout) if timeout > 0 else Duration(0)
         operation = self._session.operation()
         if client is not None:
@@ -194,11 +185,11 @@ class Machine(Quiet):
         answer = asked.answer
         if answer is None:
             why = f": {self._failure}" if self._failure else " in the time given"
-            raise OutcomeUnknown(f"no answer came{why}")
+            raise errors.OutcomeUnknown(f"no answer came{why}")
         if type(answer) is Declined:
             raise as_error(answer.error, answer.text)
         if type(answer) is Elsewhere:
-            raise Unavailable("the embedded node takes itself for another")
+            raise errors.Unavailable("the embedded node takes itself for another")
         return answer
 
     def _left(self, asked: Asked) -> float:
@@ -321,10 +312,10 @@ class Machine(Quiet):
         """The disk is sound, this memory is not."""
         self._failure = f"its machine stopped ({error!r}); open the folder anew"
         self._ring()
-        if isinstance(error, MachineError):
+        if isinstance(error, errors.MachineError):
             raise error
         if isinstance(error, Exception):
-            raise MachineCrashed(f"the embedded machine raised {error!r}") from error
+            raise errors.MachineCrashed(f"the embedded machine raised {error!r}") from error
 
 
 class EmbeddedCluster(Queues):
@@ -354,7 +345,7 @@ class EmbeddedCluster(Queues):
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             self.close()
-        except SnowmeltError as failure:
+        except errors.SnowmeltError as failure:
             if error is None:
                 raise
             error.add_note(str(failure))  # what went wrong first is what is to be told
@@ -414,7 +405,9 @@ def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  #
 def folder_of(path: str | Path) -> Path:
     """The folder that is meant; no name at all is a mistake, and not the folder one is in."""
     if path == "":
-        raise BadOption("folder", path, 'the path of a folder; "." is the one this program is in')
+        raise errors.BadOption(
+            "folder", path, 'the path of a folder; "." is the one this program is in'
+        )
     return Path(path)
 
 
@@ -426,11 +419,11 @@ def open_store(folder: Path, timeout: float, pause: Callable[[float], object] = 
         try:
             store = Store.open(folder)
             break
-        except StoreBusy:
+        except errors.StoreBusy:
             if monotonic() >= end:
                 raise
             if pause(_TRY_AGAIN):
-                raise Closed("this cluster was closed before its folder was free") from None
+                raise errors.Closed("this cluster was closed before its folder was free") from None
     try:
         check_embedded(folder, store)
     except BaseException:

@@ -62,7 +62,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.names import NodeId, contact
+from snowmelt.core.names import NodeId, contact, queue_name
 from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.fifo.calls import (
     Changed,
@@ -84,7 +84,7 @@ from snowmelt.protocols.fifo.calls import (
     Settle,
 )
 from snowmelt.protocols.fifo.labels import each_own
-from snowmelt.protocols.fifo.settings import QueueSettings, queue_name
+from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 PUT_LONGEST: Final = 8 * 3600.0

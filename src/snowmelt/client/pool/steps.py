@@ -10,18 +10,7 @@ from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Closed, Full
 from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.pool.calls import (
-    CLOSED,
-    Ack,
-    AwaitRoom,
-    Describe,
-    Get,
-    Kept,
-    PeerStatistics,
-    Put,
-    Stop,
-    Stopped,
-)
+from snowmelt.protocols.pool import calls
 from snowmelt.runtime.clock import seconds_until, steady_now
 
 BYTES_MAX: Final = 8 << 20
@@ -33,19 +22,19 @@ def patience(timeout: float) -> Duration:
     return seconds(max(0.0, checked(timeout)))
 
 
-def put(body: Buffer, timeout: float, asker: int) -> Put:
+def put(body: Buffer, timeout: float, asker: int) -> calls.Put:
     """The call that puts one object; `check_kept` looks at its answer.
 
     The asker is the thread or the task: it finds the room that it was told of.
     """
     parcel = single(body)
-    return Put(parcel.offsets, parcel.blob, patience(timeout), asker)
+    return calls.Put(parcel.offsets, parcel.blob, patience(timeout), asker)
 
 
-def check_kept(answer: Kept, timeout: float) -> None:
+def check_kept(answer: calls.Kept, timeout: float) -> None:
     """Raises `Full` when an object found no room, and `Closed` when its pool was closed before."""
     if answer.closed:
-        raise Closed(CLOSED)
+        raise Closed(calls.CLOSED)
     if not answer.count:
         raise Full(
             f"no room was made in {float(timeout):g} s: all buffers of this process are full"
@@ -59,14 +48,14 @@ def put_many(bodies: Iterable[Buffer] | Batch, timeout: float, asker: int) -> St
     with SoFar("the first {} are in the pool", 0) as so_far:
         for parcel in several(bodies):
             left = seconds_until(end)
-            part = Put(parcel.offsets, parcel.blob, patience(left), asker)
+            part = calls.Put(parcel.offsets, parcel.blob, patience(left), asker)
             so_far.asked = True
-            kept: Kept = yield Query(part, left)
+            kept: calls.Kept = yield Query(part, left)
             so_far.asked = False
             count += kept.count
             so_far.told = (count,)
             if kept.closed:
-                raise Closed(CLOSED)
+                raise Closed(calls.CLOSED)
             if kept.count < parcel.count:
                 raise Full(f"no room was made in {timeout:g} s for all of them")
     return count
@@ -74,25 +63,25 @@ def put_many(bodies: Iterable[Buffer] | Batch, timeout: float, asker: int) -> St
 
 def await_room(timeout: float, asker: int) -> Steps[None]:
     """Until there is room for an object of this asker's."""
-    yield Query(AwaitRoom(patience(timeout), asker), timeout)
+    yield Query(calls.AwaitRoom(patience(timeout), asker), timeout)
 
 
-def get(objects_max: int, bytes_max: int, timeout: float) -> Get:
+def get(objects_max: int, bytes_max: int, timeout: float) -> calls.Get:
     """The call for objects of one producer; `Got` answers it."""
-    return Get(objects_max, bytes_max, patience(timeout), hold=True)
+    return calls.Get(objects_max, bytes_max, patience(timeout), hold=True)
 
 
-def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> Ack:
+def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> calls.Ack:
     """The call by which objects are done; it is answered when the producer has confirmed it."""
-    return Ack(token, intervals, patience(timeout))
+    return calls.Ack(token, intervals, patience(timeout))
 
 
-def stats(timeout: float) -> Steps[PeerStatistics]:
-    told: PeerStatistics = yield Query(Describe(), checked(timeout))
+def stats(timeout: float) -> Steps[calls.PeerStatistics]:
+    told: calls.PeerStatistics = yield Query(calls.Describe(), checked(timeout))
     return told
 
 
 def stop(timeout: float) -> Steps[int]:
     """Leaves in order; how many objects nobody took."""
-    stopped: Stopped = yield Query(Stop(patience(timeout)), timeout)
+    stopped: calls.Stopped = yield Query(calls.Stop(patience(timeout)), timeout)
     return stopped.left

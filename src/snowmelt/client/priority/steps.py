@@ -68,7 +68,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.names import Address, NodeId, contact
+from snowmelt.core.names import Address, NodeId, contact, queue_name
 from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import (
@@ -95,7 +95,7 @@ from snowmelt.protocols.priority.calls import (
     Via,
 )
 from snowmelt.protocols.priority.messages import Piece
-from snowmelt.protocols.priority.settings import ANY, QueueSettings, queue_name
+from snowmelt.protocols.priority.settings import ANY, QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 DOOR: Final = seconds(10)

@@ -21,7 +21,7 @@ from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.known import Known
 from snowmelt.client.queue.options import Producer, QueueOptions, queue_settings
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.fifo.settings import queue_name
+from snowmelt.core.names import queue_name
 
 
 class Queues:

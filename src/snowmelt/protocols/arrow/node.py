@@ -17,22 +17,12 @@ from snowmelt.core.node import (
     Send,
     SetTimer,
 )
+from snowmelt.protocols.arrow import messages
 from snowmelt.protocols.arrow.arrow import Arrow, Forward
 from snowmelt.protocols.arrow.edge import Mend, ParentEdge, answer
-from snowmelt.protocols.arrow.messages import (
-    NUMBERS,
-    Branch,
-    Find,
-    Followed,
-    Message,
-    Observed,
-    Observer,
-    Place,
-    Wanted,
-)
 from snowmelt.protocols.arrow.settings import ArrowSettings
 
-Effects = list[Effect[Message]]
+Effects = list[Effect[messages.Message]]
 
 
 class EdgeAlarm(Enum):
@@ -47,7 +37,7 @@ class ArrowNode:
     It begins alone and as a sink, with a filler's place at the end; the tree comes as `Branch`.
 
     >>> node = ArrowNode(NodeId("a"), ArrowSettings(), Random(1))
-    >>> wanted = Announced(Wanted(OperationId(NodeId("client"), 1)))
+    >>> wanted = Announced(messages.Wanted(OperationId(NodeId("client"), 1)))
     >>> followed = node.handle(wanted, Instant(0))[0].fact
     >>> followed.place.filler, followed.by.name.client
     (True, 'client')
@@ -71,15 +61,15 @@ class ArrowNode:
         self._fillers = fillers
         self.arrow: Final = Arrow(me, self._filler())
 
-    def handle(self, event: Event[Message], now: Instant) -> Effects:
+    def handle(self, event: Event[messages.Message], now: Instant) -> Effects:
         match event:
             case Received(source, message):
                 return self._received(source, message)
             case Expired():
                 return self._look(now)
-            case Announced(Wanted(name)):
-                return self._carry_on(self.arrow.ask(Place(self.me, name)))
-            case Announced(Branch() as branch):
+            case Announced(messages.Wanted(name)):
+                return self._carry_on(self.arrow.ask(messages.Place(self.me, name)))
+            case Announced(messages.Branch() as branch):
                 return self._grow(branch, now)
             case _:
                 return []
@@ -93,20 +83,20 @@ class ArrowNode:
 
     # --- what comes across edges ------------------------------------------------------------------
 
-    def _received(self, source: NodeId, message: Message) -> Effects:
+    def _received(self, source: NodeId, message: messages.Message) -> Effects:
         points = self.arrow.points_at == source
         edge = self.edges.get(source)
         match message:
-            case Find() if edge is not None and edge.ignores():
+            case messages.Find() if edge is not None and edge.ignores():
                 self.ignored += 1
                 return []
-            case Find(place) if edge is not None or source == self.parent:
+            case messages.Find(place) if edge is not None or source == self.parent:
                 return self._carry_on(self.arrow.take(place, source))
-            case Observer() if source == self.parent:
+            case messages.Observer() if source == self.parent:
                 return [Send(source, answer(message, points=points))]
-            case Observed() if edge is not None:
+            case messages.Observed() if edge is not None:
                 return self._mend(source, edge.observed(message, points=points))
-            case Find() | Observer() | Observed():
+            case messages.Find() | messages.Observer() | messages.Observed():
                 self.dropped += 1
                 return []
             case _:
@@ -124,25 +114,25 @@ class ArrowNode:
             case _:
                 assert_never(mend)
 
-    def _carry_on(self, step: Forward | Followed) -> Effects:
+    def _carry_on(self, step: Forward | messages.Followed) -> Effects:
         match step:
-            case Followed():
+            case messages.Followed():
                 return [Announce(step)]
             case Forward(to, place):
                 return [self._send_find(to, place)]
             case _:
                 assert_never(step)
 
-    def _send_find(self, to: NodeId, place: Place) -> Send[Message]:
+    def _send_find(self, to: NodeId, place: messages.Place) -> Send[messages.Message]:
         """The only way out for a find, so that none is sent uncounted (rule 6)."""
         edge = self.edges.get(to)
         if edge is not None:
             edge.count_sent()
-        return Send(to, Find(place))
+        return Send(to, messages.Find(place))
 
-    def _filler(self) -> Place:
+    def _filler(self) -> messages.Place:
         self._fillers += 1
-        return Place(self.me, OperationId(self.me, self._fillers), filler=True)
+        return messages.Place(self.me, OperationId(self.me, self._fillers), filler=True)
 
     # --- the watch --------------------------------------------------------------------------------
 
@@ -159,7 +149,7 @@ class ArrowNode:
             return CancelTimer(EdgeAlarm.OBSERVE)
         return SetTimer(EdgeAlarm.OBSERVE, min(self.due.values()))
 
-    def _grow(self, branch: Branch, now: Instant) -> Effects:
+    def _grow(self, branch: messages.Branch, now: Instant) -> Effects:
         """The tree has changed here: edges that stay keep their state (rule 14)."""
         self.parent = branch.parent
         self.edges = {child: self.edges.get(child) or self.new_edge() for child in branch.children}
@@ -171,4 +161,4 @@ class ArrowNode:
 
     def new_edge(self) -> ParentEdge:
         """The watch over an edge to a new child; no number is like one of an earlier life."""
-        return ParentEdge(self._chance.randrange(NUMBERS))
+        return ParentEdge(self._chance.randrange(messages.NUMBERS))

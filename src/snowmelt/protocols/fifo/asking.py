@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from snowmelt.core.errors import in_short
 from snowmelt.core.instant import seconds
+from snowmelt.core.names import queue_name
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
 from snowmelt.protocols.fifo.labels import are_labels
@@ -16,7 +17,6 @@ from snowmelt.protocols.fifo.settings import (
     HEADER_BYTES_MAX,
     HOLD_LONGEST,
     REPLICAS_MAX,
-    queue_name,
 )
 
 INDEX_MAX: Final = 2**62

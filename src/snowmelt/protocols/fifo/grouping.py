@@ -22,19 +22,8 @@ from typing import Final
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.answers import Answers
-from snowmelt.protocols.fifo.calls import (
-    Assign,
-    Assigned,
-    Changed,
-    Groups,
-    GroupStatus,
-    ListGroups,
-    Locate,
-    Located,
-    Release,
-    Survey,
-)
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.journal import Journal
@@ -51,10 +40,10 @@ class Grouping:
         self._journal = journal
         self._queue = journal.queue
         self._dropped = dropped
-        self._released: Answers[Changed] = Answers(desk.limits.answered)
+        self._released: Answers[calls.Changed] = Answers(desk.limits.answered)
         """What releases came to: asked again, one must not end the group that began since."""
 
-    def assign(self, operation: OperationId, ask: Assign) -> None:
+    def assign(self, operation: OperationId, ask: calls.Assign) -> None:
         """A group is done with something, and wants more."""
         group = self._queue.groups.named(ask.group)
         refused = self._refused(ask, group)
@@ -68,18 +57,20 @@ class Grouping:
         if group.lease:
             self._advance(ask, group)
         ready = self._queue.ready.total
-        self._answer(operation, Assigned(group.lease, group.given, ready, group.located))
+        self._answer(operation, calls.Assigned(group.lease, group.given, ready, group.located))
 
     def _refuse(self, operation: OperationId, error: str, text: str) -> None:
         self._answer(operation, Declined(error, text))
 
     def _answer(
-        self, operation: OperationId, told: Assigned | Located | Changed | Groups | Declined
+        self,
+        operation: OperationId,
+        told: calls.Assigned | calls.Located | calls.Changed | calls.Groups | Declined,
     ) -> None:
         """When what it rests on is safe, and by who is the master still (rule 6)."""
         self._journal.after(lambda: self._desk.reply(operation, told))
 
-    def _refused(self, ask: Assign, group: Group | None) -> tuple[str, str] | None:
+    def _refused(self, ask: calls.Assign, group: Group | None) -> tuple[str, str] | None:
         """Why not, as an error's name and text (rules 2 and 3)."""
         if ask.lease == 0:
             if group is None and len(self._queue.groups) >= self._desk.limits.groups:
@@ -126,14 +117,14 @@ class Grouping:
         )
         return "GroupHeld", text
 
-    def _begin(self, ask: Assign, group: Group) -> None:
+    def _begin(self, ask: calls.Assign, group: Group) -> None:
         """A lease for a group at its beginning; not before there is something to read."""
         if not group.held and not self._may_take(ask):
             return
         group.lease, group.reader = self._desk.chance.randrange(1, LEASE_MAX), ask.reader
         self._queue.groups.keep(ask.group, group)
 
-    def _advance(self, ask: Assign, group: Group) -> None:
+    def _advance(self, ask: calls.Assign, group: Group) -> None:
         """Rules 1 and 2."""
         queue = self._queue
         for passed in group.pass_by(ask.done):
@@ -148,14 +139,14 @@ class Grouping:
             group.held = list(taken)
             self._touch(ask.group, group)
 
-    def _may_take(self, ask: Assign) -> bool:
+    def _may_take(self, ask: calls.Assign) -> bool:
         return ask.items_max > 0 and gives(self._queue, ask.below)
 
     def _touch(self, name: str, group: Group) -> None:
         group.heard = self._desk.wall
         self._queue.groups.touch(name)
 
-    def locate(self, operation: OperationId, ask: Locate) -> None:
+    def locate(self, operation: OperationId, ask: calls.Locate) -> None:
         """Where a group's items lie (rules 4 and 5)."""
         group = self._queue.groups.named(ask.group)
         if group is None or group.lease != ask.lease:
@@ -175,7 +166,7 @@ class Grouping:
             self._queue.groups.touch(ask.group)
         self._tell(operation, group.between(ask.after, ask.until), ask.until - ask.after)
 
-    def survey(self, operation: OperationId, ask: Survey) -> None:
+    def survey(self, operation: OperationId, ask: calls.Survey) -> None:
         """Where ready items lie."""
         found: list[Interval] = []
         left = min(ask.items_max, self._desk.limits.surveyed)
@@ -188,7 +179,7 @@ class Grouping:
             left -= part.size
         limit = self._desk.limits.spans_bytes
         spans, size = living_spans(self._queue, self._desk.presence, found, limit)
-        self._answer(operation, Located(tuple(spans), 0, size))
+        self._answer(operation, calls.Located(tuple(spans), 0, size))
 
     def _tell(self, operation: OperationId, positions: list[Interval], count: int) -> None:
         limit = self._desk.limits.answer_bytes
@@ -198,14 +189,14 @@ class Grouping:
             self._refuse(operation, "TooLarge", text)
             return
         lost = count - sum(span.stop - span.start for span in spans)
-        self._answer(operation, Located(tuple(spans), lost, size))
+        self._answer(operation, calls.Located(tuple(spans), lost, size))
 
-    def release(self, operation: OperationId, ask: Release) -> None:
+    def release(self, operation: OperationId, ask: calls.Release) -> None:
         """Forgets a group; what it held is ready again."""
         told = self._released.of(operation) or self._release(operation, ask)
         self._answer(operation, told)
 
-    def _release(self, operation: OperationId, ask: Release) -> Changed:
+    def _release(self, operation: OperationId, ask: calls.Release) -> calls.Changed:
         queue = self._queue
         group = queue.groups.named(ask.group)
         count = 0
@@ -215,13 +206,13 @@ class Grouping:
                 count += part.size
         if group is not None:
             queue.groups.forget(ask.group)
-        return self._released.keep(operation, Changed(count))
+        return self._released.keep(operation, calls.Changed(count))
 
-    def list(self, operation: OperationId, ask: ListGroups) -> None:
+    def list(self, operation: OperationId, ask: calls.ListGroups) -> None:
         del ask
-        told = Groups(
+        told = calls.Groups(
             tuple(
-                GroupStatus(name, group.lease, group.done, group.given, group.heard)
+                calls.GroupStatus(name, group.lease, group.done, group.given, group.heard)
                 for name, group in self._queue.groups
             )
         )

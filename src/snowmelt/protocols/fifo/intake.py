@@ -24,7 +24,7 @@ import msgspec
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.instant import START, Duration, Instant, later, milliseconds
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.fifo import labels
+from snowmelt.protocols.fifo import labels, messages
 from snowmelt.protocols.fifo.calls import Put, PutDone, Receipt
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
@@ -38,17 +38,6 @@ from snowmelt.protocols.fifo.early import (
     Unstored,
 )
 from snowmelt.protocols.fifo.keeper import Keeper
-from snowmelt.protocols.fifo.messages import (
-    Admit,
-    Admitted,
-    Copied,
-    Copy,
-    Drop,
-    Entry,
-    Extent,
-    Home,
-    Verdict,
-)
 from snowmelt.protocols.fifo.segments import Segment, stored
 from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX, PUT_BYTES_MAX
 from snowmelt.protocols.fifo.streams import gone_for_ever, node_of
@@ -87,7 +76,7 @@ class Taken(msgspec.Struct):
     asked: Instant = Instant(0)
     named: tuple[str, ...] = ()
     """Who was said to keep it before they said so themselves (rule 5)."""
-    verdict: Verdict | None = None
+    verdict: messages.Verdict | None = None
     """What the master said of it, while it waits for those that were named."""
     told: bool = False
     hurt: bool = False
@@ -109,7 +98,7 @@ class Intake:
         self._bytes = 0
         self._promptness = Promptness(desk)
 
-    def put(self, operation: OperationId, put: Put, home: Home) -> None:
+    def put(self, operation: OperationId, put: Put, home: messages.Home) -> None:
         """A client's put for a queue whose home is known."""
         if operation in self._puts:  # asked again: it is on its way
             return
@@ -130,7 +119,7 @@ class Intake:
             return
         self._take(operation, put, size, home)
 
-    def _take(self, operation: OperationId, put: Put, size: int, home: Home) -> None:
+    def _take(self, operation: OperationId, put: Put, size: int, home: messages.Home) -> None:
         desk, settings = self._desk, home.settings
         assert desk.presence is not None
         first = self._next.get(put.queue, 0)
@@ -193,11 +182,11 @@ class Intake:
 
     def _copy(self, taken: Taken, keeper: str) -> None:
         queue = taken.put.queue
-        message = Copy(queue, self._desk.stream, taken.stop, taken.linger, taken.body)
+        message = messages.Copy(queue, self._desk.stream, taken.stop, taken.linger, taken.body)
         taken.asked = self._desk.now
         self._desk.send(node_of(keeper), message)
 
-    def copied(self, message: Copied) -> None:
+    def copied(self, message: messages.Copied) -> None:
         taken = self._taken.get(message.queue, {}).get(message.stop)
         if taken is None or message.stream != self._desk.stream:
             return
@@ -216,12 +205,12 @@ class Intake:
 
     # --- early puts (rule 5) ----------------------------------------------------------------------
 
-    def _offer_early(self, taken: Taken, home: Home) -> None:
+    def _offer_early(self, taken: Taken, home: messages.Home) -> None:
         desk, queue, segment = self._desk, taken.put.queue, taken.segment
         taken.named = (desk.keeper, *taken.wanted)
         taken.term, taken.offered, taken.asked = home.term, desk.now, desk.now
         self._offered.setdefault(queue, {})[segment.first] = taken
-        body = Copy(queue, desk.stream, taken.stop, taken.linger, taken.body)
+        body = messages.Copy(queue, desk.stream, taken.stop, taken.linger, taken.body)
         self._store(taken)
         entry = _entry(taken, desk)
         desk.inside.append(Offer(queue, desk.stream, entry, self._low(queue), body))
@@ -294,13 +283,15 @@ class Intake:
         master = self._directory.master_of(queue) if ready else None
         if master is not None:
             entries = tuple([_entry(taken, self._desk) for taken in ready])
-            self._desk.send(master, Admit(queue, self._desk.stream, entries, self._low(queue)))
+            self._desk.send(
+                master, messages.Admit(queue, self._desk.stream, entries, self._low(queue))
+            )
 
     def _low(self, queue: str) -> int:
         """Below this all have verdicts: what came too early waits behind what came later."""
         return next(iter(self._taken[queue].values())).segment.first
 
-    def admitted(self, message: Admitted) -> None:
+    def admitted(self, message: messages.Admitted) -> None:
         if message.stream != self._desk.stream:
             return  # about an earlier run of this node
         offered = self._offered.get(message.queue, {})
@@ -309,7 +300,7 @@ class Intake:
             if taken is not None:
                 self._judged(taken, verdict)
 
-    def _judged(self, taken: Taken, verdict: Verdict) -> None:
+    def _judged(self, taken: Taken, verdict: messages.Verdict) -> None:
         if taken.named and not verdict.dropped and not verdict.error:
             taken.verdict = verdict
             self._conclude(taken)
@@ -353,8 +344,8 @@ class Intake:
     def _drop(self, taken: Taken) -> None:
         self._forget(taken)
         segment = taken.segment
-        extent = Extent(self._desk.stream, segment.first, segment.stop)
-        drop = Drop(taken.put.queue, (extent,))
+        extent = messages.Extent(self._desk.stream, segment.first, segment.stop)
+        drop = messages.Drop(taken.put.queue, (extent,))
         for keeper in dict.fromkeys((self._desk.keeper, *taken.wanted, *taken.keepers)):
             self._desk.send(node_of(keeper), drop)
 
@@ -368,7 +359,7 @@ class Intake:
                     self._copy_again(taken)
             self._ripe[queue] = None
 
-    def homed(self, home: Home) -> None:
+    def homed(self, home: messages.Home) -> None:
         """Another master serves: it is offered at once what an earlier one did not answer.
 
         Once in a term, or it would go on without end: what is offered anew has the home asked for.
@@ -430,13 +421,13 @@ def _ready(taken: Taken, desk: Desk) -> bool:
     return len(keepers) > len(taken.wanted) or later(taken.since, COPY_PATIENCE) <= desk.now
 
 
-def _entry(taken: Taken, desk: Desk) -> Entry:
+def _entry(taken: Taken, desk: Desk) -> messages.Entry:
     segment, put, operation = taken.segment, taken.put, taken.operation
     caller, turn = (put.caller, put.turn) if put.caller else (operation.client, operation.number)
     keepers: Sequence[str] = taken.named or taken.keepers
     if len(keepers) > 1:  # in one order, so that neighbours are one run
         keepers = sorted(keepers, key=lambda one: (one != desk.keeper, one))
-    return Entry(
+    return messages.Entry(
         segment.first,
         taken.stop,
         taken.size,
@@ -452,7 +443,7 @@ def _entry(taken: Taken, desk: Desk) -> Entry:
     )
 
 
-def _done(taken: Taken, verdict: Verdict) -> PutDone:
+def _done(taken: Taken, verdict: messages.Verdict) -> PutDone:
     return PutDone(
         verdict.start,
         verdict.stop,

@@ -33,28 +33,18 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.protocols.fifo import messages
 from snowmelt.protocols.fifo.confirming import Confirming
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.early import riding
 from snowmelt.protocols.fifo.limits import LIMITS
-from snowmelt.protocols.fifo.messages import (
-    Behind,
-    Copy,
-    Follow,
-    Home,
-    Mirror,
-    Mirrored,
-    Pairs,
-    Pieced,
-    Snapshot,
-)
 from snowmelt.protocols.fifo.queue import Queue
 from snowmelt.protocols.fifo.records import other_keys, record
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.fifo.transfer import Transfer
 
 Then = Callable[[], None]
-ToMirror = Mirror | Follow | Snapshot | Copy
+ToMirror = messages.Mirror | messages.Follow | messages.Snapshot | messages.Copy
 RESEND_AFTER: Final[Duration] = milliseconds(500)
 BOUND_AHEAD: Final = 1 << 16
 """So far above the last position the bound is set."""
@@ -87,7 +77,7 @@ class Journal:
         *,
         name: int = 0,
         base: tuple[int, int] = (0, 0),
-        home: Home | None = None,
+        home: messages.Home | None = None,
     ) -> None:
         self.queue = queue
         self.term = term
@@ -110,7 +100,7 @@ class Journal:
         self._lately: deque[tuple[int, tuple[bytes, ...]]] = deque()
         """The last steps, and what each changed (rule 3)."""
         self._lately_keys = 0
-        self._bodies: list[Copy] = []
+        self._bodies: list[messages.Copy] = []
 
     @property
     def safe(self) -> int:
@@ -127,7 +117,7 @@ class Journal:
         safe = self.safe
         return sum(one.step < safe for one in self.mirrors.values())
 
-    def bring(self, body: Copy) -> None:
+    def bring(self, body: messages.Copy) -> None:
         """This goes to the mirrors with the next step (rule 6)."""
         self._bodies.append(body)
 
@@ -157,7 +147,7 @@ class Journal:
         """How late the flush of the last step may be (rule 5)."""
         return self._linger if self._linger and self._bound_step <= self.safe else Duration(0)
 
-    def write(self) -> Pairs:
+    def write(self) -> messages.Pairs:
         """Makes the next step of what has changed; nothing when nothing has."""
         queue = self.queue
         keys: tuple[bytes, ...] = ()
@@ -188,12 +178,14 @@ class Journal:
 
     # --- to the mirrors ---------------------------------------------------------------------------
 
-    def to_mirrors(self, pairs: Pairs, now: Instant) -> Iterator[tuple[str, ToMirror]]:
+    def to_mirrors(self, pairs: messages.Pairs, now: Instant) -> Iterator[tuple[str, ToMirror]]:
         """The step just written, for those that follow; and pieces that waited for a whole step."""
         name, linger = self.queue.name, self.linger
         bodies, more = riding(self._bodies)
         self._bodies = []
-        step = Mirror(name, self.term, self.name, self.step - 1, self.step, linger, pairs, bodies)
+        step = messages.Mirror(
+            name, self.term, self.name, self.step - 1, self.step, linger, pairs, bodies
+        )
         for keeper, mirror in self.mirrors.items():
             yield from ((keeper, body) for body in more)
             if mirror.transfer is not None:
@@ -222,7 +214,7 @@ class Journal:
         if mirror.step >= 0:
             return self._caught_up(mirror)
         assert self._home is not None, "who has mirrors was told so by the registry"
-        return Follow(self.queue.name, self.term, self.name, *self._base, self._home)
+        return messages.Follow(self.queue.name, self.term, self.name, *self._base, self._home)
 
     def _caught_up(self, mirror: Copyist) -> ToMirror | None:
         """What the steps changed that it lacks, as it stands behind the last of them."""
@@ -234,7 +226,7 @@ class Journal:
         keys = dict.fromkeys(key for some in missed for key in some)
         pairs = tuple((key, record(self.queue, key)) for key in keys)
         name, now = self.queue.name, Duration(0)
-        return Mirror(name, self.term, self.name, mirror.step, self.step, now, pairs)
+        return messages.Mirror(name, self.term, self.name, mirror.step, self.step, now, pairs)
 
     def _begin_transfer(self, mirror: Copyist) -> ToMirror | None:
         self._transfers += 1
@@ -250,7 +242,7 @@ class Journal:
         if not pairs and not last:
             return None
         transfer.piece += 1
-        transfer.message = Snapshot(
+        transfer.message = messages.Snapshot(
             self.queue.name,
             self.term,
             self.name,
@@ -271,7 +263,7 @@ class Journal:
 
     # --- from the mirrors -------------------------------------------------------------------------
 
-    def mirrored(self, message: Mirrored, now: Instant) -> Iterator[tuple[str, ToMirror]]:
+    def mirrored(self, message: messages.Mirrored, now: Instant) -> Iterator[tuple[str, ToMirror]]:
         """A mirror has all steps up to this one; if it begins with it, it gets those since."""
         mirror = self.mirrors.get(message.keeper)
         if mirror is None or message.number != mirror.number:
@@ -284,7 +276,7 @@ class Journal:
         if begins and mirror.step < self.step:
             yield from self._sent(message.keeper, self._caught_up(mirror), now)
 
-    def pieced(self, message: Pieced, now: Instant) -> Iterator[tuple[str, ToMirror]]:
+    def pieced(self, message: messages.Pieced, now: Instant) -> Iterator[tuple[str, ToMirror]]:
         """A mirror has a piece: the next one, if it can be made now."""
         mirror = self.mirrors.get(message.keeper)
         if mirror is None or mirror.transfer is None:
@@ -295,7 +287,7 @@ class Journal:
             transfer.message = None
             yield from self._sent(message.keeper, self._piece(transfer), now)
 
-    def behind(self, message: Behind, now: Instant) -> Iterator[tuple[str, ToMirror]]:
+    def behind(self, message: messages.Behind, now: Instant) -> Iterator[tuple[str, ToMirror]]:
         """A mirror lacks what came before what it was sent."""
         mirror = self.mirrors.get(message.keeper)
         if mirror is None:

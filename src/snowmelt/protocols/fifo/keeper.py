@@ -22,19 +22,9 @@ from snowmelt.core.instant import Duration, milliseconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Change, Erase, Write
+from snowmelt.protocols.fifo import messages
 from snowmelt.protocols.fifo.calls import Fetch, Fetched
 from snowmelt.protocols.fifo.desk import Desk, Refused, Then
-from snowmelt.protocols.fifo.messages import (
-    Broken,
-    Copied,
-    Copy,
-    Drop,
-    Extent,
-    Keep,
-    Kept,
-    Pull,
-    Pulled,
-)
 from snowmelt.protocols.fifo.reading import Budget, Reading, Stretch, parts_of
 from snowmelt.protocols.fifo.segments import (
     INDEX_MAX,
@@ -78,7 +68,7 @@ class Keeper:
         self._recent.add(queue, stream, segment, pin=True)
 
         def no_room(reason: str) -> None:
-            self._recent.drop(queue, Extent(stream, segment.first, stop))
+            self._recent.drop(queue, messages.Extent(stream, segment.first, stop))
             refused(reason)
 
         write = (Write(key(queue, stream, stop), body),)
@@ -86,7 +76,7 @@ class Keeper:
         unpin = partial(self._recent.unpin, queue, stream, stop)
         self._desk.write(write, then, no_room, linger, unpin)
 
-    def copy(self, source: NodeId, message: Copy) -> None:
+    def copy(self, source: NodeId, message: messages.Copy) -> None:
         """Another node's segment (rule 1)."""
         if not self._desk.keeper:
             return  # not in any view since it began, it has no name to be counted by
@@ -98,12 +88,12 @@ class Keeper:
             return
 
         def answer(refused: str = "") -> None:
-            answered = Copied(queue, stream, stop, self._desk.keeper, refused)
+            answered = messages.Copied(queue, stream, stop, self._desk.keeper, refused)
             self._desk.send(source, answered)
 
         self.store(queue, stream, segment, message.body, answer, answer, message.linger)
 
-    def drop(self, message: Drop) -> None:
+    def drop(self, message: messages.Drop) -> None:
         changes: list[Change] = []
         for extent in message.extents:
             self._recent.drop(message.queue, extent)
@@ -111,7 +101,7 @@ class Keeper:
         # Nobody waits for room: it goes with the next write that somebody waits for.
         self._desk.write(tuple(changes), lambda: None, linger=DROP_LINGER)
 
-    def keep(self, source: NodeId, message: Keep) -> None:
+    def keep(self, source: NodeId, message: messages.Keep) -> None:
         """Erases what of this queue is not to be kept (rule 3)."""
         if message.run != self._desk.stream:
             return
@@ -131,10 +121,12 @@ class Keeper:
                     changes.append(Erase(begin, key(queue, stream, 0)))
                     held = wanted.get(stream, IntervalSet())
                     gaps = _gaps(held, ends.get(stream, INDEX_MAX))
-                    changes += [erased(queue, Extent(stream, gap.start, gap.stop)) for gap in gaps]
+                    changes += [
+                        erased(queue, messages.Extent(stream, gap.start, gap.stop)) for gap in gaps
+                    ]
                     begin = key(queue, stream, INDEX_MAX) + b"\0"
             changes.append(Erase(begin, end))
-        answer = Kept(queue, message.term, message.run)
+        answer = messages.Kept(queue, message.term, message.run)
         self._desk.write(tuple(changes), partial(self._desk.send, source, answer))
 
     # --- handing out ------------------------------------------------------------------------------
@@ -142,7 +134,7 @@ class Keeper:
     def read(
         self,
         queue: str,
-        extent: Extent,
+        extent: messages.Extent,
         position: int,
         budget: Budget,
         then: Callable[[Stretch], None],
@@ -158,7 +150,7 @@ class Keeper:
         self._read(queue, extent, budget, found)
 
     def _read(
-        self, queue: str, extent: Extent, budget: Budget, then: Callable[[Stretch], None]
+        self, queue: str, extent: messages.Extent, budget: Budget, then: Callable[[Stretch], None]
     ) -> None:
         Reading(self._desk, self._recent, queue, extent, budget, then).go_on()
 
@@ -166,7 +158,7 @@ class Keeper:
         """A client's share of a lease, straight from here."""
         span = message.span
         is_keeper = any(one.node == self._desk.me for one in span.keepers)
-        extent = Extent(span.stream, span.first, span.first + span.stop - span.start)
+        extent = messages.Extent(span.stream, span.first, span.first + span.stop - span.start)
 
         def found(stretch: Stretch) -> None:
             # How often they failed, and why, the client knows better than it told this node.
@@ -184,24 +176,24 @@ class Keeper:
         budget = Budget(wanted, limits.answer_bytes, limits.answer_segments)
         self.read(message.queue, extent, span.start, budget, found)
 
-    def pull(self, source: NodeId, message: Pull) -> None:
+    def pull(self, source: NodeId, message: messages.Pull) -> None:
         def found(stretch: Stretch) -> None:
             segments = tuple((one.stop, stored(one)) for one in stretch.segments)
             bad_until = 0 if stretch.bad is None else stretch.bad.stop
             absent = self._desk.keeper if stretch.missing else ""
-            pulled = Pulled(message.queue, message.extent, segments, bad_until, absent)
+            pulled = messages.Pulled(message.queue, message.extent, segments, bad_until, absent)
             self._desk.send(source, pulled)
 
         limits = self._desk.limits
         budget = Budget(limits.pull_bytes, limits.answer_bytes, limits.pull_segments)
         self._read(message.queue, message.extent, budget, found)
 
-    def _broken(self, queue: str, bad: Extent, position: int, *, missing: bool) -> None:
+    def _broken(self, queue: str, bad: messages.Extent, position: int, *, missing: bool) -> None:
         how = "is not here" if missing else "can't be read here"
         self._desk.note(f"{queue}: {bad.stream} {bad.first} to {bad.stop} {how}")
         master = self._master_of(queue)
         if master is not None:
-            self._desk.send(master, Broken(queue, bad, self._desk.keeper, position))
+            self._desk.send(master, messages.Broken(queue, bad, self._desk.keeper, position))
 
 
 def _gaps(held: IntervalSet, end: int) -> list[Interval]:

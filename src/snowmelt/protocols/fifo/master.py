@@ -29,24 +29,9 @@ from snowmelt.core.instant import Duration, Instant, later, since
 from snowmelt.core.interval import Interval, merged
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.admission import Admission
 from snowmelt.protocols.fifo.answers import Answers
-from snowmelt.protocols.fifo.calls import (
-    Changed,
-    Describe,
-    Get,
-    Leased,
-    Part,
-    Pause,
-    Peek,
-    Peeked,
-    Purge,
-    QueueStatus,
-    Redrive,
-    Settle,
-    Settled,
-    Span,
-)
 from snowmelt.protocols.fifo.desk import Desk, Seat
 from snowmelt.protocols.fifo.grouping import Grouping
 from snowmelt.protocols.fifo.handing import Handing
@@ -82,13 +67,15 @@ class Master:
         """Whether this node may still be the master (rule 7)."""
         self._answered: Answers[bool] = Answers(desk.limits.answered)
         """The gets that were given something or nothing."""
-        self._done: Answers[Settled | Changed | Declined] = Answers(desk.limits.answered)
+        self._done: Answers[calls.Settled | calls.Changed | Declined] = Answers(
+            desk.limits.answered
+        )
         """What the operations that change something came to; what a get settled is one of them."""
         self._redriving: tuple[int, Instant] | None = None
 
     # --- items out --------------------------------------------------------------------------------
 
-    def get(self, operation: OperationId, get: Get) -> None:
+    def get(self, operation: OperationId, get: calls.Get) -> None:
         """A consumer wants items (rules 2 and 4)."""
         waiting = self.waiting.gets.get(operation)
         if waiting is not None:  # asked again; what it settles was settled, or refused, then
@@ -111,7 +98,7 @@ class Master:
                 self.waiting.add_get(operation, get, refused, self._desk.now)
                 self._desk.wake(later(self._desk.now, get.patience))
 
-    def _lease(self, operation: OperationId, get: Get, refused: str) -> bool:
+    def _lease(self, operation: OperationId, get: calls.Get, refused: str) -> bool:
         items_max = min(get.items_max, self._desk.limits.get_items)
         bytes_max = max(1, get.bytes_max)
         lease = self._queue.lease(operation, items_max, bytes_max, None)  # rule 6
@@ -121,14 +108,16 @@ class Master:
         self._hand(operation, lease, get, refused)
         return True
 
-    def _hand(self, operation: OperationId, lease: Lease, get: Get, refused: str) -> None:
+    def _hand(self, operation: OperationId, lease: Lease, get: calls.Get, refused: str) -> None:
         """Rules 1 and 6: once the lease is safe, what this node keeps of it goes along."""
         left, away = list(lease.left), self._queue.aside.told
 
-        def told(parts: tuple[Part, ...], spans: tuple[Span, ...]) -> None:
+        def told(parts: tuple[calls.Part, ...], spans: tuple[calls.Span, ...]) -> None:
             time = self._time_left(lease)
             if time > 0:
-                self._desk.reply(operation, Leased(lease.token, parts, spans, time, refused, away))
+                self._desk.reply(
+                    operation, calls.Leased(lease.token, parts, spans, time, refused, away)
+                )
 
         handing = Handing(self._desk, self._keeper, self._queue, get.bytes_max, told)
 
@@ -153,7 +142,7 @@ class Master:
     def _empty(self, operation: OperationId, refused: str) -> None:
         self._answered.keep(operation, True)
         away = self._queue.aside.told
-        answer = Leased(0, (), (), self._queue.settings.lease, refused, away)
+        answer = calls.Leased(0, (), (), self._queue.settings.lease, refused, away)
         self.journal.after(lambda: self._desk.reply(operation, answer))
 
     def serve(self) -> None:
@@ -170,11 +159,13 @@ class Master:
 
     # --- leases -----------------------------------------------------------------------------------
 
-    def settle(self, operation: OperationId, settle: Settle) -> None:
+    def settle(self, operation: OperationId, settle: calls.Settle) -> None:
         """A consumer says what became of its items (rules 2 and 3)."""
         self._tell(operation, self._settle_once(operation, settle))
 
-    def _tell(self, operation: OperationId, answer: Settled | Changed | Declined) -> None:
+    def _tell(
+        self, operation: OperationId, answer: calls.Settled | calls.Changed | Declined
+    ) -> None:
         self._done.keep(operation, answer)
         self.journal.after(lambda: self._desk.reply(operation, answer))
 
@@ -185,17 +176,19 @@ class Master:
             self._tell(operation, before)
         return before is not None
 
-    def _settle_once(self, operation: OperationId, settle: Settle) -> Settled | Changed | Declined:
+    def _settle_once(
+        self, operation: OperationId, settle: calls.Settle
+    ) -> calls.Settled | calls.Changed | Declined:
         before = self._done.of(operation)
         if before is not None:
             return before
         refused = self._settled(operation, settle)
         lease = self._queue.leases.held(settle.token)
         left = 0 if lease is None else lease.left.total
-        answer = Declined("LeaseLost", refused) if refused else Settled(left)
+        answer = Declined("LeaseLost", refused) if refused else calls.Settled(left)
         return self._done.keep(operation, answer)
 
-    def _settled(self, operation: OperationId, settle: Settle) -> str:
+    def _settled(self, operation: OperationId, settle: calls.Settle) -> str:
         """Does what is asked; or changes nothing and says why."""
         queue = self._queue
         lease = queue.leases.held(settle.token)
@@ -247,7 +240,7 @@ class Master:
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
-    def peek(self, operation: OperationId, peek: Peek) -> None:
+    def peek(self, operation: OperationId, peek: calls.Peek) -> None:
         source = self._queue.dead if peek.dead else self._queue.aside.waiting
         wanted, left = [], min(peek.items_max, self._desk.limits.get_items)
         for interval in source.within(Interval(peek.start, max(peek.start, self._queue.tail))):
@@ -257,26 +250,26 @@ class Master:
             if left == 0 or len(wanted) == self._desk.limits.lease_runs:
                 break
 
-        def told(parts: tuple[Part, ...], spans: tuple[Span, ...]) -> None:
+        def told(parts: tuple[calls.Part, ...], spans: tuple[calls.Span, ...]) -> None:
             if self.serving:  # rule 7
-                self._desk.reply(operation, Peeked(parts, spans))
+                self._desk.reply(operation, calls.Peeked(parts, spans))
 
         handing = Handing(self._desk, self._keeper, self._queue, peek.bytes_max, told)
         self.journal.after(lambda: handing.hand(wanted))
 
-    def purge(self, operation: OperationId, purge: Purge) -> None:
+    def purge(self, operation: OperationId, purge: calls.Purge) -> None:
         if not self._told_again(operation):
             count, lost = self._queue.purge(dead=purge.dead)
             self.dropped(lost)
             self.admission.room()
-            self._tell(operation, Changed(count))
+            self._tell(operation, calls.Changed(count))
 
-    def pause(self, operation: OperationId, pause: Pause) -> None:
+    def pause(self, operation: OperationId, pause: calls.Pause) -> None:
         if not self._told_again(operation):
             self._queue.pause(paused=pause.paused)
-            self._tell(operation, Changed(0))
+            self._tell(operation, calls.Changed(0))
 
-    def redrive(self, operation: OperationId, redrive: Redrive) -> None:
+    def redrive(self, operation: OperationId, redrive: calls.Redrive) -> None:
         """Brings dead items back, all or so many a second."""
         if self._told_again(operation):
             return
@@ -286,12 +279,12 @@ class Master:
             self._desk.wake(self._desk.now)
         else:
             self._queue.redrive(count)
-        self._tell(operation, Changed(count))
+        self._tell(operation, calls.Changed(count))
 
-    def describe(self, operation: OperationId, describe: Describe) -> None:
+    def describe(self, operation: OperationId, describe: calls.Describe) -> None:
         del describe
         queue = self._queue
-        status = QueueStatus(
+        status = calls.QueueStatus(
             queue=queue.name,
             settings=queue.settings.told,
             master=self._desk.me,

@@ -44,23 +44,11 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Started
+from snowmelt.protocols.fifo import messages
 from snowmelt.protocols.fifo.census import Census
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.founding import Foundations
 from snowmelt.protocols.fifo.homes import Homes
-from snowmelt.protocols.fifo.messages import (
-    TERM_MAX,
-    Activate,
-    Claim,
-    Held,
-    Home,
-    Nowhere,
-    Roll,
-    Rolled,
-    Sought,
-    Unreached,
-    Where,
-)
 from snowmelt.protocols.fifo.settings import QueueSettings, differences
 from snowmelt.protocols.fifo.streams import Presence, node_of
 from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
@@ -85,7 +73,7 @@ class Registry:
         """Whether all who were here when this coordinator began have told what they keep."""
         self._floors: dict[str, int] = {}
         """The latest terms that others have met and that are not known here."""
-        self._later: dict[str, Home | None] = {}
+        self._later: dict[str, messages.Home | None] = {}
         """Of queues that others keep under later terms: the home of the latest copy."""
         self._shunned: dict[tuple[str, str], Instant] = {}
         """By queue and run: mirrors that did not answer, and until when they are left out."""
@@ -123,7 +111,7 @@ class Registry:
 
     # --- questions --------------------------------------------------------------------------------
 
-    def where(self, source: NodeId, message: Where) -> None:
+    def where(self, source: NodeId, message: messages.Where) -> None:
         """Where a queue is at home; it is made if that is asked for."""
         presence = self._presence
         if presence is None:
@@ -138,37 +126,39 @@ class Registry:
                 "does not know it, and no copy here says where it was at home: start the nodes "
                 "that keep it, or put the coordinator's latest disk back"
             )
-            self._desk.send(source, Nowhere(message.queue, "Unavailable", text))
+            self._desk.send(source, messages.Nowhere(message.queue, "Unavailable", text))
         elif home is None and settings is None:
             text = f"there is no queue {message.queue!r}"
-            self._desk.send(source, Nowhere(message.queue, "NoSuchQueue", text))
+            self._desk.send(source, messages.Nowhere(message.queue, "NoSuchQueue", text))
         elif home is None:
             assert settings is not None
             self._found(source, message, settings, presence)
         elif settings is not None and (other := differences(home.settings, settings)):
             text = f"queue {message.queue!r} is there with other settings: {other}"
-            self._desk.send(source, Nowhere(message.queue, "QueueExists", text))
+            self._desk.send(source, messages.Nowhere(message.queue, "QueueExists", text))
         else:
             self._desk.send(source, home)
 
-    def roll(self, source: NodeId, message: Roll) -> None:
+    def roll(self, source: NodeId, message: messages.Roll) -> None:
         if self._presence is not None:
-            self._desk.send(source, Rolled(message.number, tuple(sorted(self._kept.known))))
+            self._desk.send(
+                source, messages.Rolled(message.number, tuple(sorted(self._kept.known)))
+            )
 
     def _found(
-        self, source: NodeId, where: Where, settings: QueueSettings, presence: Presence
+        self, source: NodeId, where: messages.Where, settings: QueueSettings, presence: Presence
     ) -> None:
         queue, here = where.queue, len(presence.keepers)
         try:
             settings = settings.made_on(here)
         except BadOption as error:
-            self._desk.send(source, Nowhere(queue, "BadOption", str(error)))
+            self._desk.send(source, messages.Nowhere(queue, "BadOption", str(error)))
             return
         if self._desk.now < self._unsure:  # rule 9
             return
         if len(self._kept.known) >= self._desk.limits.queues:
             text = f"there are {self._desk.limits.queues} queues; no cluster keeps more"
-            self._desk.send(source, Nowhere(queue, "BadOption", text))
+            self._desk.send(source, messages.Nowhere(queue, "BadOption", text))
             return
         if not self._foundations.begins(source, where):  # rule 10
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
@@ -178,7 +168,7 @@ class Registry:
         mirrors = presence.after(master, settings.replicas - 1)
         term, run = self._kept.first_term, presence.run_of(master)
         self._desk.note(f"{queue} is made on {settings.replicas} of {here} nodes")
-        self._kept.keep(Home(queue, term, master, mirrors, settings, run), source)
+        self._kept.keep(messages.Home(queue, term, master, mirrors, settings, run), source)
 
     def _found_next(self) -> None:
         """Who waited is asked after as if it were asked now; a few at a time (rule 10)."""
@@ -190,7 +180,7 @@ class Registry:
 
     # --- terms ------------------------------------------------------------------------------------
 
-    def claim(self, message: Claim) -> None:
+    def claim(self, message: messages.Claim) -> None:
         """A master began anew (rule 2), or somebody met a later term (rule 6)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
@@ -203,9 +193,9 @@ class Registry:
         else:  # it was given one already, or is not the master any more
             self._tell(home, node_of(message.run))
 
-    def _is_outgrown(self, home: Home, term: int, presence: Presence) -> bool:
+    def _is_outgrown(self, home: messages.Home, term: int, presence: Presence) -> bool:
         """Whether somebody met a later term than this disk knows (rule 6); a later one is made."""
-        if not home.term < term < TERM_MAX - 1:
+        if not home.term < term < messages.TERM_MAX - 1:
             return False
         if self._desk.alarm("a node", home.queue, term, home.term):
             return False
@@ -214,7 +204,7 @@ class Registry:
             self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
         return True
 
-    def unreached(self, message: Unreached) -> None:
+    def unreached(self, message: messages.Unreached) -> None:
         """A keeper does not answer its master (rule 2)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
@@ -232,7 +222,7 @@ class Registry:
         if here and not home.active and keeper in home.before:
             self._pass_on(home, presence)
 
-    def _replaced(self, home: Home, keeper: str, presence: Presence) -> bool:
+    def _replaced(self, home: messages.Home, keeper: str, presence: Presence) -> bool:
         """Whether another takes the place of a mirror that its master does not hear."""
         if keeper not in presence.keepers:
             return False  # the view that has no place for it sees to that
@@ -252,7 +242,7 @@ class Registry:
         self._renew(home, home.master, mirrors, home.run)
         return True
 
-    def _pass_on(self, home: Home, presence: Presence) -> None:
+    def _pass_on(self, home: messages.Home, presence: Presence) -> None:
         """The next in the ring is to bring the journal over: it may hear whom this one does not."""
         self._deaf[home.queue, home.run] = later(self._desk.now, SHUNNED_FOR)
         for master in presence.after(home.master, len(presence.keepers)):
@@ -262,7 +252,7 @@ class Registry:
                 self._renew(home, master, mirrors, run)
                 return
 
-    def activate(self, source: NodeId, message: Activate) -> None:
+    def activate(self, source: NodeId, message: messages.Activate) -> None:
         """A master has the journal (rule 3)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None:
@@ -295,7 +285,7 @@ class Registry:
                 if home.queue not in self._kept.busy:
                     self._rehouse(home, self._presence)
 
-    def _rehouse(self, home: Home, presence: Presence) -> None:
+    def _rehouse(self, home: messages.Home, presence: Presence) -> None:
         old = (home.master, *home.mirrors)
         stay = [keeper for keeper in old if keeper in presence.keepers]
         if len(stay) == len(old):
@@ -308,11 +298,11 @@ class Registry:
         if (master, *mirrors) != old:
             self._renew(home, master, mirrors, presence.run_of(master))
 
-    def _renew(self, home: Home, master: str, mirrors: tuple[str, ...], run: str) -> None:
+    def _renew(self, home: messages.Home, master: str, mirrors: tuple[str, ...], run: str) -> None:
         before = (home.master, *home.mirrors) if home.active else home.before
         term = max(home.term, self._floors.pop(home.queue, 0)) + 1
         self._kept.keep(
-            Home(
+            messages.Home(
                 home.queue,
                 term,
                 master,
@@ -326,7 +316,7 @@ class Registry:
 
     # --- an older disk (rule 5) -------------------------------------------------------------------
 
-    def sought(self, message: Sought) -> None:
+    def sought(self, message: messages.Sought) -> None:
         if self._presence is None or not self._census.sought(message):
             return
         for held in message.held:
@@ -334,11 +324,11 @@ class Registry:
         if self._census.complete:
             self._look_round()
 
-    def _learn(self, held: Held) -> None:
+    def _learn(self, held: messages.Held) -> None:
         queue, home = held.queue, self._kept.known.get(held.queue)
         known = 0 if home is None else home.term
         met = max(held.fence, 0 if held.home is None else held.home.term)
-        if not known < met < TERM_MAX - 1 or queue in self._kept.busy:
+        if not known < met < messages.TERM_MAX - 1 or queue in self._kept.busy:
             return
         if self._desk.alarm("a node", queue, met, known):
             return
@@ -373,7 +363,7 @@ class Registry:
 
     # --- deciding ---------------------------------------------------------------------------------
 
-    def _decided(self, home: Home, also: NodeId | None) -> None:
+    def _decided(self, home: messages.Home, also: NodeId | None) -> None:
         self._desk.note(f"{home.queue}: term {home.term} with {home.master}")
         self._tell(home, also)
         if home.active:
@@ -382,7 +372,7 @@ class Registry:
         if self._presence is not None and self._decides:  # a view may have come meanwhile
             self._rehouse(home, self._presence)
 
-    def _tell(self, home: Home, also: NodeId | None = None) -> None:
+    def _tell(self, home: messages.Home, also: NodeId | None = None) -> None:
         nodes = [node_of(keeper) for keeper in (home.master, *home.mirrors, *home.before)]
         if also is not None:
             nodes.append(also)
@@ -405,7 +395,7 @@ class Registry:
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
 
-def _stands_still(home: Home) -> bool:
+def _stands_still(home: messages.Home) -> bool:
     """Whether its master can do nothing without each of its mirrors."""
     return not home.active or home.settings.copies_needed > len(home.mirrors)
 

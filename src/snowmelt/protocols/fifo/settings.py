@@ -6,7 +6,6 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, Duration, milliseconds, seconds
-from snowmelt.core.names import plain_name
 
 BODY_BYTES_MAX: Final = 64 << 20
 REPLICAS_MAX: Final = 7
@@ -133,13 +132,3 @@ def _shown(option: str, value: int) -> str:
     if option in ("flush", "lease"):
         return f"{value / SECOND:g}"
     return "none" if option in ("max_items", "max_bytes") and not value else str(value)
-
-
-def queue_name(text: str) -> str:
-    """Checks a queue's name.
-
-    >>> queue_name("orders/new")
-    Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: queue is 'orders/new'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
-    """
-    return plain_name("queue", text)

@@ -14,20 +14,11 @@ from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Note, Send
+from snowmelt.protocols.pool import messages
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.keep import Keep
 from snowmelt.protocols.pool.line import Line
 from snowmelt.protocols.pool.loans import Loan, Loans
-from snowmelt.protocols.pool.messages import (
-    Cancel,
-    Found,
-    GiveBack,
-    Hold,
-    Over,
-    Request,
-    Settle,
-    Settled,
-)
 from snowmelt.protocols.pool.settings import REMEMBERED, Delivery, PoolSettings
 from snowmelt.protocols.pool.stock import Parcel, Stock, count_of, packed
 
@@ -75,7 +66,7 @@ class Lender:
 
     # --- what consumers ask -----------------------------------------------------------------------
 
-    def requested(self, request: Request, now: Instant) -> Effects | None:
+    def requested(self, request: messages.Request, now: Instant) -> Effects | None:
         """Serves a request, or has it wait in line; None when it is to be passed on."""
         self.counts.probes_met += 1
         if request.objects_max < 1:
@@ -95,20 +86,20 @@ class Lender:
             self.line.join(request, later(now, request.wait) if request.wait else None)
         return []
 
-    def cancelled(self, source: NodeId, word: Cancel, now: Instant) -> Effects:
+    def cancelled(self, source: NodeId, word: messages.Cancel, now: Instant) -> Effects:
         """An attempt is over. What was given for it was not used, and never will be."""
         self.line.cancel(source, word.number, word.attempt)
         loan = self.loans.given(source, word.number, word.attempt)
         return [] if loan is None else self._take_back(loan, (), now)
 
-    def unsent(self, target: NodeId, found: Found, now: Instant) -> Effects:
+    def unsent(self, target: NodeId, found: messages.Found, now: Instant) -> Effects:
         """What was given never left this process; so it was not used, however it is delivered."""
         loan = self.loans.held(found.token, target)
         if loan is None or loan.tellings != 1:
             return []  # it is over, or it was told before and may have come
         return self._take_back(loan, (), now)
 
-    def given_back(self, source: NodeId, word: GiveBack, now: Instant) -> Effects:
+    def given_back(self, source: NodeId, word: messages.GiveBack, now: Instant) -> Effects:
         """Objects were not used, or in vain."""
         loan = self.loans.held(word.token, source)
         if loan is None:
@@ -117,11 +108,11 @@ class Lender:
             return []  # rule 16: whoever says so does not know what became of them
         if loan.once and word.used:
             dropped = self.loans.settle(loan, word.intervals)
-            drop = Settle(0, word.token, word.intervals)
+            drop = messages.Settle(0, word.token, word.intervals)
             return self._settle(loan, dropped, drop, source, now)
         return self._take_back(loan, word.intervals, now)
 
-    def settled(self, source: NodeId, word: Settle, now: Instant) -> Effects:
+    def settled(self, source: NodeId, word: messages.Settle, now: Instant) -> Effects:
         loan = self.loans.settleable(word.token, source)
         if loan is None:
             done = self._done.get(word.token)
@@ -135,7 +126,7 @@ class Lender:
         done_before = loan.done is not None and _covers(loan.done, word.intervals)
         return _confirmed(source, word, lost=not done_before)
 
-    def held(self, source: NodeId, word: Hold, now: Instant) -> Effects:
+    def held(self, source: NodeId, word: messages.Hold, now: Instant) -> Effects:
         """A consumer lives, and has these still."""
         over = []
         for token in dict.fromkeys(word.tokens):
@@ -145,7 +136,7 @@ class Lender:
             else:
                 loan.compact()
                 self._extend(loan, later(now, self.lease))
-        return [Send(source, Over(tuple(over)))] if over else []
+        return [Send(source, messages.Over(tuple(over)))] if over else []
 
     # --- what is noticed --------------------------------------------------------------------------
 
@@ -169,7 +160,10 @@ class Lender:
         note = Note(f"loan {token} of {loan.consumer} is over, it was not heard of")
         if loan.once:
             dropped = self.loans.settle(loan, ())
-            return [note, *self._settle(loan, dropped, Settle(0, token), loan.consumer, now)]
+            return [
+                note,
+                *self._settle(loan, dropped, messages.Settle(0, token), loan.consumer, now),
+            ]
         return [note, *self._take_back(loan, (), now)]
 
     def serve(self, now: Instant) -> Effects:
@@ -200,10 +194,10 @@ class Lender:
 
     # --- loans begin and end ----------------------------------------------------------------------
 
-    def _lend(self, request: Request, now: Instant) -> Effects:
+    def _lend(self, request: messages.Request, now: Instant) -> Effects:
         return self._give(request, self.stock.take(request.objects_max, request.bytes_max), now)
 
-    def _give(self, request: Request, parcels: list[Parcel], now: Instant) -> Effects:
+    def _give(self, request: messages.Request, parcels: list[Parcel], now: Instant) -> Effects:
         once = request.once or self._settings.delivery is Delivery.AT_MOST_ONCE
         loan = self.loans.lend(
             request.consumer,
@@ -218,10 +212,10 @@ class Lender:
         self.counts.given += count_of(parcels)
         return [self._told(loan, request.hop)]
 
-    def _told(self, loan: Loan, hop: int) -> Send[Found]:
+    def _told(self, loan: Loan, hop: int) -> Send[messages.Found]:
         loan.tellings += 1
         spans, blob = packed(loan.parcels)
-        found = Found(
+        found = messages.Found(
             loan.number,
             loan.attempt,
             hop,
@@ -243,7 +237,7 @@ class Lender:
         return self.serve(now)
 
     def _settle(
-        self, loan: Loan, parcels: list[Parcel], word: Settle, source: NodeId, now: Instant
+        self, loan: Loan, parcels: list[Parcel], word: messages.Settle, source: NodeId, now: Instant
     ) -> Effects:
         """Objects are done as soon as that is safe, and then it is told."""
 
@@ -284,13 +278,13 @@ class Lender:
         self.stock.add(parcel)
         return self.serve(now)
 
-    def hand_over(self, request: Request, parcel: Parcel, now: Instant) -> Effects:
+    def hand_over(self, request: messages.Request, parcel: Parcel, now: Instant) -> Effects:
         """Objects go straight to a request that stands in line."""
         self.line.leave(request.consumer, request.number, request.attempt)
         return self._give(request, [parcel], now)
 
 
-def fits(batch: Batch, request: Request) -> bool:
+def fits(batch: Batch, request: messages.Request) -> bool:
     """Whether a request takes all of these at once."""
     count = len(batch)
     return count == 1 or (count <= request.objects_max and batch.size <= request.bytes_max)
@@ -303,5 +297,5 @@ def _covers(done: IntervalSet | None, intervals: tuple[Interval, ...]) -> bool:
     return bool(intervals) and all(done.covers(interval) for interval in intervals)
 
 
-def _confirmed(source: NodeId, word: Settle, *, lost: bool) -> Effects:
-    return [Send(source, Settled(word.number, lost))] if word.number else []
+def _confirmed(source: NodeId, word: messages.Settle, *, lost: bool) -> Effects:
+    return [Send(source, messages.Settled(word.number, lost))] if word.number else []

@@ -25,7 +25,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.calling import Answer, Call, Declined, Lost
-from snowmelt.protocols.pool import calls
+from snowmelt.protocols.pool import calls, messages
 from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.adopting import Adopter
 from snowmelt.protocols.pool.alarms import Alarms, Effects
@@ -34,18 +34,6 @@ from snowmelt.protocols.pool.departure import Departure
 from snowmelt.protocols.pool.holding import Holding
 from snowmelt.protocols.pool.introduction import BEAT, Introduction
 from snowmelt.protocols.pool.introductions import Introduce
-from snowmelt.protocols.pool.messages import (
-    MESSAGES,
-    Cancel,
-    Found,
-    GiveBack,
-    Hold,
-    Invite,
-    Over,
-    Request,
-    Settle,
-    Settled,
-)
 from snowmelt.protocols.pool.producer import Producer
 from snowmelt.protocols.pool.rate import Taking
 from snowmelt.protocols.pool.settings import PoolSettings
@@ -54,7 +42,7 @@ from snowmelt.protocols.pool.statistics import Stopwatch, described, reported
 
 BOTH: Final = (True, True)
 """The roles of a process that produces and consumes."""
-TAKEN: Final[tuple[type[msgspec.Struct], ...]] = (*MESSAGES, *calls.MESSAGES, Answer)
+TAKEN: Final[tuple[type[msgspec.Struct], ...]] = (*messages.MESSAGES, *calls.MESSAGES, Answer)
 """Everything that reaches this machine as a message, for whoever puts it into a host."""
 
 
@@ -68,7 +56,7 @@ class PoolPeer:
     >>> put = calls.Put(bytes(frame.offsets), bytes(frame.blob), seconds(1))
     >>> peer.handle(Requested(OperationId(NodeId("c-1"), 1), put), Instant(0))[0].message
     Kept(count=1, numbers=Interval(start=0, stop=1), closed=False)
-    >>> ask = Request(NodeId("c-2"), number=7, attempt=1, hop=1, route=())
+    >>> ask = messages.Request(NodeId("c-2"), number=7, attempt=1, hop=1, route=())
     >>> peer.handle(Received(NodeId("c-2"), ask), Instant(5))[0].message.blob.tobytes()
     b'frame'
     """
@@ -109,11 +97,11 @@ class PoolPeer:
         self._taking = Taking()
         self._begun: Instant | None = None
         self._hears: dict[type, Callable[[NodeId, Any, Instant], Effects]] = {
-            Request: self._producer.requested,
-            Settle: self._producer.settled,
-            Cancel: self._producer.cancelled,
-            GiveBack: self._producer.given_back,
-            Hold: self._producer.held,
+            messages.Request: self._producer.requested,
+            messages.Settle: self._producer.settled,
+            messages.Cancel: self._producer.cancelled,
+            messages.GiveBack: self._producer.given_back,
+            messages.Hold: self._producer.held,
         }
         """What concerns only what is given here: nothing that is shown changes by it."""
 
@@ -211,20 +199,20 @@ class PoolPeer:
     def _heard(self, source: NodeId, message: Any, now: Instant) -> Effects:
         """What concerns several parts; none of them knows this one, so that nothing goes round."""
         match message:
-            case Found():
+            case messages.Found():
                 return self._found(source, message, now)
-            case Settled():
+            case messages.Settled():
                 return self._settled(source, message, now)
-            case Over():
+            case messages.Over():
                 return self._holding.over(source, message)
-            case Invite() if not self._departure.begun:
+            case messages.Invite() if not self._departure.begun:
                 return self._adopter.invited(source, now)
             case Answer():
                 return self._answered(message, now)
             case _:
                 return []
 
-    def _found(self, source: NodeId, found: Found, now: Instant) -> Effects:
+    def _found(self, source: NodeId, found: messages.Found, now: Instant) -> Effects:
         if found.number in self._adopter:
             batch, effects = self._adopter.found(source, found)
             if batch is None:
@@ -234,7 +222,7 @@ class PoolPeer:
             return self._producer.adopt(batch, taken, stored, now)
         return self._consumer.found(source, found, now)
 
-    def _settled(self, source: NodeId, word: Settled, now: Instant) -> Effects:
+    def _settled(self, source: NodeId, word: messages.Settled, now: Instant) -> Effects:
         if word.number not in self._adopter:
             return self._holding.settled(source, word)
         effects = self._adopter.settled(source, word.number)
@@ -305,11 +293,11 @@ class PoolPeer:
         All other messages are said again, or are about a loan whose lease ends.
         """
         match message:
-            case Found():
+            case messages.Found():
                 return self._producer.unsent(target, message, now)
-            case Request(consumer) if consumer == self.me:
+            case messages.Request(consumer) if consumer == self.me:
                 return self._consumer.unsent(message, now)
-            case Request():  # to the next of its way
+            case messages.Request():  # to the next of its way
                 return self._producer.requested(self.me, message, now)
             case _:
                 return []

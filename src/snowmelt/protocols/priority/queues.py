@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from snowmelt.core.errors import BadOption
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import NodeId, OperationId, queue_name
 from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
 from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority.calls import Open, Opened, QueuesAre
@@ -41,7 +41,7 @@ from snowmelt.protocols.priority.placing import home_of
 from snowmelt.protocols.priority.queue import Queue
 from snowmelt.protocols.priority.roll import Roll
 from snowmelt.protocols.priority.sending import Sending
-from snowmelt.protocols.priority.settings import QueueSettings, Registered, differences, queue_name
+from snowmelt.protocols.priority.settings import QueueSettings, Registered, differences
 
 FINDING_OUT: Final = "Unavailable", "this node is finding out what its cluster keeps"
 

@@ -8,7 +8,7 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, Duration, milliseconds, seconds
-from snowmelt.core.names import plain_name
+from snowmelt.core.names import queue_name
 from snowmelt.protocols.priority.batches import PRIORITIES_MAX
 
 BODY_BYTES_MAX: Final = 64 << 20
@@ -232,13 +232,3 @@ def _shown(option: str, settings: QueueSettings, name: str) -> str:
     if option == "priorities":
         return settings.kind
     return "none" if option == "max_items" and not value else str(value)
-
-
-def queue_name(text: str) -> str:
-    """Checks a queue's name.
-
-    >>> queue_name("jobs/new")
-    Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: queue is 'jobs/new'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
-    """
-    return plain_name("queue", text)

@@ -17,15 +17,7 @@ from snowmelt.protocols import baton, multicast
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Answer, Call, Gone
 from snowmelt.protocols.membership import CutOff, View
-from snowmelt.protocols.multicast import MulticastSettings
-from snowmelt.protocols.multicast.calls import (
-    Listen,
-    Messages,
-    Position,
-    Publication,
-    Publish,
-    Published,
-)
+from snowmelt.protocols.multicast import MulticastSettings, calls
 from snowmelt.protocols.multicast.messages import Heard, Said
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.multicast_crowd import Actor, Listener, Publisher, Stage
@@ -276,14 +268,14 @@ class Witness:
         self._stage = stage
         self._ledgers = stage.ledgers
         self._view: View | None = None
-        self._calls: dict[OperationId, Publish | Listen] = {}
+        self._calls: dict[OperationId, calls.Publish | calls.Listen] = {}
         self._asking: OperationId | None = None
         """The call that comes in this very step."""
         self._seen: list[Effect[Any]] = []
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
         match event:
-            case Received(client, Call(number, Publish() | Listen() as body)):
+            case Received(client, Call(number, calls.Publish() | calls.Listen() as body)):
                 self._asking = OperationId(client, number)
                 self._calls[self._asking] = body
             case _:
@@ -305,21 +297,21 @@ class Witness:
                         self._ledgers[name].numbered(one)
                 case Send(_, Heard(name, life, here, _)):
                     self._ledgers[name].keeps(self._name, life, here)
-                case Send(client, Answer(number, Messages(publications))):
+                case Send(client, Answer(number, calls.Messages(publications))):
                     operation = OperationId(client, number)
                     self._stage.answerers[operation] = self._name
                     for one in publications:
                         self._ledgers[self._calls[operation].name].numbered(one)
-                case Send(client, Answer(number, Published(first))):
+                case Send(client, Answer(number, calls.Published(first))):
                     self._promised(OperationId(client, number), first)
                 case _:
                     pass
 
-    def _promised(self, operation: OperationId, first: Position) -> None:
+    def _promised(self, operation: OperationId, first: calls.Position) -> None:
         asked = self._calls[operation]
-        assert isinstance(asked, Publish)
+        assert isinstance(asked, calls.Publish)
         ledger = self._ledgers[asked.name]
-        ledger.numbered(Publication(first, asked.ticket, asked.bodies))
+        ledger.numbered(calls.Publication(first, asked.ticket, asked.bodies))
         if operation == self._asking or self._view is None:
             return  # it tells again what it promised before, maybe in another view
         ledger.promises(self._name, self._view, first)

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -89,6 +90,21 @@ def test_a_node_that_stands_still_for_a_moment_costs_nothing(nodes: LocalCluster
         while time.monotonic() < end:
             held.check()
             time.sleep(0.05)
+
+
+def test_a_wait_ends_in_its_time_beside_a_silent_coordinator(nodes: LocalCluster) -> None:
+    one = nodes.nodes[0]
+    with own(*nodes.nodes) as cluster:
+        index = cluster.baton("index")
+        index.acquire().release()
+        os.kill(one.pid, signal.SIGSTOP)
+        try:
+            begin = time.monotonic()
+            with suppress(snowmelt.NotGranted, snowmelt.Unreachable):
+                index.acquire(timeout=1).release()
+            assert time.monotonic() - begin < 2.4
+        finally:
+            os.kill(one.pid, signal.SIGCONT)
 
 
 def test_a_node_that_stands_still_for_long_is_never_believed_again(nodes: LocalCluster) -> None:

@@ -11,6 +11,8 @@ A `Want` asks under one ticket, at one node (`Home`), until it is granted or giv
    with the release which value goes on: the one that was set, or, when the holder failed, the one
    that was got, or last saved.
 4. A release may be said again, and means the same: whoever breaks one off has it said by another.
+5. A wait ends half a second after its time at most, an answer that is on its way counted in, and
+   not before a second: what is free is had without waiting, and the way there takes a while.
 """
 
 import secrets
@@ -23,6 +25,7 @@ import msgspec
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.waits import within
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import (
     BatonLost,
@@ -48,6 +51,8 @@ ANSWER_SECONDS: Final = 2.0
 UNHURRIED: Final = int(SLOWEST * (calls.POLL / SECOND + ANSWER_SECONDS))
 """The weight of a call that only one node can answer, or that it may answer after `POLL`: silence
 means nothing for longer than that and `ANSWER_SECONDS`, so nobody else is asked meanwhile."""
+LATE_SECONDS: Final = 0.5
+LEAST_SECONDS: Final = 1.0
 KEEPS_IN_LEASE: Final = 5
 KEEP_SECONDS: Final = 0.5
 """How long one request to keep may take: others wait behind it."""
@@ -322,7 +327,14 @@ class Want:
         self._target: NodeId | None = None
 
     def granted(self) -> Steps[Hold]:
-        """Asks until it is granted, or the time is over."""
+        """Asks until it is granted, or the time is over: rule 5."""
+        longest = max(self._timeout + LATE_SECONDS, LEAST_SECONDS)
+        try:
+            return (yield from within(self._granted(), longest))
+        except OutcomeUnknown as error:
+            raise self._refusal(error) from None
+
+    def _granted(self) -> Steps[Hold]:
         end = later(steady_now(), seconds(self._timeout))
         look = self._home.target
         while True:

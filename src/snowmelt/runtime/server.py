@@ -300,7 +300,6 @@ class Server:
 
 
 def _opened(config: NodeConfig) -> tuple[Store, str]:
-    """The node's disk, and of which cluster it is."""
     store = Store.open(config.data, flush=config.flush)
     try:
         found = check_node(config.data, store)

@@ -337,7 +337,6 @@ class PrioritySteps(LeaseSteps):
         return next(iter(shown([self._stretch(piece) for piece in peeked.pieces])), None)
 
     def purge(self, dead: bool, timeout: float) -> Steps[int]:
-        """Removes what waits, or what is dead; how many."""
         counted: Counted = yield from self._about(
             lambda door, _: Purge(self.name, door.via, dead), timeout
         )

@@ -135,7 +135,6 @@ class Together:
         return None if self._waiting or key in self._away else self._begun(key, (), now)
 
     def waits(self, number: int) -> bool:
-        """Whether somebody waits for what becomes of this ticket."""
         return number in self._open
 
     def within(self, number: int, bundle: Bundle) -> bool:

@@ -69,7 +69,6 @@ class TogetherAsync:
     # --- calls ------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Makes the calls that are to be made now."""
         self._looking = False
         self._make(self._line.go())
         due = self._line.due

@@ -43,7 +43,6 @@ class Link:
         return self.stray(message, Instant(now + self._time(chance)))
 
     def stray(self, message: Any, at: Instant) -> Instant:
-        """Puts a message on the link that nobody sent."""
         self._last = max(self._last, at)
         self.messages.append(message)
         return self._last

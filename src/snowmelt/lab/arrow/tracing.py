@@ -79,8 +79,6 @@ def traced(options: ArrowOptions) -> Traced:
 
 
 class _Scribe:
-    """Writes down every step that changes arrows or finds."""
-
     def __init__(self, world: World) -> None:
         self._world = world
         self._ignored = [0] * len(world.nodes)

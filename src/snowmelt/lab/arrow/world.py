@@ -123,7 +123,6 @@ class World:
         return Place(name_of(one), name)
 
     def stray(self, source: int, target: int, message: object, at: Instant) -> None:
-        """Puts a message on a link that nobody sent."""
         arrival = self.links[source, target].stray(message, at)
         self._plan(arrival, Due(target, source, None))
 

@@ -123,8 +123,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alternative(msgspec.Struct, frozen=True):
-    """A setting, how it fares, and who says so."""
-
     name: str
     setting: Setting
     outcome: Outcome

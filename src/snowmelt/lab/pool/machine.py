@@ -118,7 +118,6 @@ class World:
         self.tally = self._tally(self.tally.producers_held_up)
 
     def measured(self, seconds: float = 0.0) -> Measured:
-        """What came of it since it was measured anew."""
         if self._cast.takes is not None:
             for one in self._cast.producers:
                 self.tally.had(one.name, one.stock, self.now)

@@ -120,7 +120,6 @@ def _sum(reports: Iterable[Report]) -> Report:
 
 
 def _rate(report: Report, told: float) -> float:
-    """What it makes while it is not held up."""
     free = (report.age - report.blocked) / SECOND
     return report.put / free if report.put >= ENOUGH and free > 0 else told
 

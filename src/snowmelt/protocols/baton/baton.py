@@ -80,7 +80,6 @@ class Baton:
         return holder is not None
 
     def save(self, operation: OperationId, call: calls.Save, now: Instant) -> Effects:
-        """The holder wants its value on the root's disk."""
         holder = self._holder(call)
         if holder is None:
             return [self.endings.not_held(operation, call)]
@@ -95,7 +94,6 @@ class Baton:
         return [self.relay.backup(given.version, given.value, number)]
 
     def release(self, operation: OperationId, call: calls.Release, now: Instant) -> Effects:
-        """The holder gives up; or somebody who waits does."""
         done = Reply(operation, calls.Released())
         if not call.fence:
             dropped = self.drop(call.ticket, None, now)

@@ -71,7 +71,6 @@ class Fences:
         return self._safe << COUNT_BITS if self._safe == self._wanted else None
 
     def started(self, start: Started, now: Instant) -> list[Effect[Any]]:
-        """What the disk holds, and the time of day."""
         self._wall_minus_now = start.wall - now
         if not self._stable.on_disk:
             return []

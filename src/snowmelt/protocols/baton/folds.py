@@ -57,7 +57,6 @@ class Folds:
         return self._plain.get(name) or self._valued.get(name) or Line()
 
     def take(self, name: str) -> Line | None:
-        """The line of a name that is used again."""
         return self._plain.pop(name, None) or self._valued.pop(name, None)
 
     def put(self, name: str, line: Line) -> None:

@@ -136,7 +136,6 @@ class Registrar:
         return self._values.reset(None, name) if spoiled else []
 
     def persisted(self, ticket: int, now: Instant, failure: str = "") -> Effects:
-        """It is on the disk, or it can't be."""
         if self._fences.settled(ticket, failure):
             return []
         one, effects = self._values.persisted(ticket, failure)

@@ -52,7 +52,6 @@ class Relay:
 
     @property
     def busy(self) -> bool:
-        """Whether something here waits, or is on its way."""
         token = self.token
         moving = token is not None and token.moving
         return len(self.turns) > (token is not None) or moving or self.newest.owed

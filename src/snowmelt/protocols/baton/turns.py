@@ -124,7 +124,6 @@ class Turns:
         return turn
 
     def joined(self, before: Place, place: Place) -> bool:
-        """Whether the one passes the baton to the other."""
         turn = self._turns.get(before)
         return turn is not None and turn.behind == place
 

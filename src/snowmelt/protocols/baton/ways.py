@@ -15,8 +15,6 @@ NUMBERS: Final = 2**60
 
 
 class Went(NamedTuple):
-    """What came of a step of the arrow protocol."""
-
     effects: list[Effect[Message]]
     followed: list[Followed]
     """Places of this node that have got somebody behind them."""
@@ -50,7 +48,6 @@ class Ways:
     # --- from above -------------------------------------------------------------------------------
 
     def ask(self, name: str, now: Instant) -> tuple[Place, Went]:
-        """A new place at the end of the queue."""
         way = self._way(name, now)
         number = OperationId(self._here.me, self._here.chance.randrange(NUMBERS))
         went = self._step(name, way, way.arrow.handle(Announced(Wanted(number)), now))

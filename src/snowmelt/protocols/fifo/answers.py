@@ -34,7 +34,6 @@ class Answers(Generic[A]):
         return self._answers.get(operation)
 
     def keep(self, operation: OperationId, answer: A) -> A:
-        """This is said to it, and will be again."""
         self._answers[operation] = answer
         if len(self._answers) > self._most:
             self._answers.popitem(last=False)

@@ -114,8 +114,6 @@ class Copying:
             self._pull(order)
 
     def _keep(self, order: Order, stop: int, body: bytes) -> bool:
-        """Stores a segment, if it is the next one."""
-
         def flushed() -> None:
             order.flushing -= 1
             self._end(order)

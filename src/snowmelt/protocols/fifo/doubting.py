@@ -35,8 +35,6 @@ Bad = dict[Place, dict[str, None]]
 
 
 class Doubting:
-    """The doubts of one queue that its repair settles."""
-
     def __init__(
         self, desk: Desk, queue: Queue, bad: Bad, watch: Callable[[tuple[str, ...]], None]
     ) -> None:
@@ -81,7 +79,6 @@ class Doubting:
         return True
 
     def targets(self, place: Place, named: list[str], others: list[str]) -> list[str]:
-        """Who may be asked to copy a bad lane."""
         asked = self._asked.get(place)
         return [*named, *others] if asked is None else [one for one in named if one not in asked]
 

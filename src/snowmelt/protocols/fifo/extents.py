@@ -53,7 +53,6 @@ class Strip(msgspec.Struct, frozen=True):
     bytes: int
 
     def size(self, part: Interval) -> int:
-        """About how many bytes some of the items have."""
         return self.bytes * part.size // (self.stop - self.start)
 
 
@@ -435,7 +434,6 @@ class Runs:
         del self._runs[index]
 
     def rehouse(self, run: Run, lane: Lane, keepers: tuple[str, ...]) -> None:
-        """A lane of a run has other keepers now."""
         self._house(lane.keepers, -lane.living)
         run.rehouse(lane, keepers)
         self._house(lane.keepers, lane.living)

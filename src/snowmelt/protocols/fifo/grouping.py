@@ -44,7 +44,6 @@ class Grouping:
         """What releases came to: asked again, one must not end the group that began since."""
 
     def assign(self, operation: OperationId, ask: calls.Assign) -> None:
-        """A group is done with something, and wants more."""
         group = self._queue.groups.named(ask.group)
         refused = self._refused(ask, group)
         if refused is not None:

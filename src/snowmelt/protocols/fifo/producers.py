@@ -38,8 +38,6 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
 class Producer(msgspec.Struct):
-    """What one producer put, and what it was refused."""
-
     seen: int
     """When it last heard anything, by the wall clock."""
     recent: dict[int, Interval] = {}

@@ -31,8 +31,6 @@ from snowmelt.protocols.fifo.streams import gone_for_ever
 
 
 class Publishing:
-    """The staged batches of one queue, at its master."""
-
     def __init__(
         self,
         desk: Desk,

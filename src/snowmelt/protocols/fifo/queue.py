@@ -288,7 +288,6 @@ class Queue:
         self.changed[b"s"] = None
 
     def rehouse(self, run: Run, lane: Lane, keepers: tuple[str, ...]) -> None:
-        """A lane of a run has other keepers now."""
         self.runs.rehouse(run, lane, keepers)
         for part in self.aside.items.common(run.interval):
             for strip in run.strips(part):

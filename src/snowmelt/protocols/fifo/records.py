@@ -55,8 +55,6 @@ class KeptFailure(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeptDelay(msgspec.Struct, frozen=True, array_like=True):
-    """The record of items that wait for a moment."""
-
     stop: int
     due: int
 
@@ -68,8 +66,6 @@ class KeptLease(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeptStream(msgspec.Struct, frozen=True, array_like=True):
-    """The record of a stream that has not ended."""
-
     decided: tuple[Interval, ...]
     refused: tuple[Interval, ...]
 

@@ -83,7 +83,6 @@ class Reign:
             self._resign(queue)
 
     def heard(self, home: Home) -> None:
-        """The registry says where a queue is at home."""
         queue = home.queue
         master, succession = self._masters.get(queue), self._successions.get(queue)
         newest = max(

@@ -93,7 +93,6 @@ class Repair:
             self._walk(presence)
 
     def kept(self, message: Kept) -> None:
-        """A keeper has heard what it is to keep."""
         self._telling.kept(message)
 
     def watch(self, keepers: tuple[str, ...]) -> None:
@@ -141,7 +140,6 @@ class Repair:
     # --- short lanes (rule 1) ---------------------------------------------------------------------
 
     def _walk(self, presence: Presence) -> None:
-        """Looks at some runs for lanes that are short."""
         desk, runs = self._desk, self._queue.runs
         short = {keepers: None for keepers in runs.housed if self._is_short(keepers)}
         short = {one: None for one in short if self._can_be_helped(one, presence)}

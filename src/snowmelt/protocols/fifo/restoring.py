@@ -29,7 +29,6 @@ class Restoring:
                 self.sound, self.problem = False, str(error)
 
     def done(self, now: Instant) -> Queue:
-        """The queue as far as it could be read."""
         queue = self._queue
         queue.changed.clear()  # what was read is written
         queue.restored()

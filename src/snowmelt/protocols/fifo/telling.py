@@ -40,7 +40,6 @@ class Gathering(msgspec.Struct):
     """The position from which on no run was looked at."""
 
     def add(self, keeper: str, extent: Extent) -> None:
-        """This keeper has that, and something of it lives."""
         streams = self.wanted.get(keeper)
         if streams is not None:
             held = streams.setdefault(extent.stream, IntervalSet())
@@ -164,7 +163,6 @@ def fewest(wanted: dict[str, IntervalSet], most: int) -> tuple[Extent, ...]:
 
 
 def _joined(held: IntervalSet, most: int) -> IntervalSet:
-    """The same and what lies in its smaller gaps."""
     gaps = [(right.start - left.stop, left.stop, right.start) for left, right in pairwise(held)]
     edges = [next(iter(held)).start]
     for _, start, stop in sorted(nlargest(most - 1, gaps), key=lambda gap: gap[1]):

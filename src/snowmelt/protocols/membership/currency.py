@@ -54,7 +54,6 @@ class Currency:
 
     @property
     def end(self) -> Instant:
-        """When it is current no more, if nothing comes."""
         return self._until if self._sure is None else min(self._until, self._sure)
 
     def said(self, now: Instant) -> int:

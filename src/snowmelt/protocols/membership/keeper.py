@@ -110,7 +110,6 @@ class Keeper:
 
     @property
     def epoch(self) -> int:
-        """The number of the newest view that is decided."""
         return self._coordinator.decided.view.epoch
 
     def check(self) -> None:

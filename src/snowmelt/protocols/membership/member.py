@@ -177,7 +177,6 @@ class Follower:
         return Send(target, self.application(self.currency.said(now)))
 
     def application(self, number: int) -> messages.Join:
-        """What this node asks to be let in with."""
         view = self.view
         known = (self.cluster, 0, 0) if view is None else (view.cluster, view.epoch, view.mark)
         return self._joins(number, self._run, self.member, *known)
@@ -335,7 +334,6 @@ class Follower:
         return [*effects, *self.speak(now)]
 
     def left(self, word: messages.Left) -> Effects:
-        """Out of the view, and silent from here on."""
         if word.run != self._run or self.standing is not Standing.LEAVING:
             return []
         self.standing = Standing.LEFT

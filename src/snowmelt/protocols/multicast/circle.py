@@ -7,8 +7,6 @@ from snowmelt.protocols.membership import View
 
 
 class Circle:
-    """This node and the other members of its view."""
-
     def __init__(self, me: NodeId) -> None:
         self.me: Final = me
         self.current = False

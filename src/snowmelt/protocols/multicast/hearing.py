@@ -79,7 +79,6 @@ class Hearing:
         return [Send(source, Have(self._name, start, first, self.line.furthest))]
 
     def fetched(self, source: NodeId, start: Position) -> Effects:
-        """A node wants what it was told is here."""
         kept = self.line.kept_from(start, FETCH_BYTES)
         return [Send(source, Said(self._name, kept))] if kept else []
 

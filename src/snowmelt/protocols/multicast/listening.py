@@ -25,8 +25,6 @@ class Listener(msgspec.Struct, frozen=True):
 
 
 class Listening:
-    """All calls that wait for messages of one topic."""
-
     def __init__(self) -> None:
         self._waiting: dict[NodeId, dict[OperationId, Listener]] = {}
 

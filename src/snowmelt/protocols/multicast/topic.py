@@ -183,7 +183,6 @@ class Topic:
         return [*self._say(self._writing.unheard(), now), *begun]
 
     def cut_off(self, why: Declined, now: Instant) -> Effects:
-        """Whoever waits here had better go to another node."""
         self.hearing.stop()
         return self._writing.put_off(now) + self._listening.send_away(why)
 

@@ -124,7 +124,6 @@ class FlatTree:
 
     @property
     def height(self) -> int:
-        """The most edges from a place to the root."""
         return flat_height(len(self.nodes), self.arity)
 
     def parent(self, place: Place) -> Place | None:

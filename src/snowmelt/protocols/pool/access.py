@@ -57,7 +57,6 @@ class AccessList:
         self._stale = True
 
     def learnt(self, producer: NodeId, rate: float) -> None:
-        """A reply told how fast this one makes objects."""
         rate = _sensible(rate)
         if rate and producer in self._rates:
             self._rates[producer] = rate

@@ -66,7 +66,6 @@ class Alarms:
                 yield key
 
     def expired(self) -> None:
-        """The timer has fired, and is set no more."""
         self._timer = None
         self.sooner = True
 

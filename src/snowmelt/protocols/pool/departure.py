@@ -25,8 +25,6 @@ LEAVE: Final = ("leave", None)
 
 
 class Departure:
-    """Whether this process leaves, and how far it is."""
-
     def __init__(
         self,
         me: NodeId,

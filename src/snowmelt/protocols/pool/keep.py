@@ -105,7 +105,6 @@ class Disk:
     # --- a new life -------------------------------------------------------------------------------
 
     def started(self, records: tuple[Record, ...]) -> Effects:
-        """Asks for the bodies of all that lies there."""
         keys = self._shelf.restore(records)
         effects: Effects = []
         for at in range(0, len(keys), LOADS_AT_ONCE):

@@ -285,7 +285,6 @@ class Lender:
 
 
 def fits(batch: Batch, request: messages.Request) -> bool:
-    """Whether a request takes all of these at once."""
     count = len(batch)
     return count == 1 or (count <= request.objects_max and batch.size <= request.bytes_max)
 

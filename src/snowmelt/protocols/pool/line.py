@@ -19,8 +19,6 @@ LINE_MAX: Final = 20_000
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """One request, and until when its consumer waits here."""
-
     request: Request
     until: Instant | None
 

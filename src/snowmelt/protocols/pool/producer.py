@@ -90,7 +90,6 @@ class Producer:
     # --- the disk ---------------------------------------------------------------------------------
 
     def started(self, records: tuple[Record, ...]) -> Effects:
-        """What lay on the disk will be here again."""
         if self._disk is None:
             return []
         effects = self._disk.started(records)

@@ -51,7 +51,6 @@ class Answering:
     # --- leases -----------------------------------------------------------------------------------
 
     def settle(self, operation: OperationId, call: Settle) -> None:
-        """A client says what became of what it holds."""
         if operation in self._settles.hand or self._hand.placing is None:
             return
         if not self._settles.begin(operation, call, self._hand.placing):
@@ -84,7 +83,6 @@ class Answering:
             self._settled(operation, settled)
 
     def tick(self, now: Instant) -> None:
-        """Who has waited long enough for its grant settles."""
         for operation, at in list(self._unsettled.items()):
             if at > now:  # they stand in their order
                 self._desk.wake(at, self._queue)

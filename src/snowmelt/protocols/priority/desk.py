@@ -83,7 +83,6 @@ class Desk:
         self.spread = spread_of(self.members)
 
     def is_in(self, view: View) -> bool:
-        """Whether this is the view that it is in."""
         return self.era == _era(view)
 
     @property

@@ -133,13 +133,11 @@ class Door:
         self._take_up(one, begun=call.via != self._desk.via)
 
     def purge(self, operation: OperationId, call: Purge) -> None:
-        """An operator wants what is ready to be gone."""
         if not self._known(operation):
             one = GetInHand(operation, call, min(PURGE_AT_ONCE, self._given), self._desk.now)
             self._take_up(one, begun=call.via != self._desk.via)
 
     def settle(self, operation: OperationId, call: Settle) -> None:
-        """A client says what became of what it holds."""
         self._answering.settle(operation, call)
 
     def gone(self, client: NodeId) -> None:

@@ -98,7 +98,6 @@ class Meeting:
         self._sending.answered(source, message.serial)
 
     def sought(self, source: NodeId, message: Sought) -> tuple[OperationId | None, Shares] | None:
-        """Where some are; for whom, once all are known."""
         sent = self._sending.answered(source, message.serial)
         if sent is None:
             return None

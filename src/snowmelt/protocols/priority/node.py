@@ -395,7 +395,6 @@ class PriorityNode:
 
 
 def _ask(queue: Queue, operation: OperationId, call: Any) -> None:
-    """A client's call, to the part it is for."""
     if type(call) is calls.Put:
         queue.door.put(operation, call)
         return

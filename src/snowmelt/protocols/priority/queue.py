@@ -301,7 +301,6 @@ class Queue:
     # --- the disk ---------------------------------------------------------------------------------
 
     def flushed(self, part: Part, number: int) -> None:
-        """What a task waited for is on the disk."""
         if self.here is None:
             return
         if part == Part.HOME:

@@ -78,7 +78,6 @@ class Queues:
     # --- clients ----------------------------------------------------------------------------------
 
     def open(self, operation: OperationId, call: Open) -> None:
-        """A client opens a queue, and may make it."""
         queue_name(call.queue)
         known = self.all.get(call.queue)
         if known is not None and self._is_told(call.queue):

@@ -225,7 +225,6 @@ class Rows:
         return self._all((p, merged([one for one, _ in row.here])) for p, row in self._sorted())
 
     def gone(self) -> Shares:
-        """What is known to be gone, and not void."""
         return self._all(
             (p, [one for one, void in row.gone if void == GOT]) for p, row in self._sorted()
         )

@@ -18,8 +18,6 @@ from snowmelt.protocols.priority.settings import How, QueueSettings
 
 
 class SettleInHand(msgspec.Struct, gc=False):
-    """What a client says, that is not answered yet."""
-
     call: Settle
     with_get: bool = False
     """Whether a get's answer tells of it: alone it is not answered."""

@@ -35,8 +35,6 @@ class Outcome(msgspec.Struct, gc=False):
 
 
 class _Letter(msgspec.Struct):
-    """What one who keeps copies is to be told."""
-
     elements: list[Elements] = []
     marks: list[Mark] = []
     numbers: list[int] = []

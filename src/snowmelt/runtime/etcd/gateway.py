@@ -72,8 +72,6 @@ class RevokeAnswer(msgspec.Struct):
 
 
 class TokenAnswer(msgspec.Struct):
-    """What a user's name and password were good for."""
-
     token: Annotated[str, msgspec.Meta(max_length=8 << 10)]
 
 

@@ -99,7 +99,6 @@ class BatonWorld(SmallLife):
         self.prelude = (*begin, *(f"{node} enters view 1" for node in self.nodes))
 
     def build(self, node: NodeId, life: int) -> Node[Any]:
-        """A host with the machine of the batons alone."""
         family = Family("baton", BatonNode(node, SETTINGS, Dice(life)), MESSAGES)
         return planted(self._bug, Host(node, [family]))
 

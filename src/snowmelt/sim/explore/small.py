@@ -100,7 +100,6 @@ class SmallLife(ABC):
         return scene
 
     def returns(self, look: Look, node: NodeId) -> bool:
-        """Whether a process that is gone is started again."""
         del look, node
         return True
 

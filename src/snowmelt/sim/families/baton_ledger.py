@@ -185,7 +185,6 @@ class Ledger:
         return True
 
     def unheard(self, user: NodeId, at: Instant) -> None:
-        """The connections of one who holds the baton ended."""
         self._unheard[user] = at
 
     def doubts(self, user: NodeId) -> None:
@@ -229,7 +228,6 @@ class Ledger:
             self.says(fence, value)
 
     def passed(self, fence: int) -> None:
-        """A node says that the baton has gone on."""
         self.holds[fence].passed = True
 
     # --- at the end -------------------------------------------------------------------------------

@@ -20,8 +20,6 @@ USERS_MAX: Final = 10
 
 
 class Load(msgspec.Struct, kw_only=True):
-    """How much of what is asked in one life."""
-
     users: tuple[int, int] = (4, USERS_MAX)
     """How many seats there are, at least and at most."""
     batons: tuple[int, ...] = (1, 1, 2, 3)

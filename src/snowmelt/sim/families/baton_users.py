@@ -313,14 +313,12 @@ class Caller(Client):
     # --- what it is told --------------------------------------------------------------------------
 
     def told_saved(self, fence: int, value: bytes) -> None:
-        """It is told that this is on a disk."""
         of = self.ledger.holds[fence]
         if value not in of.said[: of.saved]:
             text = f"{self.name} is told that {value!r} is saved, and no node said so"
             raise Broken(text, self.name)
 
     def told_passed(self, fence: int) -> None:
-        """It is told that the baton has gone on."""
         if not self.ledger.holds[fence].passed:
             text = f"{self.name} is told that it gave {self.ledger.name} up, and no node said so"
             raise Broken(text, self.name)

@@ -161,7 +161,6 @@ class Actor:
         then(outcome, at)
 
     def forsake(self, reason: str) -> None:
-        """Nobody waits for what it has asked any more."""
         forsaken, self._open = self._open, {}
         for _, then in forsaken.values():
             then(Unknown(reason), self.now)

@@ -26,7 +26,6 @@ class _Ending:
         self._ledger = ledger
 
     def judge(self) -> None:
-        """The whole history, by those who judge any history."""
         if any(lapse.until == FOR_EVER for lapse in self._ledger.excuses.lapses):
             return
         self._ledger.looks.judge(self._stays())

@@ -110,7 +110,6 @@ class Excuses:
 
     @property
     def any_hurt(self) -> bool:
-        """Whether any disk has lost something of this queue."""
         return bool(self._hurt or self._bodies or self.copies_vanish)
 
     @property
@@ -155,7 +154,6 @@ class Excuses:
                 del self._hurt[node]
 
     def hurt_body(self, node: NodeId, at: Instant, record: bytes, damaged: Reads) -> None:
-        """A node's copy of one body can't be read."""
         self._bodies.setdefault(record, {})[node] = Hurt(at, "damaged", at, damaged)
         self._weigh(at, "record damaged")
 

@@ -15,8 +15,6 @@ from snowmelt.protocols.fifo.settings import QueueSettings
 
 
 class Load(msgspec.Struct, kw_only=True):
-    """How much of what is asked in one life."""
-
     theme: str
     limits: Limits = LIMITS
     queues: int = 1

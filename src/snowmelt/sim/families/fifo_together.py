@@ -105,7 +105,6 @@ class Joint:
         self._program.stage.world.at(when, due)
 
     def _look(self) -> None:
-        """Makes the calls that are to be made now."""
         self._looking = False
         self._make(self._line.go())
         due = self._line.due
@@ -207,7 +206,6 @@ class SharingConsumer(SharedQueue, Consumer):
         self._dealt: dict[tuple[int, int], None] = {}
 
     def begin(self) -> None:
-        """Gets from now on, until the queue is empty."""
         for _ in range(self.chance.choice((2, 3, 8))):
             self._interrupt(self.run(self.work()))
 

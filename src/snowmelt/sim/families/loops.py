@@ -38,8 +38,6 @@ class Left(Exception):
 
 
 class Loop:
-    """One loop: its leases, and how it was left."""
-
     def __init__(self, steps: LeaseSteps) -> None:
         self.tending = Tending(steps, self._note)
         self.left: Left | None = None

@@ -139,7 +139,6 @@ class Ledger:
         return first in self._places.get(wish.ticket, {})
 
     def refused(self, ticket: int, why: str) -> None:
-        """Its publisher is told that nobody ever hears it."""
         wish = self.wishes[ticket]
         if wish.answered is not None:
             raise Broken(f"{ticket} is with every node, and was said to be refused: {why}", "")

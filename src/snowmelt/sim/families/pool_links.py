@@ -48,8 +48,6 @@ class Link(msgspec.Struct, eq=False):
 
 
 class Side(msgspec.Struct, eq=False):
-    """What one process has of the way to another."""
-
     link: Link | None = None
     releasing: Link | None = None
     """The same while it is not known whether it ends (`pool_releasing.py`)."""
@@ -189,7 +187,6 @@ class Links(Ways):
         return None if side.link is None or side.link.ended else side.link
 
     def ended(self, process: NodeId) -> None:
-        """A process is gone, and so are its links."""
         self._known.pop(process, None)
         for peer in self._peers:
             if peer == process:

@@ -176,7 +176,6 @@ class Releasing(Links):
             self._tell(me, Lost(target))
 
     def ended(self, process: NodeId) -> None:
-        """A process is gone, and so are its links."""
         for peer in self._peers:
             link = self._side(peer, process).releasing
             if link is not None and not link.agreed:

@@ -219,7 +219,6 @@ class PriorityLife(FamilyLife):
         return stagers
 
     def _add_readers(self, world: World) -> None:
-        """Groups of the queues, each with its one reader."""
         dice = self._dice("readers")
         for number, ledger in enumerate(self._ledgers, start=1):
             for one in range(dice.choice((1, 1, 2))):

@@ -178,7 +178,6 @@ def _untold(ledger: Ledger) -> Iterator[tuple[str, Instant]]:
 
 
 def _read(disk: Disk, ledger: Ledger) -> Iterator[str]:
-    """All values that a disk has, and can read."""
     begin = BULK + _PREFIX + prefix_of(ledger.queue)
     for one in disk.load(key for key in disk.copy().keys if key.startswith(begin)):
         if isinstance(one, Record):

@@ -86,7 +86,6 @@ class Got(msgspec.Struct):
     """How many more it may have been granted than it could carry."""
 
     def where(self, index: int) -> int:
-        """The place of an element, as clients have it."""
         place = self.places[index]
         return (place.priority << PLACE_BITS) + place.position
 

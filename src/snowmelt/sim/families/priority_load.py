@@ -12,8 +12,6 @@ from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN
 
 
 class Load(msgspec.Struct, kw_only=True):
-    """How much of what is asked in one life."""
-
     theme: str
     limits: Limits = LIMITS
     queues: int = 1

@@ -51,7 +51,6 @@ class Process(Protocol):
 
 
 def patience_of(step: Query) -> Duration:
-    """For how long a call's answer is waited for."""
     return seconds(max(0.001, step.timeout))
 
 

@@ -153,7 +153,6 @@ def _promise(pool: Pool, promise: int, now: float, row: NDArray[Any]) -> None:
 
 @compiled
 def _promised(pool: Pool, promise: int, now: float) -> None:
-    """The producer goes on if it was held up."""
     producer = promise % len(pool.stock)
     pool.at[promise] = AT_HOME
     if moved(pool.stock, pool.since, pool.states, producer, -1, now) == pool.buffers - 1:

@@ -18,9 +18,16 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Announced, Received, Send
-from snowmelt.lab.arrow.contest import Contest, ContestOptions, Rival, Score
+from snowmelt.lab.arrow.contest import (
+    Contest,
+    ContestOptions,
+    Enlist,
+    HomeNode,
+    Precede,
+    Rival,
+    Score,
+)
 from snowmelt.lab.arrow.graphs import GraphKind, grown_on, worth
-from snowmelt.lab.arrow.home import Enlist, HomeNode, Precede
 from snowmelt.lab.arrow.metric import (
     TreeMetric,
     distance_table,

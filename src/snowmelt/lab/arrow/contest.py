@@ -16,9 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.instant import START, Duration, Instant, later
-from snowmelt.core.names import OperationId
-from snowmelt.core.node import Announce, Announced, Event, Received, Send
-from snowmelt.lab.arrow.home import HomeNode
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Announce, Announced, Effect, Event, Received, Send
 from snowmelt.lab.arrow.metric import distances_from, median_of
 from snowmelt.lab.arrow.options import NODES_MAX, REQUESTS_MAX, Arrivals, TreeKind
 from snowmelt.lab.arrow.order import wrong_order
@@ -26,6 +25,61 @@ from snowmelt.lab.arrow.plan import Plan, name_of, number_of, planned
 from snowmelt.lab.arrow.world import branches_of, settle
 from snowmelt.lab.bounds import within
 from snowmelt.protocols.arrow import ArrowNode, ArrowSettings, Followed, Place, Wanted
+
+
+class Enlist(msgspec.Struct, frozen=True):
+    """To the home: this place is the last one from now on."""
+
+    place: Place
+
+
+class Precede(msgspec.Struct, frozen=True):
+    """To the node of the place that was the last one: who follows it."""
+
+    followed: Followed
+
+
+HomeMessage = Enlist | Precede
+Effects = list[Effect[HomeMessage]]
+
+
+class HomeNode:
+    """One node's part, the home's or another's; the same facts in and out as an `ArrowNode`.
+
+    >>> a, b = NodeId("a"), NodeId("b")
+    >>> home = HomeNode(a, home=a)
+    >>> place = Place(b, OperationId(b, 1))
+    >>> home.handle(Received(b, Enlist(place)), Instant(0))[0].fact.by is place
+    True
+    """
+
+    def __init__(self, me: NodeId, home: NodeId) -> None:
+        self.me: Final = me
+        self.home: Final = home
+        self.tail = Place(me, OperationId(me, 1), filler=True)
+        """The last place; only the home's means something."""
+
+    def handle(self, event: Event[HomeMessage], _now: Instant) -> Effects:
+        match event:
+            case Announced(Wanted(name)):
+                place = Place(self.me, name)
+                if self.me == self.home:
+                    return self._enlist(place)
+                return [Send(self.home, Enlist(place))]
+            case Received(_, Enlist(place)):
+                return self._enlist(place)
+            case Received(_, Precede(followed)):
+                return [Announce(followed)]
+            case _:
+                return []
+
+    def _enlist(self, place: Place) -> Effects:
+        followed = Followed(self.tail, place)
+        self.tail = place
+        if followed.place.node == self.me:
+            return [Announce(followed)]
+        return [Send(followed.place.node, Precede(followed))]
+
 
 STEP: Final = Duration(1_000)
 """What a message takes over one edge, in the machines' time."""

@@ -36,7 +36,7 @@ Saying (`writing.py`):
    has a publication from another, when a client asks for it, does not number it again: it sees to
    it that everybody hears it.
 
-Hearing (`hearing.py`, `line.py`, `search.py`):
+Hearing (`hearing.py`, `line.py`):
 
 6. *In order.* A node hands on a message when it has handed on the one before, of the same era.
    What comes too early waits.

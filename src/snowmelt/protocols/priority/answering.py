@@ -5,12 +5,14 @@ had a part in it (`confirming.py`). If nobody hears it any more, what it has goe
 4).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from snowmelt.core.instant import Instant, later
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.calls import Counted, Get, Purge, Settle, Settled
+from snowmelt.protocols.priority.calls import Counted, Get, Purge, Receipt, Settle, Settled
 from snowmelt.protocols.priority.confirming import Confirming
 from snowmelt.protocols.priority.desk import AGAIN_FIRST, Desk
 from snowmelt.protocols.priority.ends import Ends
@@ -19,8 +21,85 @@ from snowmelt.protocols.priority.hand import GetInHand, Hand
 from snowmelt.protocols.priority.messages import Refusal, Word
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.sending import Sending
-from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.protocols.priority.settles import SettleInHand, Settles
+from snowmelt.protocols.priority.settings import How, QueueSettings
+
+
+class SettleInHand(msgspec.Struct, gc=False):
+    call: Settle
+    with_get: bool = False
+    """Whether a get's answer tells of it: alone it is not answered."""
+    waits: int = 0
+    lost: list[Receipt] = []
+    away: list[Receipt] = []
+
+
+class Settles:
+    """Of one queue, at one door: what a client says of leases goes to their homes.
+
+    It needs no anchor, and can be said again: a token is settled once. While a home has not
+    answered it is not said anew: two answers of one home would count for two homes.
+    """
+
+    def __init__(self, settings: QueueSettings, ends: Ends) -> None:
+        self._settings = settings
+        self._ends = ends
+        self.hand: dict[OperationId, SettleInHand] = {}
+
+    def begin(
+        self, operation: OperationId, call: Settle, placing: Placing, *, with_get: bool = False
+    ) -> bool:
+        """Tells the homes; whether there is anything to wait for."""
+        if operation in self.hand:
+            return True
+        one = self.hand[operation] = SettleInHand(call, with_get)
+        for receipt, how, time in self._words(call):
+            one.waits += self._ends.say(
+                sorted(placing.by_home(receipt.shares).items()),
+                how,
+                token=receipt.token,
+                operation=operation,
+                reason=call.reason,
+                time=time,
+            )
+        if not one.waits:
+            del self.hand[operation]
+        return one.waits > 0
+
+    def ended(
+        self, operation: OperationId, word: Word, refusal: Refusal | None
+    ) -> SettleInHand | None:
+        """A home has done its part; all of it when that was the last."""
+        one = self.hand.get(operation)
+        if one is None:
+            return None
+        one.waits -= 1
+        if refusal is not None:
+            one.lost.append(Receipt(word.token, refusal.shares))
+            if refusal.away:
+                one.away.append(Receipt(word.token, refusal.away))
+        if one.waits:
+            return None
+        return self.hand.pop(operation)
+
+    def taken(self) -> list[tuple[OperationId, SettleInHand]]:
+        """All that is in hand, to be begun again in another view."""
+        hand, self.hand = self.hand, {}
+        return list(hand.items())
+
+    def _words(self, call: Settle) -> Iterator[tuple[Receipt, How, Duration]]:
+        for receipt in call.done:
+            yield receipt, How.DONE, Duration(0)
+        failed = How.DEAD if call.dead else How.FAILED
+        back = failed if call.reason else How.BACK
+        for receipt in call.back:
+            yield receipt, back, call.delay
+        for receipt in call.renew:
+            yield receipt, How.RENEW, self._settings.lease
+        for receipt in call.keep:
+            yield receipt, How.KEEP, Duration(0)
+        for receipt in call.publish:
+            yield receipt, How.PUBLISH, Duration(0)
+
 
 SETTLE_SOON: Final = AGAIN_FIRST
 """So long what is to be settled first waits for the grant (door, rule 6): as long as a batch may be

@@ -14,10 +14,28 @@ class Unwatched(msgspec.Struct, frozen=True, tag="arrow.unwatched", array_like=T
     """A child's word to its parent: nobody has observed our edge for long (rule 4)."""
 
 
-class Along(msgspec.Struct, frozen=True, tag="baton.along", array_like=True):
-    """A word of the arrow protocol, for one name, along an edge of the tree (rule 3)."""
+class OfBaton(msgspec.Struct, frozen=True, array_like=True):
+    """About one baton."""
 
     name: str
+
+
+class OfFence(OfBaton, frozen=True, array_like=True):
+    """About one hold of it."""
+
+    fence: int
+
+
+class OfBefore(OfBaton, frozen=True, array_like=True):
+    """About a place, and the one before it."""
+
+    place: Place
+    before: Place
+
+
+class Along(OfBaton, frozen=True, tag="baton.along", array_like=True):
+    """A word of the arrow protocol, for one name, along an edge of the tree (rule 3)."""
+
     life: int
     """The sender's, as the view has it."""
     number: int
@@ -25,30 +43,19 @@ class Along(msgspec.Struct, frozen=True, tag="baton.along", array_like=True):
     message: Find | Observer | Observed | Unwatched
 
 
-class Behind(msgspec.Struct, frozen=True, tag="baton.behind", array_like=True):
+class Behind(OfBefore, frozen=True, tag="baton.behind", array_like=True):
     """Your place has this one before it (rule 6)."""
 
-    name: str
-    place: Place
-    before: Place
     taken: bool = False
     """Whether somebody has that one, or waits for it: then the baton does not come at once."""
 
 
-class Doubt(msgspec.Struct, frozen=True, tag="baton.doubt", array_like=True):
+class Doubt(OfBefore, frozen=True, tag="baton.doubt", array_like=True):
     """A place that has waited long asks the one before it whether it is still behind (rule 6)."""
 
-    name: str
-    place: Place
-    before: Place
 
-
-class Apart(msgspec.Struct, frozen=True, tag="baton.apart", array_like=True):
+class Apart(OfBefore, frozen=True, tag="baton.apart", array_like=True):
     """Your place does not get the baton from that one, or not soon: its chain is torn (rule 6)."""
-
-    name: str
-    place: Place
-    before: Place
 
 
 class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
@@ -65,10 +72,9 @@ class Census(msgspec.Struct, frozen=True, order=True, array_like=True):
     number: int = 0
 
 
-class Pass(msgspec.Struct, frozen=True, tag="baton.pass", array_like=True):
+class Pass(OfBaton, frozen=True, tag="baton.pass", array_like=True):
     """The baton itself, for this place; sent again until `Arrived` (rule 8)."""
 
-    name: str
     by: NodeId
     life: int
     """The receiver's, as the sender's view has it: no later one takes it."""
@@ -81,26 +87,21 @@ class Pass(msgspec.Struct, frozen=True, tag="baton.pass", array_like=True):
     """The last that the sender had answered; whoever answered a later one lets it fall."""
 
 
-class Arrived(msgspec.Struct, frozen=True, tag="baton.arrived", array_like=True):
+class Arrived(OfFence, frozen=True, tag="baton.arrived", array_like=True):
     """The baton with this fence is here, or was."""
 
-    name: str
-    fence: int
 
-
-class Complaint(msgspec.Struct, frozen=True, tag="baton.complaint", array_like=True):
+class Complaint(OfBaton, frozen=True, tag="baton.complaint", array_like=True):
     """To the root: this place waits in vain (rule 10)."""
 
-    name: str
     place: Place
     orphan: bool
     """Whether nobody is known to stand before it."""
 
 
-class Tell(msgspec.Struct, frozen=True, tag="baton.tell", array_like=True):
+class Tell(OfBaton, frozen=True, tag="baton.tell", array_like=True):
     """From the root to all: they are to say what they have of this baton (rule 11)."""
 
-    name: str
     census: Census
 
 
@@ -113,10 +114,9 @@ class Standing(Enum):
     MOVING = "moving"
 
 
-class Told(msgspec.Struct, frozen=True, tag="baton.told", array_like=True):
+class Told(OfBaton, frozen=True, tag="baton.told", array_like=True):
     """The answer."""
 
-    name: str
     census: Census
     standing: Standing
     fence: int
@@ -127,46 +127,34 @@ class Told(msgspec.Struct, frozen=True, tag="baton.told", array_like=True):
     """Whether nobody uses the name here, nor has for a while (rule 15)."""
 
 
-class Follow(msgspec.Struct, frozen=True, tag="baton.follow", array_like=True):
+class Follow(OfFence, frozen=True, tag="baton.follow", array_like=True):
     """From the root: if the baton is idle with you and has this fence, it goes to this place."""
 
-    name: str
-    fence: int
     place: Place
 
 
-class Void(msgspec.Struct, frozen=True, tag="baton.void", array_like=True):
+class Void(OfFence, frozen=True, tag="baton.void", array_like=True):
     """From the root: what you have with this fence, or a smaller one, is the baton no more."""
 
-    name: str
-    fence: int
 
-
-class Yield(msgspec.Struct, frozen=True, tag="baton.yield", array_like=True):
+class Yield(OfBaton, frozen=True, tag="baton.yield", array_like=True):
     """From the root: send me the value that you know."""
 
-    name: str
 
-
-class Quiet(msgspec.Struct, frozen=True, tag="baton.quiet", array_like=True):
+class Quiet(OfBaton, frozen=True, tag="baton.quiet", array_like=True):
     """To the root: nothing has happened to this name here for long (rule 15)."""
 
-    name: str
     fence: int
     """The largest that was here."""
 
 
-class Fold(msgspec.Struct, frozen=True, tag="baton.fold", array_like=True):
+class Fold(OfFence, frozen=True, tag="baton.fold", array_like=True):
     """From the root: the baton rests with me at this fence; whoever does not use it may fold it."""
 
-    name: str
-    fence: int
 
-
-class Backup(msgspec.Struct, frozen=True, tag="baton.backup", array_like=True):
+class Backup(OfBaton, frozen=True, tag="baton.backup", array_like=True):
     """To the root: keep this value, if it is the newest."""
 
-    name: str
     version: Version
     value: bytes
     number: int = 0
@@ -177,39 +165,31 @@ class Backup(msgspec.Struct, frozen=True, tag="baton.backup", array_like=True):
     """The sender's view."""
 
 
-class Stored(msgspec.Struct, frozen=True, tag="baton.stored", array_like=True):
+class Stored(OfBaton, frozen=True, tag="baton.stored", array_like=True):
     """The root keeps it; or it does not, by an error of `core.errors`, and why."""
 
-    name: str
     number: int
     error: str = ""
     text: str = ""
 
 
-class Spoiled(msgspec.Struct, frozen=True, tag="baton.spoiled", array_like=True):
+class Spoiled(OfBaton, frozen=True, tag="baton.spoiled", array_like=True):
     """From the root: the baton is lost, and its value can't be read; who waits is to be told."""
 
-    name: str
     text: str
 
 
-class Forgo(msgspec.Struct, frozen=True, tag="baton.forgo", array_like=True):
+class Forgo(OfBaton, frozen=True, tag="baton.forgo", array_like=True):
     """To the root: who waits here needs no value; let the baton begin anew."""
 
-    name: str
 
-
-class Reached(msgspec.Struct, frozen=True, tag="baton.reached", array_like=True):
+class Reached(OfFence, frozen=True, tag="baton.reached", array_like=True):
     """To the root, now and then: so far has this baton come (rule 12)."""
 
-    name: str
-    fence: int
 
-
-class Reserved(msgspec.Struct, frozen=True, tag="baton.reserved", array_like=True):
+class Reserved(OfBaton, frozen=True, tag="baton.reserved", array_like=True):
     """From the root: batons may be handed on in this term, and in those before it (rule 18)."""
 
-    name: str
     term: int
 
 

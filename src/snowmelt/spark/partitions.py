@@ -49,7 +49,6 @@ class Portion(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """How many there are to be read."""
         return sum(span.stop - span.start for span in self.spans)
 
     @property
@@ -67,7 +66,6 @@ class Found(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """How many there are to be read."""
         return sum(span.stop - span.start for span in self.located.spans)
 
 

@@ -26,8 +26,6 @@ Options = dict[str, str]
 
 
 class SparkRun:
-    """One Spark stage at work."""
-
     def __init__(
         self,
         stage: SparkStage,

@@ -40,15 +40,12 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class BatchSink(DataSourceArrowWriter):
-    """Writes one DataFrame."""
-
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
     @plainly()
     @settling()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """Stages the rows of one task."""
         return _staged(iterator, self._options)
 
     @plainly()
@@ -76,7 +73,6 @@ class StreamSink(DataSourceStreamArrowWriter):
     @plainly()
     @settling()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """Stages the rows of one task."""
         return _staged(iterator, self._options)
 
     @plainly()

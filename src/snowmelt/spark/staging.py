@@ -56,8 +56,6 @@ class Landed(msgspec.Struct):
 
 
 class StagedRows(msgspec.Struct, frozen=True):
-    """What one task staged, by queue."""
-
     queues: dict[str, Landed]
     rows: int
 

@@ -94,7 +94,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly()
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What the options say of one micro-batch."""
         return usual(self._options)
 
     @plainly()
@@ -215,7 +214,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(task) for task in tasks(found, wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition, on an executor."""
         with plainly(), settling():
             if partition.value is not None:
                 rows = rows_of(partition.value, self._options, self._schema)

@@ -42,8 +42,6 @@ CURE: Final = (
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What one task found on its executor."""
-
     host: str
     python: str
     versions: dict[str, str]

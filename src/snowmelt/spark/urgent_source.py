@@ -66,7 +66,6 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly()
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What the options say of one micro-batch."""
         return usual(self._options)
 
     @plainly()
@@ -132,7 +131,6 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(part) for note in notes for part in _parts(note, share)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition, on an executor."""
         with plainly(), settling():
             if partition.value is not None:
                 with self._telling():
@@ -190,7 +188,6 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def settings_of(options: SourceOptions) -> QueueSettings:
-    """Of the queue that is read."""
     jobs = cluster_at(options.connection).priority(options.queues[0])
     return jobs.stats(timeout=options.connection.timeout).settings
 

@@ -70,7 +70,6 @@ class Watched:
         )
 
     def begin(self, run: Run) -> None:
-        """Starts its run here."""
         self.run = run
         self._begin = time.monotonic()
         run.start()

@@ -53,7 +53,6 @@ class Clock:
         self._ppm = 0
 
     def read(self, world: Instant) -> Instant:
-        """What this clock shows at a moment of the world."""
         world = max(world, self._world)
         if not self._ppm:
             return Instant(self._own + world - self._world)

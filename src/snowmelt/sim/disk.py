@@ -137,7 +137,6 @@ class Disk:
         return Started(tuple(records), tuple(damaged), wall)
 
     def answer(self, effect: Load | Scan) -> Loaded:
-        """What is found now, as the event that tells it."""
         match effect:
             case Load(ticket, keys):
                 return Loaded(ticket, self.load(keys))

@@ -55,7 +55,6 @@ _RESTARTS = QuickRestarts | RestartInCut | RollingRestart
 
 
 def schedule(world: World, faults: tuple[Fault | OfLeader, ...]) -> None:
-    """Puts every injury's beginning and end into the world's future."""
     for fault in faults:
         if isinstance(fault, WallClock) and fault.at == START:
             begin(world, fault)  # before any process begins

@@ -98,7 +98,6 @@ class Rounds:
         return not any(place.arriving or place.timers for place in self._places.values())
 
     def run(self, rounds_max: int = ROUNDS_MAX) -> None:
-        """Runs until nothing is left to do, or for so many rounds."""
         last = self.rounds + rounds_max
         while not self.quiet and self.rounds < last:
             self.step()

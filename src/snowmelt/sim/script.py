@@ -246,7 +246,6 @@ class Script:
 
 
 def played(text: str) -> str:
-    """A script's text with the trace that its commands give now."""
     head = re.split(r"^-+$", text, maxsplit=1, flags=re.MULTILINE)[0].rstrip()
     lines = (one.split("#", 1)[0].strip() for one in head.splitlines())
     script = Script([one for one in lines if one])

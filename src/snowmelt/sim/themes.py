@@ -14,8 +14,6 @@ ANY: Final = "everything"
 
 
 class Theme(msgspec.Struct, frozen=True):
-    """How often it is drawn, and what it is about."""
-
     weight: int
     kinds: tuple[str, ...] = ()
     """The faults that belong to it; none: whatever is drawn."""

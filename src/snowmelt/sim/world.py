@@ -169,7 +169,6 @@ class World:
     # --- who there is -----------------------------------------------------------------------------
 
     def add(self, node: NodeId, build: Build, address: Address | None = None) -> Slot:
-        """Makes a place for a process; it is not started yet."""
         assert node not in self.slots, f"{node} is there already"
         disk = Disk(self._dice(f"{self._seed}/{node}/disk"))
         slot = self.slots[node] = Slot(build, disk, Clock(running_since(node)))
@@ -230,7 +229,6 @@ class World:
         heapq.heappush(self._heap, (when, self._order, act, arguments))
 
     def run(self, until: Instant, steps_max: int | None = None) -> None:
-        """Lets everything happen that is due before or at a moment."""
         heap, pop = self._heap, heapq.heappop
         last = None if steps_max is None else self.trace.steps + steps_max
         while heap and heap[0][0] <= until:

@@ -114,7 +114,6 @@ class Pursuit:
 
 
 def checked_prefetch(prefetch: int | None) -> int | None:
-    """How many to take at once, if that is said."""
     if prefetch is not None:
         checked_count("prefetch", prefetch, ITEMS_HIGHEST)
     return prefetch

@@ -176,7 +176,6 @@ class Contest:
         self._told: dict[Place, Instant] = {}
 
     def run(self) -> None:
-        """Makes all requests, and ends when each has its place."""
         at = START
         is_sequence = self.options.arrivals is Arrivals.SEQUENCE
         for one in self._chosen[:1] if is_sequence else self._chosen:

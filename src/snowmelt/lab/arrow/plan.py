@@ -34,7 +34,6 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def depth(self) -> int:
-        """How many edges the farthest node is from the root."""
         found = [0] * len(self.parents)
         deepest = 0
         waiting = deque([0])

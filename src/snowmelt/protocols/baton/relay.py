@@ -117,7 +117,6 @@ class Relay:
     # --- places -------------------------------------------------------------------------------
 
     def ask(self, ticket: int, now: Instant) -> tuple[Place, Effects]:
-        """A place at the end of the order, for this ticket."""
         place, went = self._ways.ask(self.name, now)
         self.turns.at(place, now).ticket = ticket
         return place, self.carry(went, now)

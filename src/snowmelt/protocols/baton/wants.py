@@ -33,8 +33,6 @@ class Want(msgspec.Struct):
 
 
 class Wants:
-    """All wants of one name at one node, by ticket."""
-
     def __init__(self) -> None:
         self._wants: dict[int, Want] = {}
         self._of: dict[NodeId, dict[int, None]] = {}

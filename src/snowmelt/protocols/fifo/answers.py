@@ -30,7 +30,6 @@ class Answers(Generic[A]):
         self._answers: OrderedDict[OperationId, A] = OrderedDict()
 
     def of(self, operation: OperationId) -> A | None:
-        """What was said to this operation, if that is remembered."""
         return self._answers.get(operation)
 
     def keep(self, operation: OperationId, answer: A) -> A:

@@ -42,7 +42,6 @@ class Aside:
         """Keepers of whom, together, nobody is here."""
 
     def viewed(self, runs: Runs, presence: Presence) -> None:
-        """Who is here has changed, or this master has begun."""
         here = presence.keepers
         self._away = {one: None for one in runs.housed if not any(name in here for name in one)}
         self.look_again(Interval(0, POSITION_MAX))

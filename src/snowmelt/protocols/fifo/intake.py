@@ -99,7 +99,6 @@ class Intake:
         self._promptness = Promptness(desk)
 
     def put(self, operation: OperationId, put: Put, home: messages.Home) -> None:
-        """A client's put for a queue whose home is known."""
         if operation in self._puts:  # asked again: it is on its way
             return
         if self._desk.presence is None:  # cut off while it was sought where the queue is

@@ -53,11 +53,9 @@ class Leases:
         return sum(lease.left.total for lease in self._leases.values())
 
     def held(self, token: int) -> Lease | None:
-        """The lease of this token, if it has not ended."""
         return self._leases.get(token)
 
     def of(self, operation: OperationId) -> Lease | None:
-        """The lease that this operation asked for, if it has not ended."""
         return self._leases.get(self._by_operation.get(operation, 0))
 
     def grant(self, operation: OperationId, left: IntervalSet, now: Instant | None) -> Lease:
@@ -69,7 +67,6 @@ class Leases:
         return lease
 
     def restore(self, lease: Lease, now: Instant | None) -> None:
-        """A lease that was written down; its time begins anew."""
         self._leases[lease.token] = lease
         self._by_operation[lease.operation] = lease.token
         if now is not None:

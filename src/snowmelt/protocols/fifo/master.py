@@ -270,7 +270,6 @@ class Master:
             self._tell(operation, calls.Changed(0))
 
     def redrive(self, operation: OperationId, redrive: calls.Redrive) -> None:
-        """Brings dead items back, all or so many a second."""
         if self._told_again(operation):
             return
         count = self._queue.dead.total

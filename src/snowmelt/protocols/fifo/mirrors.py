@@ -279,7 +279,6 @@ class Mirrors:
     # --- what the master of this node does --------------------------------------------------------
 
     def arrive(self, queue: str, term: int, journal: int, number: int) -> list[Change]:
-        """Another copy begins to come, beside the one that is here."""
         copy = self._of(queue)
         copy.places += 1
         copy.arriving = Arriving(term, journal, number, copy.places)
@@ -315,7 +314,6 @@ class Mirrors:
         return [_how_far(home.queue, copy), _places(home.queue, copy)]
 
     def stepped(self, queue: str, step: int, pairs: Pairs) -> tuple[Change, ...]:
-        """The next step of the journal that this node writes."""
         copy = self._of(queue)
         copy.step = step
         return (*_record_changes(queue, copy.place, pairs), _how_far(queue, copy))

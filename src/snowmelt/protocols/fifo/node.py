@@ -195,7 +195,6 @@ class FifoNode:
         return heard
 
     def _master_here(self, queue: str) -> Master | None:
-        """This node's master of a queue, which is about to do something."""
         self._scribe.touch(queue)
         return self._scribe.masters.get(queue)
 

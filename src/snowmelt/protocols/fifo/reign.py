@@ -42,8 +42,6 @@ class Complaint(msgspec.Struct):
 
 
 class Reign:
-    """The masters on this node, and those on their way."""
-
     def __init__(
         self,
         desk: Desk,
@@ -174,7 +172,6 @@ class Reign:
             succession.fenced(message)
 
     def read(self, message: messages.JournalRead) -> None:
-        """Records of the journal that is to go on here."""
         succession = self._successions.get(message.queue)
         if succession is not None:
             succession.read(message)
@@ -242,7 +239,6 @@ class Reign:
         return True
 
     def tick(self) -> None:
-        """Time has passed, for those who are on their way."""
         for succession in list(self._successions.values()):
             self._tick_succession(succession)
 

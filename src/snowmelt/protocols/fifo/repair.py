@@ -79,7 +79,6 @@ class Repair:
         """The position from which on short lanes are looked for."""
 
     def viewed(self) -> None:
-        """Who is here has changed, or this master has begun."""
         presence = self._desk.presence
         if presence is not None:
             self._telling.forget_streams(presence)
@@ -102,7 +101,6 @@ class Repair:
             self._desk.wake(self._since)
 
     def short_of_copies(self) -> int:
-        """How many items are on fewer nodes than they should be."""
         housed = self._queue.runs.housed.items()
         items = sum(count for keepers, count in housed if self._is_short(keepers))
         for start, at in self._bad:
@@ -306,7 +304,6 @@ class Repair:
         return any(one not in known and one not in self._out for one in presence.keepers)
 
     def replicated(self, message: Replicated) -> None:
-        """A copy was made, or could not be made whole."""
         presence, order = self._desk.presence, self._orders.get(message.number)
         if presence is None or order is None or message.keeper not in presence.keepers:
             return

@@ -56,7 +56,6 @@ class Telling:
         self._gathering: Gathering | None = None
 
     def viewed(self, presence: Presence) -> None:
-        """Who is here has changed, or this master has begun."""
         self._asked = {
             run: self._asked.get(run, Instant(0))
             for run in presence.streams

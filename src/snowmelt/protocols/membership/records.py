@@ -84,8 +84,6 @@ class Flight(msgspec.Struct, frozen=True):
 
 
 class Records:
-    """The records of a cluster, as one leader has them."""
-
     def __init__(self, mine: bytes, numbers: Iterator[int]) -> None:
         self.deposed = ""
         """Why this node leads no more."""

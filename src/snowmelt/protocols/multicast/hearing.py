@@ -130,7 +130,6 @@ class Hearing:
     # --- what this one seeks ----------------------------------------------------------------------
 
     def begin(self, now: Instant) -> Effects:
-        """Asks what there is, if that was never found out."""
         unknown = self._goal is None and self._search is None
         return self._begin(now) if unknown else self._look(now)
 

@@ -101,7 +101,6 @@ class Writing:
     # --- nodes ------------------------------------------------------------------------------------
 
     def place(self, wish: Wish, publication: calls.Publication) -> None:
-        """It is numbered, and is to be heard by everybody."""
         del self._waiting[wish.ticket]
         wish.publication = publication
         wish.heard.clear()
@@ -163,7 +162,6 @@ class Writing:
 
 
 def cost(bodies: Sequence[bytes]) -> int:
-    """What a publication takes in memory until everybody has it."""
     return sum(map(len, bodies)) + BODY_COST * (len(bodies) + 1)
 
 

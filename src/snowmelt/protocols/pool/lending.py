@@ -149,7 +149,6 @@ class Lender:
                 self._extend(loan, until)
 
     def due(self, token: int, now: Instant) -> Effects:
-        """A consumer was not heard of for the whole lease."""
         loan = self.loans.get(token)
         if loan is None or not loan.parcels:
             return []

@@ -84,7 +84,6 @@ class Producer:
         return self._with_room(self.lender.due(token, now), now)
 
     def _with_room(self, effects: Effects, now: Instant) -> Effects:
-        """There may be room now, for whoever waits for it."""
         return [*effects, *self.intake.admit(now)] if self.intake.held_up else effects
 
     # --- the disk ---------------------------------------------------------------------------------

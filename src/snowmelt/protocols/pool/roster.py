@@ -122,7 +122,6 @@ class Roster:
             process.until = min(process.until, later(now, GRACE))
 
     def forget_silent(self, now: Instant) -> None:
-        """Forgets those of whom nothing was heard for too long."""
         for client in [one for one, process in self._processes.items() if process.until <= now]:
             self.leave(client)
 

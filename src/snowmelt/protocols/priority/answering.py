@@ -156,7 +156,6 @@ class Answering:
                 self._answer_sure(one)
 
     def ended(self, operation: OperationId, word: Word, refusal: Refusal | None) -> None:
-        """A home has done what was said of a lease."""
         settled = self._settles.ended(operation, word, refusal)
         if settled is not None:
             self._settled(operation, settled)

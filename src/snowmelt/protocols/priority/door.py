@@ -236,7 +236,6 @@ class Door:
             self._desk.wake(later(self._desk.now, REPORT_SOON), self._settings.queue)
 
     def stored(self, source: NodeId, message: Stored) -> None:
-        """A home has elements of puts, or none has room."""
         sent = self._sending.answered(source, message.serial)
         if sent is None:
             return
@@ -255,7 +254,6 @@ class Door:
                 self._desk.decline(one.operation, "DiskFull", one.refused)
 
     def taken(self, source: NodeId, message: Taken) -> None:
-        """A home has leased what it has of some gets."""
         answered = self._sending.partly(source, message.serial, [one.at for one in message.given])
         if answered is None:
             return

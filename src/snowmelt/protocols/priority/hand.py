@@ -86,8 +86,6 @@ class PutInHand(msgspec.Struct, gc=False):
 
 
 class GetInHand(msgspec.Struct, gc=False):
-    """A get, or a purge, that is not answered yet."""
-
     operation: OperationId
     call: Get | Purge
     count: int

@@ -295,7 +295,6 @@ class Home:
         self._pending[number] = Pending()
 
     def followed(self, source: NodeId, message: Followed) -> None:
-        """One who keeps copies has it, or has no room."""
         for outcome in self.spreading.followed(source, message):
             self._counted(outcome)
 

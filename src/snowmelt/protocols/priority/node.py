@@ -349,7 +349,6 @@ class PriorityNode:
     # --- the rest ---------------------------------------------------------------------------------
 
     def _tick(self, names: Iterable[str]) -> None:
-        """The clock goes on for those whose moment has come."""
         if self._cut_off:  # all are told when it is current again
             return
         for name in names:

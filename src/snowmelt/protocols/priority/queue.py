@@ -423,7 +423,6 @@ class Queue:
                 here.repair.again()
 
     def sought(self, source: NodeId, message: Sought) -> None:
-        """Where the elements are whose ranks a get was given."""
         phasing = self.here.phasing if self.here is not None else None
         found = phasing.meeting.sought(source, message) if phasing is not None else None
         if found is not None:

@@ -120,7 +120,6 @@ class Sorting:
         return not self._knots and not self._met
 
     def visited(self, point: int, body: Branch | Copy) -> list[Carry | Tell]:
-        """Something has come to a point that is kept here."""
         if isinstance(body, Branch):
             return self._grow(point, body)
         return self._meet(body)

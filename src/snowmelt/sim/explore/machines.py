@@ -83,8 +83,6 @@ class _Past(NamedTuple):
 
 
 class Machines:
-    """Every state of a machine that was met, by number."""
-
     def __init__(self, build: Build, portrait: Portrait) -> None:
         self._build = build
         self._portrait = portrait

@@ -155,7 +155,6 @@ class PriorityWorld(SmallLife):
     # --- what may be done -------------------------------------------------------------------------
 
     def acts(self, look: Look) -> Iterator[Act]:
-        """Views are entered, and users go on, as soon as they can."""
         scene: Scene = look.scene
         for at, node in enumerate(self.nodes):
             if look.of(node).runs and scene.entered[at] < len(scene.views):

@@ -80,7 +80,6 @@ class BatonLife(FamilyLife):
     # --- who is there -----------------------------------------------------------------------------
 
     def populate(self, world: World) -> None:
-        """The founder first, the others soon after; then those who want batons."""
         self._world = world
         chance, nodes, end = self._chance, self._scenario.nodes, self._scenario.faults_end
         self._stage = Stage(world, self._ledgers, self._died, self._load)
@@ -164,7 +163,6 @@ class BatonLife(FamilyLife):
         self._world.at(later(self._world.now, wait), self._sit, number)
 
     def _break(self) -> None:
-        """A connection ends for no reason, and both sides see it."""
         holders = [user for user in self._users.values() if user.place is not None]
         if not holders:
             return
@@ -232,7 +230,6 @@ class BatonLife(FamilyLife):
         self._operators.disk_lost(at, node)
 
     def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
-        """It has lost what came after the copy, and nobody knows."""
         if self._operators.set_back(at, node, taken):
             self._excuses.set_back(taken, at)
 

@@ -40,8 +40,6 @@ class Want(msgspec.Struct):
 
 
 class Hold(msgspec.Struct):
-    """What was granted to one want, and what became of it."""
-
     user: NodeId
     ticket: int
     granted: Granted
@@ -208,7 +206,6 @@ class Ledger:
         self.holds[fence].said.append(value)
 
     def saved(self, fence: int, value: bytes, at: Instant) -> None:
-        """A node says that this value is on a disk."""
         self.calls += 1
         hold = self.holds[fence]
         hold.saved, hold.saved_at = max(hold.saved, hold.said.index(value) + 1), at

@@ -44,7 +44,6 @@ class Load(msgspec.Struct, kw_only=True):
 
 
 def load_of(chance: Random, theme: str) -> Load:
-    """Draws how much is asked in a life with this theme."""
     load = Load(awake=chance.choice(DROWSY))
     match theme:
         case "short holds":

@@ -44,12 +44,10 @@ class Numbers:
         self._saves.setdefault(_limit(value), (at, None))
 
     def reserved(self, value: bytes, at: Instant) -> None:
-        """A node says that this limit is on the disk."""
         since, until = self._saves[_limit(value)]
         self._saves[_limit(value)] = since, at if until is None else until
 
     def told(self, user: NodeId, fence: int, numbers: Interval, value: bytes, at: Instant) -> None:
-        """A program was given these, and has left this value."""
         self.ledger.calls += 1
         limit = _limit(value)
         if limit not in self._saves or numbers.stop > limit[1]:

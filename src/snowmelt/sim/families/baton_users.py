@@ -147,7 +147,6 @@ class Caller(Client):
     # --- its process ------------------------------------------------------------------------------
 
     def lose(self, node: NodeId) -> None:
-        """Its connection to a node has ended, and it knows."""
         self.ledger.unheard(self.name, self.now)
         super().lose(node)
         if self.place == node:

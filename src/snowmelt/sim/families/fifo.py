@@ -133,7 +133,6 @@ class FifoLife(FamilyLife):
     # --- who is there -----------------------------------------------------------------------------
 
     def populate(self, world: World) -> None:
-        """The founder first, the others soon after; then who uses the queues."""
         self._world = world
         scenario, chance, nodes = self._scenario, self._chance, self._scenario.nodes
         duplicates = any(isinstance(one, Duplication) for one in scenario.faults)

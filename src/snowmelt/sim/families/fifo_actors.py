@@ -132,7 +132,6 @@ class Actor:
 
     @property
     def waiting(self) -> str:
-        """What it waits for, in words; nothing when for nothing."""
         for number, (body, _) in self._open.items():
             return f"{self.name} still waits for its call {number}, {type(body).__name__}"
         return ""

@@ -244,7 +244,6 @@ class Consumer(consumers.Consumer, Program):
             super().query(step, told)
 
     def wants(self) -> tuple[int, int]:
-        """How many items, and how many bytes, the next get may bring."""
         chance = self.chance
         return chance.choice((1, 5, 20, 100)), chance.choice((1, 60, 1 << 20, 1 << 20))
 

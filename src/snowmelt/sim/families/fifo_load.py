@@ -45,7 +45,6 @@ class Load(msgspec.Struct, kw_only=True):
 
 
 def load_of(chance: Random, theme: str) -> Load:
-    """Draws how much is asked in a life with this theme."""
     load = Load(
         theme=theme,
         queues=chance.choice((1, 1, 2, 3)),

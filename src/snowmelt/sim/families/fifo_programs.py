@@ -23,8 +23,6 @@ from snowmelt.wire.greeting import CLIENT_PREFIX
 
 
 class Program(programs.Program):
-    """One process; when it dies, another begins in its place."""
-
     ledger: Ledger
     held: dict[int, Held]
     steps: FifoSteps

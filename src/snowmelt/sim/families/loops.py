@@ -150,7 +150,6 @@ class Looper(Consumer):
         return None
 
     def _one(self, loop: Loop, delivered: Delivered, where: Interval) -> Steps[None]:
-        """Works on one item, and says what became of it."""
         chance, loads = self.chance, self.stage.phase is Phase.LOAD
         yield pause(self.some(self._takes(len(delivered))))
         self.believes(delivered)

@@ -157,7 +157,6 @@ class MembershipLife(FamilyLife):
     # --- what is seen -----------------------------------------------------------------------------
 
     def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
-        """A node became current in a view, or was cut off."""
         match effect.fact:
             case View() as view:
                 self._saw(Sighting(at, node, view))

@@ -173,7 +173,6 @@ class MulticastLife(FamilyLife):
         self._operators.disk_lost(at, node)
 
     def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
-        """It has lost what came after the copy, and nobody knows."""
         self._operators.set_back(at, node, taken)
 
     def _failed(self, node: NodeId, at: Instant) -> None:

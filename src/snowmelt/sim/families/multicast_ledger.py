@@ -167,7 +167,6 @@ class Ledger:
             raise Broken(f"{ear.name} heard {one.ticket}, which nobody published", ear.name)
 
     def fails(self, node: NodeId, now: Instant) -> None:
-        """A node died, was cut off, or was left out."""
         self.failed[node] = now
 
     # --- at the end -------------------------------------------------------------------------------

@@ -234,7 +234,6 @@ class PoolLife(FamilyLife):
             self._ways.ended(node)
 
     def _sent(self, by: NodeId, to: NodeId, message: Found | Request) -> None:
-        """A process asks for objects, or sends them to another."""
         receiver = self._programs.get(to)
         if isinstance(message, Request):
             self._ledger.asks(message)

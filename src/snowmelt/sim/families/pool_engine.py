@@ -64,7 +64,6 @@ class Engine:
 
     @property
     def waiting(self) -> str:
-        """What it waits for, in words; nothing when for nothing."""
         for number in self._waiting:
             return f"{self.node} still waits for call {number} of its life {self._part.name}"
         return ""

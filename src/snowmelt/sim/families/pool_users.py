@@ -108,7 +108,6 @@ class Process:
 
     @property
     def waiting(self) -> str:
-        """What it waits for, in words; nothing when for nothing."""
         return self.engine.waiting or (f"{self.part.node} still leaves" if self.leaving else "")
 
     @property
@@ -146,7 +145,6 @@ class Process:
             task.close()
 
     def leave(self) -> None:
-        """Goes in order, as a pool that is closed does."""
         if not self.leaving:
             self.part.leaves_at = self.now
             self.run(self._leave())

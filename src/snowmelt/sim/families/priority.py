@@ -206,7 +206,6 @@ class PriorityLife(FamilyLife):
         return producer
 
     def _batches(self, number: int, ledger: Ledger) -> list[Stager]:
-        """Those who stage and those who keep, at one queue."""
         stagers: list[Stager] = []
         for one in range(self._load.batches):
             name, keeper = f"g{number}-{one}", f"h{number}-{one}"
@@ -309,7 +308,6 @@ class PriorityLife(FamilyLife):
             self._excuses.over = at
 
     def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
-        """It has lost what came after the copy, and nobody knows."""
         self._excuses.hurt(node, at, "older disk", taken)
         self._notes_hurt()
         if self._operators.set_back(at, node, taken):

@@ -184,7 +184,6 @@ class Consumer(consumers.Consumer, Program):
             self.after(self.some(seconds(1)), self.begin)
 
     def wants(self) -> tuple[int, int]:
-        """How many items, and how many bytes, the next get may bring."""
         light = self.load.light and self.chance.random() < 0.3
         return self.chance.choice((1, 1, 2, 5, 20)), LIGHT if light else WEIGHT
 

@@ -221,7 +221,6 @@ class Ledger:
             put.ended, put.returned = Ended.SUCCEEDED, at
 
     def refused(self, put: Asked, why: str, at: Instant) -> None:
-        """It is not in the queue, and never will be."""
         if put.ended is not Ended.SUCCEEDED:
             put.ended, put.returned, put.why = Ended.FAILED, at, why
 
@@ -256,7 +255,6 @@ class Ledger:
         return got
 
     def shown(self, piece: Piece, at: Instant) -> list[tuple[str, Place]]:
-        """Bodies came, of a lease or to be looked at."""
         found: list[tuple[str, Place]] = []
         keys = unpacked(piece.keys)
         for index, body in enumerate(Batch(piece.offsets, piece.blob)):
@@ -296,7 +294,6 @@ class Ledger:
     def looked(
         self, process: str, called: Instant, pieces: tuple[Piece, ...], at: Instant, *, dead: bool
     ) -> None:
-        """Somebody was shown what is next, or what is dead."""
         shown = [one for piece in pieces for one in self.shown(piece, at)]
         urgency = [self._urgency(value, place) for value, place in shown]
         if not dead and urgency != sorted(urgency):

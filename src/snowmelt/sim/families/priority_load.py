@@ -47,7 +47,6 @@ class Load(msgspec.Struct, kw_only=True):
 
 
 def load_of(chance: Random, theme: str) -> Load:
-    """Draws how much is asked in a life with this theme."""
     load = Load(
         theme=theme,
         limits=_limits(chance),

@@ -41,8 +41,6 @@ class Said(msgspec.Struct):
 
 
 class Program(programs.Program):
-    """One process; when it dies, another begins in its place."""
-
     ledger: Ledger
     held: dict[int, Got]
     steps: PrioritySteps

@@ -93,7 +93,6 @@ class Program:
     # --- its process ------------------------------------------------------------------------------
 
     def lose(self, node: NodeId) -> None:
-        """Its connection to a node has ended, and it knows."""
         self.world.give(self.name, Announced(Lost(node)))
 
     def die(self) -> None:

@@ -28,8 +28,6 @@ Measure = Callable[[Row], float]
 
 
 class Experiment:
-    """A pool, and what was counted in it so far."""
-
     def __init__(self, options: PoolOptions) -> None:
         self._options = options
         self._engine = ENGINES[options.algorithm]

@@ -20,9 +20,12 @@ from statistics import mean
 
 import msgspec
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.arrow_directory_parts.graphs import GraphKind, Worth, worth
+from benchmarks.arrow_directory_parts.offline import OneShot, one_shot
+
 from snowmelt.lab.arrow.contest import Contest, ContestOptions, Rival, Score
-from snowmelt.lab.arrow.graphs import GraphKind, Worth, worth
-from snowmelt.lab.arrow.offline import OneShot, one_shot
 from snowmelt.lab.arrow.options import Arrivals, TreeKind
 from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save
 

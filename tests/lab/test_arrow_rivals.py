@@ -4,6 +4,7 @@ The theorem that is checked: when all ask at once and messages take a step an ed
 goes to the nearest that is left. Elsewhere it need not, so the check can fail.
 """
 
+import doctest
 import json
 from functools import partial
 from itertools import pairwise, permutations
@@ -12,6 +13,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from benchmarks.arrow_directory_parts import graphs, offline
+from benchmarks.arrow_directory_parts.graphs import GraphKind, grown_on, worth
+from benchmarks.arrow_directory_parts.offline import (
+    OneShot,
+    distance_table,
+    one_shot,
+    shortest_path,
+)
 
 from lab import commands
 from snowmelt.core.errors import BadOption
@@ -27,15 +36,11 @@ from snowmelt.lab.arrow.contest import (
     Rival,
     Score,
 )
-from snowmelt.lab.arrow.graphs import GraphKind, grown_on, worth
 from snowmelt.lab.arrow.metric import (
     TreeMetric,
-    distance_table,
     distances_from,
     median_of,
-    shortest_path,
 )
-from snowmelt.lab.arrow.offline import OneShot, one_shot
 from snowmelt.lab.arrow.options import Arrivals, TreeKind
 from snowmelt.lab.arrow.plan import Plan, plan_of, planned
 from snowmelt.protocols.arrow import Followed, Place, Wanted
@@ -281,3 +286,10 @@ def test_a_wrong_option_is_refused_by_name(arguments: str, option: str) -> None:
     with pytest.raises(BadOption) as caught:
         ran(*arguments.split())
     assert caught.value.option == option
+
+
+@pytest.mark.parametrize("module", [graphs, offline], ids=lambda one: one.__name__)
+def test_the_examples_beside_the_benchmark_hold(module: Any) -> None:
+    told = doctest.testmod(module)
+    assert told.attempted
+    assert told.failed == 0

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Sequence
-from math import inf
 from typing import Final
 
 from snowmelt.lab.arrow.plan import Plan
@@ -26,16 +25,6 @@ def distances_from(graph: Graph, one: int) -> list[int]:
                 found[other] = found[node] + 1
                 waiting.append(other)
     return found
-
-
-def distance_table(graph: Graph, stops: Sequence[int]) -> list[list[int]]:
-    """How far these nodes are from each other.
-
-    >>> distance_table([[1], [0, 2], [1]], [0, 2, 2])
-    [[0, 2, 2], [2, 0, 0], [2, 0, 0]]
-    """
-    rows = [distances_from(graph, one) for one in stops]
-    return [[row[other] for other in stops] for row in rows]
 
 
 class TreeMetric:
@@ -124,27 +113,3 @@ def median_of(graph: Graph) -> int:
     1
     """
     return min(range(len(graph)), key=lambda one: (sum(distances_from(graph, one)), one))
-
-
-def shortest_path(table: Sequence[Sequence[int]]) -> int:
-    """The shortest way from point 0 through all others, in any order: the travelling salesman's.
-
-    It remembers the shortest way for each set of points and its last one (Held and Karp), so it
-    takes 2^n n^2 steps for n points.
-
-    >>> shortest_path([[0, 2, 1], [2, 0, 3], [1, 3, 0]])
-    4
-    """
-    stops = range(1, len(table))
-    least: dict[tuple[int, int], float] = {(1 << stop, stop): table[0][stop] for stop in stops}
-    whole = (1 << len(table)) - 2
-    for seen in range(2, whole + 1, 2):
-        for last in stops:
-            so_far = least.get((seen, last))
-            if so_far is None:
-                continue
-            for stop in stops:
-                if not seen >> stop & 1:
-                    key = (seen | 1 << stop, stop)
-                    least[key] = min(least.get(key, inf), so_far + table[last][stop])
-    return int(min((least[whole, last] for last in stops), default=0))

@@ -23,6 +23,8 @@ LEAVERS: Final = 20
 
 
 class GraphKind(Enum):
+    """How neighbours are chosen."""
+
     RINGS = "rings"
     """A cluster's: half as many rings as the degree, each with the members in another order."""
     CHORDS = "chords"

@@ -1,7 +1,8 @@
 """Large bodies over a slow link: how many bytes come for each of theirs, and what becomes of acks.
 
 A proxy in this process lets so many bytes a second through, each way. An item is got through it and
-acknowledged, one after the other, with either face, from a fifo and from a priority queue.
+acknowledged, one after the other, with either face, from a fifo and from a priority queue; with TLS
+and without, and a body as large as any may be.
 """
 
 import argparse
@@ -17,7 +18,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import trustme
 
 import snowmelt
 import snowmelt.aio
@@ -25,8 +28,22 @@ from snowmelt.cli.local import free_port
 
 PIECE = 64 << 10
 MIB = 1 << 20
+TOKEN = "the token"
 WAIT_SECONDS = 2.0
 """How long a get waits for its answer to begin; one that is coming is waited for beyond that."""
+
+
+class Case(NamedTuple):
+    """A body and the link it comes by."""
+
+    mib: float
+    """Size of a body."""
+    rate: float
+    """MiB a second."""
+    tls: bool = False
+
+
+CASES = (Case(8, 2), Case(8, 2, tls=True), Case(63, 10))
 
 
 class SlowLink:
@@ -91,10 +108,10 @@ class SlowLink:
         to.close()
 
 
-def blocking(url: str, kind: str, items: int) -> tuple[int, int]:
+def blocking(url: str, token: str, kind: str, items: int) -> tuple[int, int]:
     """Gets and acknowledges; how many were acknowledged, and how many calls failed."""
     acked = failed = 0
-    with snowmelt.connect(url) as cluster:
+    with snowmelt.connect(url, token=token) as cluster:
         queue = getattr(cluster, kind)("large")
         while acked + failed < items:
             try:
@@ -106,10 +123,10 @@ def blocking(url: str, kind: str, items: int) -> tuple[int, int]:
     return acked, failed
 
 
-async def tasks(url: str, kind: str, items: int) -> tuple[int, int]:
+async def tasks(url: str, token: str, kind: str, items: int) -> tuple[int, int]:
     """The same on an event loop."""
     acked = failed = 0
-    async with snowmelt.aio.connect(url) as cluster:
+    async with snowmelt.aio.connect(url, token=token) as cluster:
         queue = getattr(cluster, kind)("large")
         while acked + failed < items:
             try:
@@ -121,12 +138,27 @@ async def tasks(url: str, kind: str, items: int) -> tuple[int, int]:
     return acked, failed
 
 
+def papers(folder: Path) -> tuple[list[str], str]:
+    """What a node is given that speaks TLS, and what a client's URL says then."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("n1")
+    paths = {name: folder / name for name in ("token-file", "authority", "certificate", "key")}
+    paths["token-file"].write_text(TOKEN)
+    paths["token-file"].chmod(0o600)
+    authority.cert_pem.write_to_path(paths["authority"])
+    issued.cert_chain_pems[0].write_to_path(paths["certificate"])
+    issued.private_key_pem.write_to_path(paths["key"])
+    words = ["--token-file", *(f"--tls-{name}" for name in list(paths)[1:])]
+    given = [word for pair in zip(words, map(str, paths.values()), strict=True) for word in pair]
+    return given, f"?authority={paths['authority']}"
+
+
 @contextmanager
-def node(folder: Path, advertised: int) -> Iterator[int]:
+def node(folder: Path, advertised: int, given: list[str]) -> Iterator[int]:
     """A node that says it is reached at another port; its own."""
     own, program = free_port(), [sys.executable, "-m", "snowmelt"]
     subprocess.run([*program, "found", "--data", str(folder)], check=True, capture_output=True)
-    where = ["--listen", f"127.0.0.1:{own}", "--advertise", f"127.0.0.1:{advertised}"]
+    where = ["--listen", f"127.0.0.1:{own}", "--advertise", f"127.0.0.1:{advertised}", *given]
     command = [*program, "node", "--data", str(folder), "--log", "error", *where]
     with subprocess.Popen(command) as process:
         try:
@@ -135,35 +167,35 @@ def node(folder: Path, advertised: int) -> Iterator[int]:
             process.terminate()
 
 
-def measured(size: int, rate: float, items: int, kind: str, face: str) -> dict[str, Any]:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        SlowLink(rate) as link,
-        node(Path(folder) / "n1", link.port) as own,
-    ):
-        link.leads_to = own
-        link.rate = 0.0  # while the queue is filled
-        with snowmelt.connect(f"snowmelt://127.0.0.1:{link.port}") as cluster:
-            queue = getattr(cluster, kind)("large")
-            for number in range(items):
-                body = number.to_bytes(4, "big") * (size // 4)
-                more = {"priority": number} if kind == "priority" else {}
-                queue.put(body, timeout=60, **more)
-        link.rate, link.down = rate, 0
-        url, begin = f"snowmelt://127.0.0.1:{link.port}", time.monotonic()
-        if face == "blocking":
-            acked, failed = blocking(url, kind, items)
-        else:
-            acked, failed = asyncio.run(tasks(url, kind, items))
-        seconds, down = time.monotonic() - begin, link.down
-        link.rate = 0.0
-        with snowmelt.connect(url) as cluster:
-            left = getattr(cluster, kind)("large").stats()
+def measured(case: Case, items: int, kind: str, face: str) -> dict[str, Any]:
+    size, rate = int(case.mib * MIB), case.rate * MIB
+    with tempfile.TemporaryDirectory() as name, SlowLink(rate) as link:
+        given, said = papers(Path(name)) if case.tls else ([], "")
+        url, token = f"snowmelt://127.0.0.1:{link.port}{said}", TOKEN if case.tls else ""
+        with node(Path(name) / "n1", link.port, given) as link.leads_to:
+            link.rate = 0.0  # while the queue is filled
+            with snowmelt.connect(url, token=token) as cluster:
+                queue = getattr(cluster, kind)("large")
+                for number in range(items):
+                    body = number.to_bytes(4, "big") * (size // 4)
+                    more = {"priority": number} if kind == "priority" else {}
+                    queue.put(body, timeout=60, **more)
+            link.rate, link.down = rate, 0
+            begin = time.monotonic()
+            if face == "blocking":
+                acked, failed = blocking(url, token, kind, items)
+            else:
+                acked, failed = asyncio.run(tasks(url, token, kind, items))
+            seconds, down = time.monotonic() - begin, link.down
+            link.rate = 0.0
+            with snowmelt.connect(url, token=token) as cluster:
+                left = getattr(cluster, kind)("large").stats()
     return {
         "kind": kind,
         "face": face,
-        "mib": size / MIB,
-        "mib_a_second": rate / MIB,
+        "tls": case.tls,
+        "mib": case.mib,
+        "mib_a_second": case.rate,
         "downloaded_for_each_byte": down / (size * items),
         "acked": acked,
         "failed": failed,
@@ -174,15 +206,18 @@ def measured(size: int, rate: float, items: int, kind: str, face: str) -> dict[s
 
 
 def cases(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    for kind in options.kinds:
-        for face in options.faces:
-            yield measured(int(options.mib * MIB), options.rate * MIB, options.items, kind, face)
+    own = [Case(options.mib, options.rate, options.tls)] if options.mib else CASES
+    for case in own:
+        for kind in options.kinds:
+            for face in options.faces:
+                yield measured(case, options.items, kind, face)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mib", type=float, default=8.0, help="size of a body")
-    parser.add_argument("--rate", type=float, default=2.0, help="MiB a second")
+    parser.add_argument("--mib", type=float, help="one case only: the size of a body")
+    parser.add_argument("--rate", type=float, default=2.0, help="its MiB a second")
+    parser.add_argument("--tls", action="store_true", help="whether it has TLS")
     parser.add_argument("--items", type=int, default=4)
     parser.add_argument("--kinds", nargs="+", default=["fifo", "priority"])
     parser.add_argument("--faces", nargs="+", default=["blocking", "async"])
@@ -194,7 +229,8 @@ def main() -> None:
         if not options.json:
             print(
                 f"{one['kind']:9}{one['face']:9} {one['mib']:g} MiB at {one['mib_a_second']:g} "
-                f"MiB/s: {one['downloaded_for_each_byte']:.2f} bytes for each byte of body, "
+                f"MiB/s{' with TLS' if one['tls'] else ''}: "
+                f"{one['downloaded_for_each_byte']:.2f} bytes for each byte of body, "
                 f"{one['acked']} of {options.items} acknowledged, {one['left']} left, "
                 f"{one['seconds']:.1f} s ({one['ideal_seconds']:.1f} ideal)",
                 flush=True,

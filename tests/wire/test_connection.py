@@ -493,3 +493,30 @@ def test_ten_thousand_hostile_streams_end_in_an_error_of_ours_or_an_event() -> N
     ends = attacked(1, 10_000)
     wanted = {"FrameError", "HandshakeError", "MessageError", "AccessDenied", "Opened", "Ended"}
     assert wanted | {"held", "Call"} <= set(ends), ends  # it does reach everything
+
+
+@pytest.mark.parametrize("again", ["before the answer", "after it"])
+def test_a_large_answer_is_said_once_though_it_is_asked_for_again(again: str) -> None:
+    one, other = opened()
+    large = Answer(7, Echoed(b"x" * (SMALL + 1)))
+    asked = [Call(7, Echo(b"a"))] * (2 if again == "before the answer" else 1)
+    for call in asked:
+        one.send(call)
+    assert list(other.receive(one.taken())) == asked
+    for _ in asked:
+        other.send(large)
+    one.send(Call(7, Echo(b"a")))
+    one.send(Call(8, Echo(b"b")))
+    assert list(other.receive(one.taken())) == [Call(8, Echo(b"b"))]
+    other.send(Answer(8, Echoed(b"b")))
+    assert list(one.receive(other.taken())) == [large, Answer(8, Echoed(b"b"))]
+    assert (other.in_flight, other.in_flight_bytes) == (0, 0)
+
+
+def test_a_small_answer_is_said_as_often_as_it_is_asked_for() -> None:
+    one, other = opened()
+    for _ in range(2):
+        one.send(Call(7, Echo(b"a")))
+        assert list(other.receive(one.taken())) == [Call(7, Echo(b"a"))]
+        other.send(Answer(7, Echoed(b"a")))
+        assert list(one.receive(other.taken())) == [Answer(7, Echoed(b"a"))]

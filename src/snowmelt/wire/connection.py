@@ -31,7 +31,9 @@ and the engine of a pool drive the very same one. In the smallest form:
    a limit for it: answers that waited for one who is still heard would have none.
 5. A message above the limit is not sent. An answer is declined in its place; any other raises
    `TooLarge`, and the connection lives on.
-6. `close` says why in a `Goodbye`, as the last word. After it, or the other's, nothing is heard and
+6. A large answer is said once: the first comes, or the connection ends. A second one, for a client
+   that asked again while it was made, would hold up all behind it.
+7. `close` says why in a `Goodbye`, as the last word. After it, or the other's, nothing is heard and
    nothing is said.
 
 Nobody asks here whether the other side is still there: sockets do, by keep-alive, and machines by
@@ -57,6 +59,7 @@ from snowmelt.wire.framing import (
     HEADER,
     HEADER_BYTES,
     MAGIC,
+    SMALL,
     VERSION,
     Frame,
     FrameReader,
@@ -68,6 +71,8 @@ from snowmelt.wire.sides import Opened, Side
 
 CALL_COST: Final = 1_024
 """What a call costs besides its bytes, while it waits for its answer."""
+_SAID_MAX: Final = 64
+"""So many large answers are known by their numbers (rule 6)."""
 _MESSAGE: Final = int(Kind.MESSAGE)
 _WAIT: Final = (Answer, Call)
 _WORDS: Final = {
@@ -133,6 +138,7 @@ class Connection:
         "_in_flight",
         "_news",
         "_reader",
+        "_said",
         "_side",
         "_waits",
         "_words",
@@ -170,6 +176,7 @@ class Connection:
         self.frames_in = 0
         self.frames_out = 1 if side.first else 0
         self._in_flight: dict[int, int] = {}
+        self._said: dict[int, None] = {}  # the newest large answers
         self._reader = FrameReader(GREETING_BYTES_MAX)
         self._side: Side | None = side
         self._hears_on = False  # though blocked: the other side is no client
@@ -244,6 +251,8 @@ class Connection:
                     continue
                 message = self.decode(payload)
                 if type(message) is Call:
+                    if message.number in self._said:
+                        continue
                     cost = len(payload) + CALL_COST
                     # Asked again under the same number it costs once.
                     self.in_flight_bytes += cost - self._in_flight.get(message.number, 0)
@@ -306,6 +315,8 @@ class Connection:
             return
         if type(message) is Answer:
             self.in_flight_bytes -= self._in_flight.pop(message.number, 0)
+            if message.number in self._said:
+                return
         out = self.out
         begin = len(out)
         try:
@@ -322,6 +333,10 @@ class Connection:
             return
         HEADER.pack_into(out, begin, MAGIC, VERSION, _MESSAGE, 0, size)
         self.frames_out += 1
+        if size > SMALL and type(message) is Answer:
+            self._said[message.number] = None
+            if len(self._said) > _SAID_MAX:
+                del self._said[next(iter(self._said))]
 
     def _refuse(self, message: Any, size: int) -> None:
         error = TooLarge(f"a message of {size} bytes; the limit of a frame is {self.frame_max}")

@@ -105,6 +105,7 @@ FAR: Final = seconds(30)
 HOME_SECONDS: Final = 2.0
 """So long it is waited for, or half of what a call has left."""
 _WEIGHT: Final = 1 << 20
+_WEIGHT_MAX: Final = 4 << 20
 _MISSING_PAUSE: Final = 0.2
 
 
@@ -261,7 +262,8 @@ class PrioritySteps(LeaseSteps):
         while True:
             leased: Leased
             try:
-                leased, asked = yield from self._ask(make, wait, _WEIGHT, to_make=False)
+                weight = min(bytes_max, _WEIGHT_MAX)
+                leased, asked = yield from self._ask(make, wait, weight, to_make=False)
             except NoSuchQueue:
                 if wait.over and settle is not None:
                     text = f"no node knows queue {self.name} just now: it was not told what is done"

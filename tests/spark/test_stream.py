@@ -102,11 +102,10 @@ def test_queues_that_said_that_enough_waits_are_not_asked_for_it_again(
     )
     reader = reader_of(queues, subscribe="told.a,told.b")
     end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(8))
-    assert sorted(asked) == ["told.a", "told.b"]
+    end = reader.latestOffset(end, ReadMaxRows(8))
+    assert not asked
     end = reader.latestOffset(end, ReadMaxRows(8))
     assert sorted(asked) == ["told.a", "told.b"]
-    end = reader.latestOffset(end, ReadMaxRows(8))
-    assert len(asked) == 4
     assert [count for _, count in end["queues"].values()] == [10, 10]
 
 
@@ -230,9 +229,9 @@ def test_the_report_says_what_waits(queues: Queues) -> None:
     filled(queues, "report", 5)
     reader = reader_of(queues, queue="report")
     reader.latestOffset(reader.initialOffset(), ReadMaxRows(2))
-    waiting = {"report": {"ready": 3, "tail": 5}}
+    waiting = {"report": {"ready": 3}}
     assert reader.reportLatestOffset() == {"v": 1, "group": "spark", "queues": waiting}
-    assert reader_of(queues, queue="not-there").reportLatestOffset() is None
+    assert reader_of(queues, queue="report").reportLatestOffset() is None, "it has said nothing yet"
 
 
 # --- through Spark --------------------------------------------------------------------------------

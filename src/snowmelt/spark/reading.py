@@ -28,7 +28,7 @@ from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SourceOptions
 from snowmelt.spark.partitions import Portion, cut, within
 from snowmelt.spark.rows import Rows, joined_rows
-from snowmelt.spark.several import asked
+from snowmelt.spark.several import asked, fifo_of
 
 PIECE_ROWS: Final = 32_768
 PIECE_BYTES: Final = 4 << 20
@@ -112,13 +112,23 @@ def _ahead(groups: Iterable[list[_Piece]], options: SourceOptions) -> Iterator[R
 
 def _read(pieces: list[_Piece], options: SourceOptions) -> Read:
     def read_one(cluster: Cluster, piece: _Piece) -> Awaitable[Reading]:
-        return cluster.fifo(piece.queue).read(piece.spans, bytes_max=PIECE_BYTES)
+        return fifo_of(cluster, piece.queue).read(piece.spans, bytes_max=PIECE_BYTES)
 
     readings = asked(options.connection, pieces, read_one)
     return [
-        (piece, _Seeker(piece.portion, options).whole(reading))
+        (piece, _whole(piece, reading, options))
         for piece, reading in zip(pieces, readings, strict=True)
     ]
+
+
+def _whole(piece: _Piece, reading: Reading, options: SourceOptions) -> list[Part]:
+    if not reading.unread:
+        return sorted(reading.parts, key=_position)
+    return _Seeker(piece.portion, options).whole(reading)
+
+
+def _position(part: Part) -> int:
+    return part.start
 
 
 def report_loss(text: str, options: SourceOptions) -> None:
@@ -160,7 +170,7 @@ class _Seeker:
             raise Unavailable(f"{self._named(missing)}: {self._silent()}")
         if gone:
             self._report(runs(gone))
-        return sorted(parts, key=lambda part: part.start)
+        return sorted(parts, key=_position)
 
     def _located_again(self, missing: tuple[Interval, ...]) -> tuple[Span, ...] | None:
         """Where these lie by now: keepers come and go; None when nobody can tell at the moment."""

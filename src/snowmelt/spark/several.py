@@ -15,11 +15,13 @@ from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar, cast
 
 from snowmelt.client.cluster_async import Cluster, connect
+from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.runtime.server import new_loop
 from snowmelt.spark.options import Connection
 
 AT_ONCE: Final = 128
 """So many questions are on their way: enough for a node to answer many in one step."""
+HANDLES: Final = 4096
 CLOSING_SECONDS: Final = 1.0
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -33,6 +35,12 @@ def asked(place: Connection, about: Iterable[Q], ask: Ask[Q, T]) -> list[T]:
         return told.result()
     finally:
         told.cancel()  # nobody waits any more, if it is not done
+
+
+@lru_cache(maxsize=HANDLES)
+def fifo_of(cluster: Cluster, name: str) -> Fifo:
+    """The queue of this name, whose handle is made once: that costs half as much as a question."""
+    return cluster.fifo(name)
 
 
 async def _answers(place: Connection, about: Sequence[Q], ask: Ask[Q, T]) -> list[T]:

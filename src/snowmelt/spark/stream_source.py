@@ -47,7 +47,7 @@ from snowmelt.spark.pace import Pace
 from snowmelt.spark.partitions import Found, Tasks, claimed, tasks
 from snowmelt.spark.reading import report_loss, rows_of
 from snowmelt.spark.settling import settling
-from snowmelt.spark.several import Ask, asked, shared_out
+from snowmelt.spark.several import Ask, asked, fifo_of, shared_out
 
 _NOWHERE: Final = 0
 T = TypeVar("T")
@@ -156,9 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def given(shares: Mapping[str, int]) -> dict[str, Mark]:
             asks = {name: (before.mark(name), share) for name, share in shares.items()}
-            told = self._advanced(asks, size)
-            self._ready |= {name: one.ready for name, one in told.items()}
-            return {name: one.end for name, one in told.items()}
+            return {name: one.end for name, one in self._advanced(asks, size).items()}
 
         if len(names) == 1 or rows == EVERYTHING:
             ends = given({name: rows if name in reading else 0 for name in names})
@@ -185,9 +183,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """What waits, for the progress report. See `lag.py`."""
-        with plainly():
-            options = self._options
-            return report(options.group, options.connection, queue_names(options))
+        return report(self._options.group, self._ready)
 
     # --- which rows -------------------------------------------------------------------------------
 
@@ -241,7 +237,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(zip(every, asked(self._options.connection, every, telling), strict=True))
 
     def _stats(self, cluster: Cluster, name: str) -> Awaitable[QueueStatus]:
-        return cluster.fifo(name).stats(timeout=self._timeout)
+        return fifo_of(cluster, name).stats(timeout=self._timeout)
 
     def _waiting(self, names: Iterable[str]) -> dict[str, int]:
         return {name: told.ready for name, told in self._each(names, self._stats).items()}
@@ -281,15 +277,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._pinned is not None:
                 below = self._pinned.get(name, _NOWHERE)
                 rows = rows if below != _NOWHERE else 0  # below 0 would be anywhere
-            group = cluster.fifo(name).group(self._options.group)
+            group = fifo_of(cluster, name).group(self._options.group)
             return group.advance(
                 done, items_max=rows, bytes_max=size, below=below, timeout=self._timeout
             )
 
-        return self._each(asks, advance)
+        told = self._each(asks, advance)
+        self._ready |= {name: one.ready for name, one in told.items()}
+        return told
 
     async def _claimed(self, cluster: Cluster, name: str, done: Mark, end: Mark) -> list[Found]:
-        queue, options = cluster.fifo(name), self._options
+        queue, options = fifo_of(cluster, name), self._options
         return [one async for one in claimed(queue, options.group, done, end, self._timeout)]
 
     @contextmanager

@@ -9,9 +9,8 @@ acknowledgement, and who comes with an older checkpoint is refused. Marks count 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -25,15 +24,18 @@ from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.spark.columns import check_priority, readable
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.errors import plainly
-from snowmelt.spark.lag import SECONDS, Report, Waiting
+from snowmelt.spark.lag import report
 from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues
-from snowmelt.spark.offsets import VERSION, Offset, told
+from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.older import check_newest
 from snowmelt.spark.options import SourceOptions, source_options
 from snowmelt.spark.partitions import BYTES, Tasks
 from snowmelt.spark.settling import settling
 from snowmelt.spark.urgent_rows import UrgentRows
+
+_REPORT_SECONDS: Final = 2.0
+"""A report is not worth a longer wait."""
 
 
 class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -106,12 +108,10 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What waits, for the progress report. See `lag.py`."""
         with plainly():
             try:
-                ready = self._queue.stats(timeout=SECONDS).ready
+                ready = self._queue.stats(timeout=_REPORT_SECONDS).ready
             except SnowmeltError:
                 return None
-            report = Report(VERSION, self._options.group, {self._name: Waiting(ready, 0)})
-            plain: dict[str, Any] = msgspec.to_builtins(report)
-            return plain
+            return report(self._options.group, {self._name: ready})
 
     # --- which rows -------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import snowmelt
-from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.spark import session
 
 SECONDS = 120
@@ -121,6 +121,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    end_on_sigterm()
     with (
         tempfile.TemporaryDirectory() as folder,
         LocalCluster(options.nodes, Path(folder) / "nodes", 0.5) as nodes,

@@ -181,6 +181,12 @@ def test_keys_and_headers_item_by_item(orders: Fifo) -> None:
         orders.stage(Batch.of([b"a"]), headers=_Wrong(keys=(b"k", b"l")))
 
 
+def test_what_is_no_position_can_not_be_surveyed_from(orders: Fifo) -> None:
+    for start in ("x", -1, 1 << 63, 1.0):
+        with pytest.raises(BadOption, match="allowed: a position, 0 to"):
+            orders.survey(start)  # type: ignore[arg-type]
+
+
 class _Wrong(Labels):
     """Labels of which a slice is the whole."""
 

@@ -124,6 +124,14 @@ def test_a_folder_and_its_pools_stay_with_the_parent(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path) as cluster:
         pool = cluster.pool("frames")
         pool.put(b"one")
-        for call in (lambda: cluster.pool("frames"), lambda: pool.put(b"two")):
+        orders = cluster.fifo("orders")
+        orders.put(b"one")
+        spans = orders.survey().spans
+        calls = (
+            lambda: cluster.pool("frames"),
+            lambda: pool.put(b"two"),
+            lambda: orders.read(spans),
+        )
+        for call in calls:
             assert in_child(call).startswith("Closed: this ")
         pool.get().ack()

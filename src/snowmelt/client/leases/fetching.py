@@ -13,7 +13,7 @@ import msgspec
 
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.leases.delivered import part_items
-from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
+from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import contact
 from snowmelt.protocols.fifo.calls import Fetch, Fetched, Part, Place, Span
@@ -56,6 +56,8 @@ class Fetching:
             ask = Fetch(self._queue, span, self._bytes_max)
             try:
                 told: Fetched = yield Query(ask, FETCH_SECONDS, contact(place.address), _WEIGHT)
+            except Closed:  # no other keeper can be asked either
+                raise
             except (OutcomeUnknown, Unavailable, Unreachable):
                 self._silent[place], away = None, True
                 continue

@@ -18,7 +18,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.core.errors import BadOption, TooLarge
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import POSITION_MAX, Interval
 from snowmelt.core.names import plain_name
 from snowmelt.protocols.fifo import calls
 
@@ -136,6 +136,8 @@ def groups(queue: FifoSteps, timeout: float) -> Steps[list[calls.GroupStatus]]:
 
 def survey(queue: FifoSteps, start: int, items_max: int, timeout: float) -> Steps[calls.Located]:
     """Where ready items lie; nobody takes them."""
+    if type(start) is not int or not 0 <= start <= POSITION_MAX:
+        raise BadOption("start", start, f"a position, 0 to {POSITION_MAX}")
     ask = calls.Survey(queue.name, start, items_max)
     located: calls.Located = yield from queue.ask_about(ask, timeout)
     return located

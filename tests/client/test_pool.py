@@ -237,9 +237,11 @@ def test_bad_arguments_are_refused_with_a_sentence(
         maker.put({})
     with pytest.raises(TooLarge, match="at most 268435456"):
         maker.put(memoryview(bytes((256 << 20) + 1)))
-    for wrong in (0, -1, 2.5, True):
+    for wrong in (0, -1, 2.5, True, 1 << 64):
         with pytest.raises(BadOption, match="objects_max"):
             taker.get_many(wrong)
+        with pytest.raises(BadOption, match="bytes_max"):
+            taker.get_many(bytes_max=wrong)
     with pytest.raises(BadOption, match="timeout is nan"):
         taker.get(timeout=float("nan"))
 

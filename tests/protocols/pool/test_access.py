@@ -4,11 +4,13 @@ import math
 from collections import Counter
 from random import Random
 
+import msgspec
 import pytest
 
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.pool.access import FLOOR, AccessList
 from snowmelt.protocols.pool.introductions import Acquaintance
+from snowmelt.protocols.pool.messages import Request
 from snowmelt.protocols.pool.settings import Access, AccessKind
 
 A, B, C = map(NodeId, ("c-a", "c-b", "c-c"))
@@ -132,3 +134,13 @@ def test_a_round_passes_all_of_them_in_an_order_drawn_anew():
     one = met(ADAPTIVE, a=100.0, b=1.0, c=1.0)
     assert all(sorted(one.round()) == [A, B, C] for _ in range(20))
     assert len({one.round() for _ in range(200)}) == 6
+
+
+def test_a_round_of_very_many_is_as_long_as_a_request_may_be():
+    one = AccessList(ADAPTIVE, Random(1))
+    one.meet(known(**{f"p{at}": 1.0 for at in range(2_000)}))
+    _, *rest = one.round()
+    request = Request(NodeId("c-me"), 1, 1, 1, tuple(rest))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=Request) == request
+    asked = {producer for _ in range(12) for producer in one.round()}
+    assert len(asked) > 1_900, "each is asked in time"

@@ -27,6 +27,7 @@ from snowmelt.protocols.pool.messages import (
     Settled,
     Span,
 )
+from snowmelt.protocols.pool.settings import ASKED_BYTES_MAX, ASKED_OBJECTS_MAX
 
 EDGES = bytes(Batch.of([b"body"]).offsets)
 HUGE = 2**63 - 1
@@ -190,7 +191,14 @@ names = st.sampled_from(["p", "c", "x", ""])
 some = st.lists(st.builds(Interval, st.just(0), st.integers(0, 3)), max_size=3).map(tuple)
 words = st.one_of(
     st.builds(
-        Request, names, small, small, hops, st.lists(names, max_size=3).map(tuple), small, small
+        Request,
+        names,
+        small,
+        small,
+        hops,
+        st.lists(names, max_size=3).map(tuple),
+        st.integers(1, 3) | st.just(ASKED_OBJECTS_MAX),
+        st.integers(1, 3) | st.just(ASKED_BYTES_MAX),
     ),
     st.builds(
         Found,

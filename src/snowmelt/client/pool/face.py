@@ -8,6 +8,7 @@ from typing import Any, Self
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import run
+from snowmelt.client.leases.steps import checked_count
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.asking import Asking
 from snowmelt.client.pool.consuming import Consumption
@@ -18,9 +19,10 @@ from snowmelt.client.pool.parts import Part
 from snowmelt.client.pool.steps import BYTES_MAX
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import BadOption, SnowmeltError
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import PeerStatistics
+from snowmelt.protocols.pool.settings import ASKED_BYTES_MAX, ASKED_OBJECTS_MAX
 
 
 class Pool:
@@ -99,9 +101,8 @@ class Pool:
         self, objects_max: int = 1000, *, bytes_max: int = BYTES_MAX, timeout: float = TIMEOUT
     ) -> Objects:
         """What the first producer that has something has, up to so many objects."""
-        for option, value in (("objects_max", objects_max), ("bytes_max", bytes_max)):
-            if type(value) is not int or value < 1:
-                raise BadOption(option, value, "a whole number, 1 or more")
+        checked_count("objects_max", objects_max, ASKED_OBJECTS_MAX)
+        checked_count("bytes_max", bytes_max, ASKED_BYTES_MAX)
         asked = self._port.ask(pool_steps.get(objects_max, bytes_max, timeout), timeout)
         return Objects(self._port, *taken(asked, self._part.me, once=self._part.once), self._codec)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.introductions import Acquaintance
-from snowmelt.protocols.pool.settings import Access, AccessKind
+from snowmelt.protocols.pool.settings import HOPS_MAX, Access, AccessKind
 
 FLOOR: Final = 0.02
 """Of the mean rate: nobody is probed less than by this weight, or its rate would not be learnt."""
@@ -134,9 +134,9 @@ class AccessList:
         return tuple(way)
 
     def round(self) -> tuple[NodeId, ...]:
-        """A way past all of them, in an order drawn anew."""
+        """A way past all of them, in an order drawn anew; of very many, past some."""
         self._refresh()
-        return tuple(self._chance.sample(self._ids, len(self._ids)))
+        return tuple(self._chance.sample(self._ids, min(len(self._ids), HOPS_MAX)))
 
     @property
     def _even(self) -> bool:

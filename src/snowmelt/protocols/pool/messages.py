@@ -12,7 +12,7 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.settings import HOPS_MAX
+from snowmelt.protocols.pool.settings import ASKED_BYTES_MAX, ASKED_OBJECTS_MAX, HOPS_MAX
 
 HOPS_COUNTED: Final = 1 << 32
 TOKENS_AT_ONCE: Final = 4_096
@@ -64,8 +64,8 @@ class Request(msgspec.Struct, frozen=True, tag="pool.request", array_like=True):
     attempt: int
     hop: Hop
     route: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=HOPS_MAX)]
-    objects_max: int = 1
-    bytes_max: int = 1 << 40
+    objects_max: Annotated[int, msgspec.Meta(ge=1, le=ASKED_OBJECTS_MAX)] = 1
+    bytes_max: Annotated[int, msgspec.Meta(ge=1, le=ASKED_BYTES_MAX)] = ASKED_BYTES_MAX
     wait: Duration = Duration(0)
     """For how long it waits in line; 0 is for ever."""
     once: bool = False

@@ -11,6 +11,9 @@ from snowmelt.core.instant import SECOND, Duration, milliseconds, seconds
 from snowmelt.core.names import plain_name
 
 OBJECT_BYTES_MAX: Final = 256 << 20
+ASKED_OBJECTS_MAX: Final = 1 << 20
+ASKED_BYTES_MAX: Final = 1 << 40
+"""What one request may ask for."""
 BUFFERS_MAX: Final = 1 << 40
 HOPS_MAX: Final = 1_000
 WAIT_LONGEST: Final = seconds(1_000_000)

@@ -205,7 +205,7 @@ class FifoSteps(LeaseSteps):
     # --- items out --------------------------------------------------------------------------------
 
     def ask_lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word]
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word], *, ahead: bool
     ) -> Steps[Answer | None]:
         """Asks for items once; as `LeaseSteps.ask_lease`, with a word of one lease at most.
 
@@ -217,7 +217,7 @@ class FifoSteps(LeaseSteps):
             settle = self._settle(word)
         weight = min(bytes_max, _WEIGHT_MAX)
         while True:
-            get = Get(self.name, items_max, bytes_max, wait.patience, settle)
+            get = Get(self.name, items_max, bytes_max, wait.patience, settle, ahead)
             leased: Leased
             try:
                 leased, asked = yield from self._ask(get, wait, _master, weight, make=False)
@@ -371,6 +371,8 @@ class FifoSteps(LeaseSteps):
                 elif where is _master and self._is_old():
                     grant = yield from self._looked_up(grant, wait)
                     body = _in_time(body, wait)
+                if type(body) is Get and body.ahead and self.deliveries_max == 1:
+                    body = msgspec.structs.replace(body, items_max=1, ahead=False)
                 began = steady_now()
                 answer = yield Query(body, wait.left, where(grant), weight)
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
@@ -388,6 +390,7 @@ class FifoSteps(LeaseSteps):
             self.missing = True
             raise
         self.missing, self._lease, self._calls = False, opened.settings.lease, 0
+        self.deliveries_max = opened.settings.deliveries_max
         return _granted(opened)
 
     def _is_old(self) -> bool:

@@ -20,7 +20,6 @@ from snowmelt.client.leases.delivered import items_of, runs
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.leases.suspects import works_alone
 from snowmelt.client.leases.tender import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
@@ -61,7 +60,7 @@ class Intake:
             while self._ahead and self._free.is_set():
                 item = self._ahead.popleft()
                 if not item.held[0].lost:  # else it is with others by now
-                    if self._tending.suspects and works_alone(item.failures, item.reason):
+                    if self._tending.works_alone(item.failures, item.reason):
                         self._alone = get_ident()
                         self._free.clear()
                     return item

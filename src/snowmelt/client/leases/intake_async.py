@@ -16,7 +16,6 @@ from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.leases.suspects import works_alone
 from snowmelt.client.leases.tender_async import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
@@ -55,7 +54,7 @@ class Intake:
             while self._ahead and self._free.is_set():
                 item = self._ahead.popleft()
                 if not item.held[0].lost:  # else it is with others by now
-                    if self._tending.suspects and works_alone(item.failures, item.reason):
+                    if self._tending.works_alone(item.failures, item.reason):
                         self._alone = asyncio.current_task()
                         self._free.clear()
                     return item

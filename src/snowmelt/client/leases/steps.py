@@ -114,12 +114,17 @@ class LeaseSteps(ABC):
         """On how many nodes the last put was when it was answered; 0 before one was."""
         self.away = 0
         """How many items nobody could have, when it was last asked: their nodes are away."""
+        self.deliveries_max = 0
+        """How often an item may be delivered in vain; 0 until that was heard."""
 
     @abstractmethod
     def ask_lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word]
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word], *, ahead: bool
     ) -> Steps[Answer | None]:
-        """Asks for items once, and tells `words` first; None when there was no queue in time."""
+        """Asks for items once, and tells `words` first; None when there was no queue in time.
+
+        What is leased `ahead` waits for its turn (`suspects.py`).
+        """
 
     @abstractmethod
     def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
@@ -149,6 +154,8 @@ class LeaseSteps(ABC):
         wait: Wait,
         words: Sequence[Word] = (),
         heard: Heard = _NOBODY,
+        *,
+        ahead: bool = False,
     ) -> Steps[tuple[Delivered | None, Late]]:
         """Leases items; None when nothing came. And which of `words`, told first, came too late.
 
@@ -160,9 +167,8 @@ class LeaseSteps(ABC):
         told = False
         while True:
             try:
-                answer = yield from self.ask_lease(
-                    items_max, bytes_max, wait, () if told else words
-                )
+                left = () if told else words
+                answer = yield from self.ask_lease(items_max, bytes_max, wait, left, ahead=ahead)
                 if not told:
                     late, told = {} if answer is None else answer.late, True
                     heard(late)
@@ -188,11 +194,14 @@ class LeaseSteps(ABC):
         word: Word | None = None,
         least: Duration = LATE,
         heard: Heard = _NOBODY,
+        *,
+        ahead: bool = False,
     ) -> Steps[tuple[Delivered | None, Refused | None]]:
         """Leases items; None when nothing came. And whether `word`, told first, came too late."""
         words = () if word is None else (word,)
         wait = Wait(timeout, least)
-        delivered, late = yield from self.lease(items_max, bytes_max, wait, words, heard)
+        steps = self.lease(items_max, bytes_max, wait, words, heard, ahead=ahead)
+        delivered, late = yield from steps
         return delivered, None if word is None else late.get(word.token)
 
     def get_after(

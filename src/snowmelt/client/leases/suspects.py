@@ -1,45 +1,39 @@
 """Items that may have ended the process that had them, and how others are kept from their fate.
 
 When a process dies its leases end, and nodes can't know which of the items were in hand and which
-were only leased ahead: all of them have failed. Most of them are innocent, and would die with one
-that ends whatever works on it.
+were only leased ahead. So what was leased ahead only comes under suspicion (`core/failures.py`).
 
 1. An item whose last lease ended is leased by itself: of what came with it the rest goes back, as
-   if it had not been taken. What is acknowledged is told before.
-2. Once it has failed so twice, nothing more is begun in its process while it is in hand. So an item
-   that harms nobody fails twice at most by those that do.
-
-An item whose handler raised has another reason, and is no suspect.
+   if it had not been taken. What is acknowledged is told before. So it is begun, and counts.
+2. Once two processes died with it, or where one more failure is its last, nothing more is begun in
+   its process while it is in hand. So an item that harms nobody fails at most once by those that
+   do, and is never dead by them.
+3. Where the first failure is the last, nothing is leased ahead.
 """
 
 from typing import Final
 
 from snowmelt.client.leases.delivered import Delivered, Part, in_order, portion
-from snowmelt.core.errors import LEASE_ENDED
+from snowmelt.core.failures import SUSPECTED, is_suspect
 
 ALONE: Final = 2
-"""After so many failures an item is worked on alone."""
-
-
-def suspected(part: Part) -> bool:
-    """Whether whoever had these items last was not heard of again."""
-    return part.failures > 0 and part.reason == LEASE_ENDED
+"""After so many deaths of its processes an item is worked on alone."""
 
 
 def kept_together(delivered: Delivered) -> tuple[Part, ...]:
     """What of a lease may be worked on: the first if it is a suspect, or all before one."""
-    if not any(map(suspected, delivered.parts)):
+    if not any(is_suspect(part.reason) for part in delivered.parts):
         return delivered.parts
     parts = in_order(delivered.parts)
-    if suspected(parts[0]):
-        return (portion(parts[0], 0, 1),)
-    return parts[: next(at for at, part in enumerate(parts) if suspected(part))]
+    first = next(at for at, part in enumerate(parts) if is_suspect(part.reason))
+    return parts[:first] or (portion(parts[0], 0, 1),)
 
 
-def works_alone(failures: int, reason: str) -> bool:
+def works_alone(failures: int, reason: str, deliveries_max: int) -> bool:
     """Whether nothing else may be begun while this is in hand.
 
-    >>> works_alone(2, LEASE_ENDED), works_alone(1, LEASE_ENDED), works_alone(7, "KeyError: 'id'")
-    (True, False, False)
+    >>> works_alone(0, SUSPECTED, 3), works_alone(0, SUSPECTED, 2), works_alone(7, "KeyError", 9)
+    (False, True, False)
     """
-    return failures >= ALONE and reason == LEASE_ENDED
+    deaths = failures + (reason == SUSPECTED)
+    return is_suspect(reason) and deaths >= min(ALONE, deliveries_max - 1)

@@ -25,8 +25,9 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP
 from snowmelt.client.leases.delivered import PLACE_MASK, Delivered, Refused, positions_of, runs
 from snowmelt.client.leases.steps import Late, LeaseSteps, Word
-from snowmelt.client.leases.suspects import kept_together, suspected
+from snowmelt.client.leases.suspects import kept_together, works_alone
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
+from snowmelt.core.failures import is_suspect
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.runtime.clock import steady_now
@@ -238,7 +239,9 @@ class Tending:
 
         try:
             most = 1 if self.suspects else items_max
-            steps = self._steps.get_many(most, bytes_max, timeout, word, LOOP, heard)
+            steps = self._steps.get_many(
+                most, bytes_max, timeout, word, LOOP, heard, ahead=most > 1
+            )
             delivered, _ = yield from steps
         except BaseException:
             if told is not None and told.tells(done):
@@ -253,11 +256,15 @@ class Tending:
             yield from self._steps.give_back(delivered, None, 0.0, "")
         return None
 
+    def works_alone(self, failures: int, reason: str) -> bool:
+        """Whether nothing else is to be begun while this item is in hand."""
+        return self.suspects and works_alone(failures, reason, self._steps.deliveries_max)
+
     def _part(self, delivered: Delivered) -> Steps[None]:
         """Gives back what is not to be worked on with the rest (`suspects.py`)."""
         kept = kept_together(delivered)
-        self.suspects = suspected(kept[0])
-        if self.suspects:
+        self.suspects = is_suspect(kept[0].reason)
+        if self.suspects or self._steps.deliveries_max == 1:
             now = steady_now()
             with self._lock:
                 told = [one for one in self._leases.values() if one.since is not None]

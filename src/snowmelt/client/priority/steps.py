@@ -243,7 +243,7 @@ class PrioritySteps(LeaseSteps):
     # --- items out --------------------------------------------------------------------------------
 
     def ask_lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word]
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word], *, ahead: bool
     ) -> Steps[Answer | None]:
         """Asks for the most urgent items once; as `LeaseSteps.ask_lease`.
 
@@ -255,8 +255,17 @@ class PrioritySteps(LeaseSteps):
 
         def make(door: Door, wait: Wait) -> Get:
             patience, heard = wait.patience, seconds(max(0.001, wait.left))
+            several = ahead and self.deliveries_max > 1
             return Get(
-                self.name, door.via, most, patience, settle, bytes_max, gathered=True, heard=heard
+                self.name,
+                door.via,
+                1 if ahead and not several else most,
+                patience,
+                settle,
+                bytes_max,
+                gathered=True,
+                heard=heard,
+                ahead=several,
             )
 
         while True:
@@ -445,6 +454,7 @@ class PrioritySteps(LeaseSteps):
                 "by cluster.priority"
             )
         self.missing, self._known = False, settings
+        self.deliveries_max = settings.deliveries_max
         if opened.home is not None and steady_now() >= self._far:
             opened = yield from self._homed(opened, opened.home, wait)
         return Door(opened.via, contact(opened.address), settings, later(steady_now(), DOOR))

@@ -10,8 +10,8 @@ Rules:
 2. One whose handler raised is given back, counts as failed, and waits as long as `retry` says for
    that kind of error; or it is set aside as dead at once. Its reason is the traceback's last line.
 3. Leases are renewed for as long as the worker is there, however long a handler takes. A worker
-   that is killed renews nothing: its items are offered again when their leases end, and count as
-   failed. Those are leased singly, and worked on alone in the end (`leases/suspects.py`).
+   that is killed renews nothing: its items are offered again when their leases end. Those are
+   suspects, which are leased singly, and worked on alone in the end (`leases/suspects.py`).
 4. A stop is warm: nothing is taken any more, what was leased ahead goes back at once, and what is
    in hand has `grace` seconds to be done. What is not done by then goes back and counts as no
    failure. SIGTERM and SIGINT stop so; the second of them ends it at once. The program's own

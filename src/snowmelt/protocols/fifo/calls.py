@@ -234,6 +234,8 @@ class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
     bytes_max: int
     patience: Duration
     settle: Settle | None = None
+    ahead: bool = False
+    """Whether items wait at the client for their turn: what it had not begun has not failed."""
 
 
 class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):

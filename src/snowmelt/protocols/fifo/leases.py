@@ -24,6 +24,8 @@ class Lease(msgspec.Struct):
     """When its time is over; None while that has not begun: nobody was told of it yet."""
     kept: bool = True
     """Whether nothing of it went back: then every acknowledgement under it was good."""
+    ahead: bool = False
+    """Whether its items wait for their turn (`core/failures.py`)."""
 
 
 class Leases:
@@ -58,9 +60,11 @@ class Leases:
     def of(self, operation: OperationId) -> Lease | None:
         return self._leases.get(self._by_operation.get(operation, 0))
 
-    def grant(self, operation: OperationId, left: IntervalSet, now: Instant | None) -> Lease:
+    def grant(
+        self, operation: OperationId, left: IntervalSet, now: Instant | None, *, ahead: bool = False
+    ) -> Lease:
         """A new lease on these positions; its time begins now, or when it is told (`extend`)."""
-        lease = Lease(self.next_token, operation, left, None)
+        lease = Lease(self.next_token, operation, left, None, ahead=ahead)
         self.next_token += 1
         self.restore(lease, now)
         self._touch(lease)

@@ -101,7 +101,8 @@ class Master:
     def _lease(self, operation: OperationId, get: calls.Get, refused: str) -> bool:
         items_max = min(get.items_max, self._desk.limits.get_items)
         bytes_max = max(1, get.bytes_max)
-        lease = self._queue.lease(operation, items_max, bytes_max, None)  # rule 6
+        # Rule 6.
+        lease = self._queue.lease(operation, items_max, bytes_max, None, ahead=get.ahead)
         if lease is None:
             return False
         self._answered.keep(operation, True)

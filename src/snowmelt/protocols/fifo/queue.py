@@ -20,10 +20,12 @@ have than must (`early.py`, rule 7).
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
+from snowmelt.core.failures import failed
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
@@ -47,6 +49,9 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
 
     times: int
     reason: str
+
+
+_NONE: Final = Failure(0, "")
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -157,7 +162,13 @@ class Queue:
     # --- items out --------------------------------------------------------------------------------
 
     def lease(
-        self, operation: OperationId, items_max: int, bytes_max: int, now: Instant | None
+        self,
+        operation: OperationId,
+        items_max: int,
+        bytes_max: int,
+        now: Instant | None,
+        *,
+        ahead: bool = False,
     ) -> Lease | None:
         """Takes the first ready items that can be had, or None when there are none.
 
@@ -166,7 +177,7 @@ class Queue:
         if not gives(self):
             return None
         taken = self.take(items_max, bytes_max, passing=self.aside.begun)
-        return self.leases.grant(operation, taken, now) if taken.total else None
+        return self.leases.grant(operation, taken, now, ahead=ahead) if taken.total else None
 
     def take(
         self,
@@ -228,14 +239,18 @@ class Queue:
 
         Those that are `dead` are so at once: as if they had failed as often as they may.
         """
-        least = self.settings.deliveries_max if dead else 1
+        least = self.settings.deliveries_max if dead else 0
         parts = [part for interval in back for part in lease.left.common(interval)]
         for part in reversed(parts):  # from the end, where nothing behind them has to be moved
             lease.left.remove(part)
             lease.kept = False
         for part in parts:
-            self._return(part, due, reason, least)
+            self._return(part, due, reason, least, ahead=lease.ahead)
         self.leases.shrunk(lease)
+
+    def lapse(self, lease: Lease) -> None:
+        """Nobody was heard of under it in its time."""
+        self.give_back(lease, list(lease.left), 0, LEASE_ENDED)
 
     def give_up(self, interval: Interval, *, told: bool = True) -> list[Lost]:
         """No copy of these can be read any more; what was told to nobody is not lost to anybody."""
@@ -249,7 +264,7 @@ class Queue:
         """Ends the leases whose time is over, and makes ready what was delayed until now."""
         ended = self.leases.over(now)
         for lease in ended:
-            self.give_back(lease, list(lease.left), 0, LEASE_ENDED)
+            self.lapse(lease)
         while self._dues and self._dues[0][0] <= wall:
             due, start, stop = heappop(self._dues)
             for part, its_due in self.delays.common(Interval(start, stop)):
@@ -347,7 +362,9 @@ class Queue:
                 self.leases.shrunk(lease)
         return self.gone(interval)
 
-    def _return(self, interval: Interval, due: int, reason: str, least: int) -> None:
+    def _return(
+        self, interval: Interval, due: int, reason: str, least: int, *, ahead: bool
+    ) -> None:
         if not reason:
             self._wait(interval, due)
             return
@@ -355,11 +372,9 @@ class Queue:
         fresh = IntervalSet([interval])
         for part, _ in known:
             fresh.remove(part)
-        counted = [(part, Failure(least, reason)) for part in fresh]
-        counted += [
-            (part, Failure(max(least, failure.times + 1), reason)) for part, failure in known
-        ]
-        for part, failure in counted:
+        for part, was in [*((part, _NONE) for part in fresh), *known]:
+            times, why = failed(was.times, was.reason, reason, ahead=ahead)
+            failure = Failure(max(least, times), why)
             self.failures.put(part, failure)
             if failure.times >= self.settings.deliveries_max:
                 self.dead.add(part)

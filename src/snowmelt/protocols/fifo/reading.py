@@ -156,7 +156,7 @@ def parts_of(
     for segment in stretch.segments:
         first, stop = max(segment.first, extent.first), min(segment.stop, extent.stop)
         part = part_of(segment, first, stop, position + first - extent.first)
-        if failures:
+        if reason:
             part = msgspec.structs.replace(part, failures=failures, reason=reason)
         parts.append(part)
     return joined(parts)

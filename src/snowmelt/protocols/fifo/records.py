@@ -63,6 +63,7 @@ class KeptLease(msgspec.Struct, frozen=True, array_like=True):
     operation: OperationId
     left: tuple[Interval, ...]
     kept: bool
+    ahead: bool = False
 
 
 class KeptStream(msgspec.Struct, frozen=True, array_like=True):
@@ -86,7 +87,7 @@ def record(queue: Queue, key: bytes) -> bytes | None:
             lease = queue.leases.held(int.from_bytes(rest))
             if lease is None:
                 return None
-            return _encode(KeptLease(lease.operation, tuple(lease.left), lease.kept))
+            return _encode(KeptLease(lease.operation, tuple(lease.left), lease.kept, lease.ahead))
         case b"t":
             return _encode(tuple(queue.leases.settled))
         case b"d":
@@ -178,7 +179,7 @@ def restore(queue: Queue, pairs: Pairs, now: Instant, shared: Shared) -> None:
                 kept = decode(value, type=KeptLease)
                 token = int.from_bytes(rest)
                 left = IntervalSet(kept.left)
-                lease = Lease(token, kept.operation, left, now, kept.kept)
+                lease = Lease(token, kept.operation, left, now, kept.kept, kept.ahead)
                 queue.leases.restore(lease, now)
             case b"p" | b"n":
                 queue.producers.restore(key, value)

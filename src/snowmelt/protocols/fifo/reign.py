@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo import messages
@@ -119,7 +118,7 @@ class Reign:
         assert journal is not None, "a home is made active by its master"
         if self._alone:
             for lease in journal.queue.leases:
-                journal.queue.give_back(lease, list(lease.left), 0, LEASE_ENDED)
+                journal.queue.lapse(lease)
         master = Master(self._desk, self._keeper, home, journal)
         self._masters[home.queue] = master
         self._scribe.touch(home.queue)

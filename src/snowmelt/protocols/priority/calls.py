@@ -171,6 +171,8 @@ class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True, gc=F
     """Whether what lies in many stretches may be told as one piece; who says nothing knows none."""
     heard: Duration = Duration(0)
     """How long its answer is waited for: what comes later than that goes back. 0 for ever."""
+    ahead: bool = False
+    """Whether items wait at the client for their turn: what it had not begun has not failed."""
 
 
 class Leased(msgspec.Struct, frozen=True, tag="priority.leased", array_like=True, gc=False):

@@ -48,7 +48,7 @@ class Gets:
             return
         for home, shares in homes:
             one.waits += 1
-            want = Want(operation, token, shares, call.bytes_max, call.gathered)
+            want = Want(operation, token, shares, call.bytes_max, call.gathered, call.ahead)
             self.wants.setdefault(home, []).append((operation, want))
 
     def purged(self, one: GetInHand, placing: Placing) -> None:

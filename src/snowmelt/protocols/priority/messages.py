@@ -167,6 +167,7 @@ class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
     bytes_max: Weight = 16 << 20
     gathered: bool = False
     """Whether what lies in many stretches may be told as one piece."""
+    ahead: bool = False
 
 
 class Take(Numbered, frozen=True, tag="priority.take", array_like=True, gc=False):
@@ -292,6 +293,8 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Until when they are held, or staged, by the wall clock."""
     failures: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
     reason: str = ""
+    ahead: bool = False
+    """Whether they wait for their turn with who leased them (`core/failures.py`)."""
 
 
 class Follow(OfEra, frozen=True, tag="priority.follow", array_like=True):

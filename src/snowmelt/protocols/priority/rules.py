@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
+from snowmelt.core.failures import failed
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, union
@@ -61,7 +62,7 @@ class Rules:
                 return None
             return Standing(
                 0, 0, State.LEASED, token, want.operation, lease,
-                failures=was.failures, reason=was.reason,
+                failures=was.failures, reason=was.reason, ahead=want.ahead,
             )  # fmt: skip
 
         return rule
@@ -91,13 +92,13 @@ class Rules:
         def rule(was: Standing) -> Standing | None:
             if not held_by(was, token):
                 return None
-            failures = was.failures + 1
+            failures, why = failed(was.failures, was.reason, reason, ahead=was.ahead)
             dead = word is not None and word.how == How.DEAD
             if dead or failures >= self._settings.deliveries_max:
-                return _fresh(was, State.DEAD, failures=failures, reason=reason)
+                return _fresh(was, State.DEAD, failures=failures, reason=why)
             due = self._desk.wall + word.time if word is not None and word.time else 0
             state = State.HELD if due else State.FREE
-            return _fresh(was, state, due=due, failures=failures, reason=reason)
+            return _fresh(was, state, due=due, failures=failures, reason=why)
 
         return rule
 

@@ -57,7 +57,8 @@ class Play:
     def get(self) -> None:
         self.calls += 1
         operation = OperationId(NodeId("c-1"), self.calls)
-        self.queue.lease(operation, self.chance.randrange(1, 12), 1 << 20, self.now)
+        items_max, ahead = self.chance.randrange(1, 12), self.calls % 2 == 0
+        self.queue.lease(operation, items_max, 1 << 20, self.now, ahead=ahead)
 
     def settle(self) -> None:
         for lease in self.queue.leases:
@@ -143,7 +144,9 @@ class Play:
 
 def seen(queue: Queue) -> tuple[object, ...]:
     """All that a queue would do from here on, but for when its leases end."""
-    leases = [(one.token, one.operation, list(one.left), one.kept) for one in queue.leases]
+    leases = [
+        (one.token, one.operation, list(one.left), one.kept, one.ahead) for one in queue.leases
+    ]
     return (
         list(queue.alive),
         list(queue.ready),

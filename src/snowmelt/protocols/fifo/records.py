@@ -87,7 +87,8 @@ def record(queue: Queue, key: bytes) -> bytes | None:
             lease = queue.leases.held(int.from_bytes(rest))
             if lease is None:
                 return None
-            return _encode(KeptLease(lease.operation, tuple(lease.left), lease.kept, lease.ahead))
+            kept = (lease.operation, tuple(lease.left), lease.kept)
+            return _encode((*kept, True) if lease.ahead else kept)
         case b"t":
             return _encode(tuple(queue.leases.settled))
         case b"d":

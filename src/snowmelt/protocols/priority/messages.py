@@ -290,11 +290,10 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     time: Length = Duration(0)
     """How long the lease is; of what is staged, for how long it is held when it is published."""
     due: Due = 0
-    """Until when they are held, or staged, by the wall clock."""
+    """Until when they are held, or staged, by the wall clock; of what is leased, 1 where it waits
+    for its turn (`core/failures.py`)."""
     failures: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
     reason: str = ""
-    ahead: bool = False
-    """Whether they wait for their turn with who leased them (`core/failures.py`)."""
 
 
 class Follow(OfEra, frozen=True, tag="priority.follow", array_like=True):

@@ -62,7 +62,7 @@ class Rules:
                 return None
             return Standing(
                 0, 0, State.LEASED, token, want.operation, lease,
-                failures=was.failures, reason=was.reason, ahead=want.ahead,
+                int(want.ahead), was.failures, was.reason,
             )  # fmt: skip
 
         return rule
@@ -92,7 +92,7 @@ class Rules:
         def rule(was: Standing) -> Standing | None:
             if not held_by(was, token):
                 return None
-            failures, why = failed(was.failures, was.reason, reason, ahead=was.ahead)
+            failures, why = failed(was.failures, was.reason, reason, ahead=bool(was.due))
             dead = word is not None and word.how == How.DEAD
             if dead or failures >= self._settings.deliveries_max:
                 return _fresh(was, State.DEAD, failures=failures, reason=why)

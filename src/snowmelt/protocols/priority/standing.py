@@ -23,7 +23,6 @@ class Standing(msgspec.Struct, frozen=True, array_like=True, gc=False):
     due: int = 0
     failures: int = 0
     reason: str = ""
-    ahead: bool = False
 
     @property
     def version(self) -> tuple[int, int]:
@@ -46,12 +45,12 @@ ENDED: Final = Standing(0, 0, State.GONE)
 def standing_of(mark: Mark) -> Standing:
     return Standing(
         mark.epoch, mark.turn, mark.state, mark.token, mark.operation, mark.time, mark.due,
-        mark.failures, mark.reason, mark.ahead,
+        mark.failures, mark.reason,
     )  # fmt: skip
 
 
 def marked(shares: Shares, standing: Standing) -> Mark:
     return Mark(
         shares, standing.epoch, standing.turn, standing.state, standing.token, standing.operation,
-        standing.time, standing.due, standing.failures, standing.reason, standing.ahead,
+        standing.time, standing.due, standing.failures, standing.reason,
     )  # fmt: skip

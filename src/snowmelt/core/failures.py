@@ -23,7 +23,12 @@ def failed(times: int, before: str, reason: str, *, ahead: bool = False) -> tupl
         return times + 1, reason
     if ahead and not is_suspect(before):
         return times, SUSPECTED
-    return times + (2 if before == SUSPECTED else 1), reason
+    return in_vain(times, before) + 1, reason
+
+
+def in_vain(times: int, reason: str) -> int:
+    """How often it was delivered in vain, with what was suspected last and does not count yet."""
+    return times + (reason == SUSPECTED)
 
 
 def is_suspect(reason: str) -> bool:

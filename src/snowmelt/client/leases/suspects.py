@@ -14,7 +14,7 @@ were only leased ahead. So what was leased ahead only comes under suspicion (`co
 from typing import Final
 
 from snowmelt.client.leases.delivered import Delivered, Part, in_order, portion
-from snowmelt.core.failures import SUSPECTED, is_suspect
+from snowmelt.core.failures import in_vain, is_suspect
 
 ALONE: Final = 2
 """After so many deaths of its processes an item is worked on alone."""
@@ -32,8 +32,8 @@ def kept_together(delivered: Delivered) -> tuple[Part, ...]:
 def works_alone(failures: int, reason: str, deliveries_max: int) -> bool:
     """Whether nothing else may be begun while this is in hand.
 
+    >>> from snowmelt.core.failures import SUSPECTED
     >>> works_alone(0, SUSPECTED, 3), works_alone(0, SUSPECTED, 2), works_alone(7, "KeyError", 9)
     (False, True, False)
     """
-    deaths = failures + (reason == SUSPECTED)
-    return is_suspect(reason) and deaths >= min(ALONE, deliveries_max - 1)
+    return is_suspect(reason) and in_vain(failures, reason) >= min(ALONE, deliveries_max - 1)

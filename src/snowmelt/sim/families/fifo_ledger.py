@@ -431,4 +431,4 @@ def places(one: Part | Span) -> Interval:
 
 
 def _again(given: Sequence[Part | Span]) -> dict[int, None]:
-    return {where: None for one in given if one.failures for where in places(one)}
+    return {where: None for one in given if one.reason for where in places(one)}

@@ -12,6 +12,7 @@ import msgspec
 from snowmelt.check.history import Ended, Kind, Operation
 from snowmelt.client.leases.delivered import PLACE_BITS
 from snowmelt.core.batch import Batch
+from snowmelt.core.failures import in_vain
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.outcome import Failed, Outcome
 from snowmelt.protocols.priority.anchor import EPOCH_BITS
@@ -239,7 +240,7 @@ class Ledger:
             for value, place in self.shown(piece, at):
                 values.append(value)
                 places.append(place)
-                failures.append(piece.failures)
+                failures.append(in_vain(piece.failures, piece.reason))
         got.values, got.places, got.failures = tuple(values), tuple(places), tuple(failures)
         got.over = asked - len(values) if self.narrow else 0
         if len(values) > asked:

@@ -1,15 +1,19 @@
 """A loop over a pool hands out whatever comes first, and ends when nothing came for its time."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum
+from pathlib import Path
 from typing import Any
 from weakref import ref
 
 import pytest
 
 import snowmelt
+import snowmelt.aio
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.parts import Part
@@ -197,3 +201,78 @@ def test_a_closed_pool_keeps_none_of_its_objects(node: LocalNode) -> None:
         assert there() is None
         with pytest.raises(Unreachable):
             held.ack()
+
+
+# --- whose object it is ---------------------------------------------------------------------------
+
+BODIES = [b"%d" % number for number in range(5)]
+
+
+class Failed(Exception):
+    """The work on an object did not succeed."""
+
+
+def comes_again(pool: Pool) -> list[bytes]:
+    found = []
+    for _ in BODIES:
+        with pool.get(timeout=10) as one:
+            found.append(one.body)
+    return sorted(found)
+
+
+def fails(loop: Any) -> None:
+    with suppress(Failed):
+        for _ in loop:
+            raise Failed
+
+
+def test_what_threads_had_that_failed_and_ended_comes_again(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster, cluster.pool("frames", lease=0.2) as pool:
+        pool.put_many(BODIES)
+        loop = pool.consume(prefetch=0)
+        for _ in BODIES:  # one after the other, so that each has the number of the one before
+            thread = threading.Thread(target=fails, args=[loop])
+            thread.start()
+            thread.join()
+        assert comes_again(pool) == BODIES
+        assert pool.stats().settled == len(BODIES)
+        loop.close()
+
+
+def test_a_loop_that_was_left_by_an_exception_and_is_begun_anew_acknowledges_nothing(
+    tmp_path: Path,
+) -> None:
+    with snowmelt.open(tmp_path) as cluster, cluster.pool("frames") as pool:
+        pool.put_many(BODIES)
+        loop = pool.consume(prefetch=0)
+        for _ in range(3 * len(BODIES)):
+            fails(loop)
+        assert pool.stats().settled == 0
+        loop.close()
+        assert comes_again(pool) == BODIES
+
+
+def test_what_tasks_had_that_were_cancelled_comes_again(tmp_path: Path) -> None:
+    async def works(loop: Any) -> None:
+        async for _ in loop:
+            await asyncio.sleep(60)
+
+    async def supervised() -> None:
+        async with snowmelt.aio.open(tmp_path) as cluster:
+            pool = cluster.pool("frames", lease=0.2)
+            await pool.put_many(BODIES)
+            loop, ended = pool.consume(prefetch=0), []
+            for _ in BODIES:
+                ended.append(asyncio.create_task(works(loop)))
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(ended[-1], 0.1)
+            found = []
+            for _ in BODIES:
+                async with await pool.get(timeout=10) as one:
+                    found.append(one.body)
+            assert sorted(found) == BODIES
+            assert (await pool.stats()).settled == len(BODIES)
+            await loop.aclose()
+            await pool.close()
+
+    asyncio.run(supervised())

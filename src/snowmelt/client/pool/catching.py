@@ -6,7 +6,8 @@
 3. An object is done when whoever has it (a thread, or a task) asks for the next, unless it was
    given back by then. When the loop is closed or dropped, what is in hand goes back; so does,
    however it ends, what has come and was not handed out. Whose object went back under his hands is
-   told.
+   told. Who begins the loop anew has left it before, so what was in hand goes back then, too. What
+   a thread or task has in hand that ends is nobody's, unless somebody else has it.
 4. A loop that ends for one ends for all who share it; what they have in hand stays theirs.
 5. A loop may be dropped anywhere, in the middle of a step and with any lock held. So it only leaves
    words, and takes no lock.
@@ -18,6 +19,7 @@ does (`leases.looping`): nothing while an object takes long, and never for many 
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary, WeakSet
 
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.session import TIMEOUT
@@ -25,6 +27,7 @@ from snowmelt.client.leases.looping import Pace
 from snowmelt.client.pool.loans import Loan, taken
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.pool.steps import BYTES_MAX, patience
+from snowmelt.client.pool.takers import Taker
 from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.interval import Interval
@@ -60,7 +63,7 @@ class Catch:
     def __init__(self, part: Part, prefetch: int | None, timeout: float | None) -> None:
         self.part = part
         self.over = False
-        self.hands: dict[int, Held] = {}
+        self.hands: WeakKeyDictionary[Taker, Held] = WeakKeyDictionary()
         """What was handed out last, by who has it."""
         self._timeout = timeout
         self._learns = prefetch is None
@@ -71,12 +74,12 @@ class Catch:
         self._came: deque[Asked] = deque()
         self._waiting: deque[Waiter] = deque()
         self._failure: Asked | None = None
-        self._back: set[int] = set()
+        self._back: WeakSet[Taker] = WeakSet()
         self._origin = Origin()
 
     # --- one who wants an object ------------------------------------------------------------------
 
-    def begin(self, who: int) -> "Wish":
+    def begin(self, who: Taker) -> "Wish":
         """What it had is done, and it wants the next."""
         self._origin.check("this loop", "call consume in this one")
         if who in self._back:
@@ -92,6 +95,12 @@ class Catch:
                 self.part.engine.words.leave(done, soon=False)  # with the next get, or at the end
             loan.told()
         return Wish(self, self._timeout)
+
+    def leave(self, who: Taker) -> None:
+        """It is not in the loop any more, or not yet: what it has in hand goes back (rule 3)."""
+        held = self.hands.pop(who, None)
+        if held is not None and not self._origin.left:
+            self._give_back(held)
 
     def ask(self, wait: float) -> int:
         """Asks for as many as are to be on their way now; how many these are more."""
@@ -165,18 +174,23 @@ class Catch:
             self._return()
             self.part.engine.words.ring()  # for what was done last
 
-    def close(self, who: int | None = None) -> None:
+    def close(self, who: Taker | None = None) -> None:
         """The same, and what is in hand goes back (rule 3)."""
         self.end()
         while self.hands and not self._origin.left:
             one, held = self.hands.popitem()
-            if held.open:
-                loan = held.closed()
-                if loan.token:
-                    self.part.engine.words.leave(Nack(loan.token, held.intervals))
-                loan.told()
-                if one != who:
-                    self._back.add(one)
+            if self._give_back(held) and one is not who:
+                self._back.add(one)
+
+    def _give_back(self, held: Held) -> bool:
+        """Whether it was still this program's."""
+        if not held.open:
+            return False
+        loan = held.closed()
+        if loan.token:
+            self.part.engine.words.leave(Nack(loan.token, held.intervals))
+        loan.told()
+        return True
 
     def _return(self) -> None:
         """The last first: each goes in front of those that wait where it came from."""

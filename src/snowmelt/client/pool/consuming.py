@@ -2,7 +2,6 @@
 """The loop over a pool's objects, blocking; `catching.py` has its rules."""
 
 import sys
-from _thread import get_ident
 from typing import Any, Self
 
 from snowmelt.client.connection.open_loops import opened
@@ -11,6 +10,7 @@ from snowmelt.client.pool.asking import Asking
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects import Object, only
 from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.takers import Taker, this_thread
 from snowmelt.client.queue.codecs import PLAIN, Codec
 
 
@@ -38,10 +38,11 @@ class Consumption:
         part.engine.words.watch(self, self._catch.close)  # should this be dropped and interrupted
 
     def __iter__(self) -> Self:
+        self._catch.leave(this_thread())
         return self
 
     def __next__(self) -> Object:
-        who = get_ident()
+        who = this_thread()
         try:
             held = self._next(who)
         except BaseException:
@@ -59,20 +60,20 @@ class Consumption:
 
     def close(self) -> None:
         """Ends it; what is in hand goes back."""
-        self._catch.close(get_ident())
+        self._catch.close(this_thread())
         self._catch.part.engine.say_now()
 
     def end_of(self, port: Any) -> None:
         """Ends it when it is of this part, which is about to be closed, or whatever its part."""
         if port is None or port is self._catch.part:
-            self._catch.close(get_ident())
+            self._catch.close(this_thread())
             self._catch.part.engine.say_now()
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
             self._catch.close()
 
-    def _next(self, who: int) -> Object:
+    def _next(self, who: Taker) -> Object:
         catch = self._catch
         wish = catch.begin(who)
         while True:

@@ -5,11 +5,11 @@ from typing import Any, Self
 
 from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.connection.tasks import this_task
 from snowmelt.client.pool.asking_async import Asking
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects_async import Object, only
 from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.takers import Taker, this_taker
 from snowmelt.client.queue.codecs import PLAIN, Codec
 
 
@@ -37,10 +37,11 @@ class Consumption:
         part.engine.words.watch(self, self._catch.close)  # should this be dropped and interrupted
 
     def __aiter__(self) -> Self:
+        self._catch.leave(this_taker())
         return self
 
     async def __anext__(self) -> Object:
-        who = this_task()
+        who = this_taker()
         try:
             held = await self._next(who)
         except BaseException:
@@ -58,20 +59,20 @@ class Consumption:
 
     async def aclose(self) -> None:
         """Ends it; what is in hand goes back."""
-        self._catch.close(this_task())
+        self._catch.close(this_taker())
         self._catch.part.engine.say_now()
 
     def end_of(self, port: Any) -> None:
         """Ends it when it is of this part, which is about to be closed, or whatever its part."""
         if port is None or port is self._catch.part:
-            self._catch.close(this_task())
+            self._catch.close(this_taker())
             self._catch.part.engine.say_now()
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
             self._catch.close()
 
-    async def _next(self, who: int) -> Object:
+    async def _next(self, who: Taker) -> Object:
         catch = self._catch
         wish = catch.begin(who)
         while True:

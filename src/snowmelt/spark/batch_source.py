@@ -7,7 +7,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from snowmelt.spark.columns import readable
-from snowmelt.spark.connections import cluster_at
+from snowmelt.spark.connections import Planned, cluster_at, known
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.naming import queue_names
 from snowmelt.spark.options import source_options
@@ -34,10 +34,11 @@ class SnapshotReader(DataSourceReader):
             for one in waiting(cluster_at(place).fifo(name), place.timeout)
         ]
         wanted = Tasks(options.partitions_min, options.cores)
-        return [InputPartition(task) for task in tasks(found, wanted)]
+        there = known(place, cluster_at(place).identity)
+        return [Planned(task, there) for task in tasks(found, wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; Spark plans one with nothing in it when there is none."""
         with plainly(), settling():
-            if partition.value is not None:
-                yield from rows_of(partition.value, self._options, self._schema)
+            if isinstance(partition, Planned):
+                yield from rows_of(partition.value, partition.there(self._options), self._schema)

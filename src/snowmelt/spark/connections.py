@@ -3,11 +3,15 @@
 import atexit
 import os
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+import msgspec
+from pyspark.sql.datasource import InputPartition
 
 from snowmelt.client.cluster import Cluster, connect
+from snowmelt.client.connection.url import pinned
 from snowmelt.core.errors import AccessDenied, BadOption, NoSuchQueue, Unreachable
-from snowmelt.spark.options import FIFO, PRIORITY, Connection
+from snowmelt.spark.options import FIFO, PRIORITY, Connection, SourceOptions
 
 LOOK_SECONDS: Final = 10.0
 """How long a person waits at most, at `load` or `start`, to hear that nobody is there."""
@@ -24,6 +28,23 @@ def _cluster(url: str, token: str | None, process: int) -> Cluster:
     cluster = connect(url, token=token)
     atexit.register(cluster.close)
     return cluster
+
+
+def known(place: Connection, identity: str) -> Connection:
+    """The same for other processes: they go on in the cluster that this one has met, or in none."""
+    return msgspec.structs.replace(place, url=pinned(place.url, identity))
+
+
+class Planned(InputPartition):
+    """A part of what is read, and where: in the cluster that was asked when it was planned."""
+
+    def __init__(self, value: Any, place: Connection) -> None:
+        super().__init__(value)
+        self._place = place
+
+    def there(self, options: SourceOptions) -> SourceOptions:
+        """The same options, for that cluster."""
+        return msgspec.structs.replace(options, connection=self._place)
 
 
 def queues_at(

@@ -19,6 +19,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, Self
 
 from snowmelt.client.cluster import Cluster
+from snowmelt.client.connection.url import pinned
 from snowmelt.core.errors import BadOption, OutcomeUnknown, StateError
 from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.spark.aside import errors_into
@@ -184,7 +185,9 @@ class Running:
             return WorkerRun(stage, group, self._cluster, folder, log)
         assert self.session is not None
         checkpoint = self._places.checkpoint(stage.name)
-        return SparkRun(stage, group, self.session, self._where, checkpoint, log, self._cores)
+        url = pinned(self._where["url"], self._cluster.identity)
+        where = {**self._where, "url": url}
+        return SparkRun(stage, group, self.session, where, checkpoint, log, self._cores)
 
     # --- looking ----------------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ async def _answers(place: Connection, about: Sequence[Q], ask: Ask[Q, T]) -> lis
     return cast("list[T]", answers)
 
 
+def identity_at(place: Connection) -> str:
+    """Of which cluster those are that answered."""
+    return _cluster(place.url, place.token, os.getpid()).identity
+
+
 @lru_cache(maxsize=1)
 def _loop(process: int) -> asyncio.AbstractEventLoop:
     """The loop of this process: one that was forked has its own."""

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -27,7 +28,7 @@ from pyspark.sql.types import StructType
 from snowmelt.core.errors import BadOption
 from snowmelt.spark.columns import check_writable
 from snowmelt.spark.committing import Name, Staged, commit
-from snowmelt.spark.connections import LOOK_SECONDS, check_kind, queues_at
+from snowmelt.spark.connections import LOOK_SECONDS, check_kind, cluster_at, known, queues_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.options import PRIORITY, SinkOptions, sink_options
 from snowmelt.spark.settling import settling
@@ -111,7 +112,8 @@ def sink(
     queues_at(options.connection, options.connection.timeout if streaming else LOOK_SECONDS)
     if options.queue:
         check_kind(options.connection, (options.queue,), options.kind)
-    return options
+    place = known(options.connection, cluster_at(options.connection).identity)
+    return msgspec.structs.replace(options, connection=place)
 
 
 def _producer(staged: list[Staged], options: SinkOptions) -> str:

@@ -35,6 +35,7 @@ from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, Ma
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from snowmelt.protocols.fifo.calls import QueueStatus
 from snowmelt.spark.columns import readable, source_schema
+from snowmelt.spark.connections import Planned, known
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.inside import Inside
 from snowmelt.spark.lag import report
@@ -47,7 +48,7 @@ from snowmelt.spark.pace import Pace
 from snowmelt.spark.partitions import Found, Tasks, claimed, tasks
 from snowmelt.spark.reading import report_loss, rows_of
 from snowmelt.spark.settling import settling
-from snowmelt.spark.several import Ask, asked, fifo_of, shared_out
+from snowmelt.spark.several import Ask, asked, fifo_of, identity_at, shared_out
 
 _NOWHERE: Final = 0
 T = TypeVar("T")
@@ -207,12 +208,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
                 report_loss(text, options)
         wanted = Tasks(options.partitions_min, options.cores)
-        return [InputPartition(task) for task in tasks(found, wanted)]
+        place = known(options.connection, identity_at(options.connection))
+        return [Planned(task, place) for task in tasks(found, wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with plainly(), settling():
-            if partition.value is not None:
-                rows = rows_of(partition.value, self._options, self._schema)
+            if isinstance(partition, Planned):
+                rows = rows_of(partition.value, partition.there(self._options), self._schema)
                 if self._inside is not None:
                     rows = self._inside.made(rows, to_arrow_schema(self._asked, timezone="UTC"))
                 yield from rows

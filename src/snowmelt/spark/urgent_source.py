@@ -22,7 +22,7 @@ from snowmelt.client.priority.notes import Note, parts_of
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.spark.columns import check_priority, readable
-from snowmelt.spark.connections import cluster_at
+from snowmelt.spark.connections import Planned, cluster_at, known
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.lag import report
 from snowmelt.spark.limiting import at_most, usual
@@ -128,13 +128,15 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         total = sum(note.count for note in notes)
         row_bytes = max(1, sum(note.bytes for note in notes) // max(1, total))
         share = Tasks(options.partitions_min, options.cores).share(total, row_bytes)
-        return [InputPartition(part) for note in notes for part in _parts(note, share)]
+        place = known(options.connection, cluster_at(options.connection).identity)
+        return [Planned(part, place) for note in notes for part in _parts(note, share)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with plainly(), settling():
-            if partition.value is not None:
+            if isinstance(partition, Planned):
                 with self._telling():
-                    pieces = self._group.read(partition.value, timeout=self._timeout)
+                    group = _group(partition.there(self._options))
+                    pieces = group.read(partition.value, timeout=self._timeout)
                 yield from UrgentRows(self._name, self._schema).of(pieces)
 
     def stop(self) -> None:
@@ -159,11 +161,11 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _queue(self) -> PriorityQueue:
-        return cluster_at(self._options.connection).priority(self._name)
+        return _queue(self._options)
 
     @property
     def _group(self) -> PriorityGroup:
-        return self._queue.group(self._options.group)
+        return _group(self._options)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -187,9 +189,16 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OutcomeUnknown(f"{text}: {error}; {advice}") from None
 
 
+def _queue(options: SourceOptions) -> PriorityQueue:
+    return cluster_at(options.connection).priority(options.queues[0])
+
+
+def _group(options: SourceOptions) -> PriorityGroup:
+    return _queue(options).group(options.group)
+
+
 def settings_of(options: SourceOptions) -> QueueSettings:
-    jobs = cluster_at(options.connection).priority(options.queues[0])
-    return jobs.stats(timeout=options.connection.timeout).settings
+    return _queue(options).stats(timeout=options.connection.timeout).settings
 
 
 def _parts(note: Note, rows: int) -> Iterator[Note]:

@@ -77,6 +77,17 @@ def read(url: str, token: str | None = None) -> Place:
     return Place(addresses, parts.path.strip("/") or "snowmelt", credentials, known)
 
 
+def pinned(url: str, identity: str) -> str:
+    """The same URL, for the cluster of this identity alone; as it is where none is known.
+
+    >>> pinned("snowmelt://127.0.0.1:4410?authority=a.pem", "2ab5c1e09f77d013")
+    'snowmelt://127.0.0.1:4410?authority=a.pem&cluster=2ab5c1e09f77d013'
+    """
+    if not identity or "cluster" in dict(parse_qsl(urlsplit(url).query)):
+        return url
+    return f"{url}{'&' if '?' in url else '?'}cluster={identity}"
+
+
 def _known(pinned: str | None) -> KnownCluster:
     """What the URL says of the cluster.
 
@@ -93,5 +104,5 @@ def _known(pinned: str | None) -> KnownCluster:
     if not 0 < number < 1 << 63:
         allowed = "the identity of a cluster, 16 digits as `snowmelt status` shows them"
         raise BadOption("?cluster=", pinned, allowed)
-    way_out = "give the other's address, or leave ?cluster= out of the URL"
+    way_out = "bring that one back, or give the other's address, without ?cluster= in the URL"
     return KnownCluster("the URL", way_out, identity_of(number), learns=True)

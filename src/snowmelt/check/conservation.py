@@ -24,6 +24,7 @@ One pass over the operations, O(n).
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -46,6 +47,48 @@ class Counts(msgspec.Struct, frozen=True):
     recovered: int
     revived: int
     drained: bool
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What of a history matters to all its values; two parts of one add up."""
+
+    moved: int = -1
+    """When the last put, or get that found something, had returned."""
+    empty: tuple[Operation, ...] = ()
+    """What showed the queue to be empty, and began later."""
+    lost_get: bool = False
+    acknowledges: bool = False
+
+    @classmethod
+    def of(cls, history: Iterable[Operation]) -> "Setting":
+        moved, empty, lost_get, acknowledges = -1, [], False, False
+        for one in history:
+            if one.ended is Ended.SUCCEEDED:
+                if one.kind in (Kind.PUT, Kind.GET) and one.values:
+                    moved = max(moved, one.until)
+                elif one.kind in (Kind.DRAIN, Kind.GET) and one.called > moved:
+                    empty.append(one)
+            lost_get |= one.kind is Kind.GET and one.ended is Ended.UNKNOWN
+            acknowledges |= (
+                one.kind is Kind.ACK and one.ended is not Ended.FAILED and bool(one.values)
+            )
+        return cls(moved, _after(moved, empty), lost_get, acknowledges)
+
+    def __add__(self, later: "Setting") -> "Setting":
+        moved = max(self.moved, later.moved)
+        empty = _after(moved, (*self.empty, *later.empty))
+        lost_get = self.lost_get or later.lost_get
+        return Setting(moved, empty, lost_get, self.acknowledges or later.acknowledges)
+
+    @property
+    def drain(self) -> Operation | None:
+        """The strongest of what shows the queue to be empty, and of those the first."""
+        first = (one for one in self.empty if one.kind is Kind.DRAIN)
+        return next(first, next(iter(self.empty), None))
+
+
+def _after(moved: int, empty: Iterable[Operation]) -> tuple[Operation, ...]:
+    return tuple(one for one in empty if one.called > moved)
 
 
 class _Ledger:
@@ -124,23 +167,29 @@ emptied afterwards
         p1 put 'a' 'b' [1, 2]
         p2 get nothing [5, 6]
     """
+    return conserved(history, Setting.of(history))
+
+
+def conserved(history: History, setting: Setting, counts: Counts | None = None) -> Verdict:
+    """What a setting makes of values, if these are not all; `counts` then says how many all are."""
     ledger = _Ledger(history)
-    drains = _drains(history)
-    counts = ledger.counts(drained=bool(drains))
+    counts = counts or ledger.counts(drained=setting.drain is not None)
     return (
         _invented(ledger, counts)
         or _revived(ledger, history, counts)
-        or _lost(ledger, history, drains, counts)
+        or _lost(ledger, history, setting, counts)
         or Valid(NAME, counts)
     )
 
 
-def _drains(history: History) -> list[Operation]:
-    """The operations that show the queue to be empty, the strongest first."""
-    moved = [one for one in history if one.kind in (Kind.PUT, Kind.GET) and one.values]
-    last = max((one.until for one in moved if one.ended is Ended.SUCCEEDED), default=-1)
-    empty = [get for get in history.succeeded(Kind.GET) if not get.values]
-    return [one for one in history.succeeded(Kind.DRAIN) + empty if one.called > last]
+def added(parts: Iterable[Counts], setting: Setting) -> Counts:
+    """The counts of all parts together."""
+    rows_ = [msgspec.structs.asdict(one) for one in parts]
+    sums = {name: sum(row[name] or 0 for row in rows_) for name in Counts.__struct_fields__}
+    drained = setting.drain is not None
+    told = drained or sums["undelivered"] == 0
+    lost = sums["undelivered"] if told else None
+    return Counts(**sums | {"lost": lost, "drained": drained})
 
 
 def _invented(ledger: _Ledger, counts: Counts) -> Verdict | None:
@@ -161,37 +210,33 @@ def _revived(ledger: _Ledger, history: History, counts: Counts) -> Verdict | Non
             return Invalid(NAME, sentence, (put, ledger.first_ack[value], get), counts)
     if not revived:
         return None
-    value, _ = revived[0]
+    value, get = revived[0]
     return Undecided(
         NAME,
         f"{value!r} was put more than once and delivered after an acknowledgement; "
         "which of them was acknowledged can't be told: put distinct values",
         counts,
+        (get,),
     )
 
 
-def _lost(
-    ledger: _Ledger, history: History, drains: list[Operation], counts: Counts
-) -> Verdict | None:
+def _lost(ledger: _Ledger, history: History, setting: Setting, counts: Counts) -> Verdict | None:
     undelivered = ledger.undelivered()
     if not undelivered:
         return None
-    if not drains:
-        reason = "nothing shows that the queue was emptied afterwards"
-        return Undecided(
-            NAME, f"{_values(counts.undelivered)} put and not got, and {reason}", counts
-        )
-    certain = bool(ledger.acknowledging) and drains[0].kind is Kind.DRAIN
-    if history.unknown(Kind.GET) and not certain:
-        reason = "a get whose outcome is unknown may have taken such a value"
-        return Undecided(
-            NAME, f"{_values(counts.undelivered)} put and not got, but {reason}", counts
-        )
     value = next(iter(undelivered))
     put = next(put for one, put in rows(history.succeeded(Kind.PUT)) if one == value)
+    told = f"{_values(counts.undelivered)} put and not got"
+    if setting.drain is None:
+        reason = "nothing shows that the queue was emptied afterwards"
+        return Undecided(NAME, f"{told}, and {reason}", counts, (put,))
+    certain = setting.acknowledges and setting.drain.kind is Kind.DRAIN
+    if setting.lost_get and not certain:
+        reason = "a get whose outcome is unknown may have taken such a value"
+        return Undecided(NAME, f"{told}, but {reason}", counts, (put,))
     lost = "1 value is lost" if counts.lost == 1 else f"{counts.lost} values are lost"
     sentence = f"{value!r} was put and never got, though the queue was emptied; {lost}"
-    return Invalid(NAME, sentence, (put, drains[0]), counts)
+    return Invalid(NAME, sentence, (put, setting.drain), counts)
 
 
 def _values(count: int) -> str:

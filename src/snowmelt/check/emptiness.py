@@ -11,10 +11,12 @@ segments holds it. Sort, join, and look up each empty get by bisection: O(n log 
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import attrgetter
+from typing import Protocol, TypeVar
 
 import msgspec
-
-from snowmelt.check.history import Operation
 
 
 class Segment(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -25,23 +27,46 @@ class Segment(msgspec.Struct, frozen=True, order=True, gc=False):
     index: int
 
 
+class Look(Protocol):
+    """A get that found nothing."""
+
+    @property
+    def called(self) -> int: ...
+    @property
+    def until(self) -> int: ...
+
+
+AnyLook = TypeVar("AnyLook", bound=Look)
+
+
 def find_covered(
-    segments: list[Segment], empty: list[Operation]
-) -> tuple[Operation, list[Segment]] | None:
+    segments: Iterable[Segment], empty: Sequence[AnyLook]
+) -> tuple[AnyLook, list[Segment]] | None:
     """The first get that can't have found nothing, and the fewest segments that cover it.
 
-    >>> from snowmelt.check.history import Kind
+    >>> from snowmelt.check.history import Kind, Operation
     >>> find_covered([Segment(1, 6, 0), Segment(5, 9, 1)], [Operation("p", Kind.GET, (), 4, 7)])
     (p get nothing [4, 7], [Segment(start=1, stop=6, index=0), Segment(start=5, stop=9, index=1)])
     >>> find_covered([Segment(1, 5, 0), Segment(5, 9, 1)], [Operation("p", Kind.GET, (), 4, 7)])
     """
-    segments = sorted(one for one in segments if one.start < one.stop)
+    segments = sorted(_near(segments, empty))
     starts, stops = _runs(segments)
     for get in empty:
         run = bisect_left(starts, get.called) - 1
         if run >= 0 and get.until < stops[run]:
             return get, _cover(segments, get)
     return None
+
+
+def _near(segments: Iterable[Segment], empty: Sequence[Look]) -> Iterable[Segment]:
+    """Those that a get may have seen; of a long history few are."""
+    looks = sorted(empty, key=attrgetter("called"))
+    calls = [look.called for look in looks]
+    last = list(accumulate((look.until for look in looks), max))
+    for one in segments:
+        before = bisect_left(calls, one.stop)
+        if one.start < one.stop and before and last[before - 1] > one.start:
+            yield one
 
 
 def _runs(segments: list[Segment]) -> tuple[list[int], list[int]]:
@@ -57,7 +82,7 @@ def _runs(segments: list[Segment]) -> tuple[list[int], list[int]]:
     return starts, stops
 
 
-def _cover(segments: list[Segment], get: Operation) -> list[Segment]:
+def _cover(segments: list[Segment], get: Look) -> list[Segment]:
     """Of a covering run, the fewest: always the segment that reaches furthest."""
     cover: list[Segment] = []
     reached, furthest = get.called, segments[0]

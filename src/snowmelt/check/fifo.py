@@ -30,16 +30,59 @@ A queue that leases delivers a value again when a lease ends, and here that is V
 for histories in which no lease ended.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import msgspec
+
+from snowmelt.check.cuts import PASSAGES, VALUES
 from snowmelt.check.emptiness import Segment, find_covered
 from snowmelt.check.history import NEVER, Ended, History, Kind, Operation, Value, rows
 from snowmelt.check.order import ForcedOrder
-from snowmelt.check.passage import Passage
-from snowmelt.check.verdict import Invalid, Undecided, Valid, Verdict
+from snowmelt.check.passage import Carried, Named, Passages
+from snowmelt.check.rules import Rule, judged, put_once
+from snowmelt.check.verdict import Finding, Invalid, Undecided, Verdict
 
 NAME: Final = "fifo"
 _COVER_SHOWN: Final = 3
+
+
+class Look(msgspec.Struct, frozen=True, gc=False):
+    """The get of this number found nothing."""
+
+    number: int
+    called: int
+    until: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The gets of unknown outcome: how many, and when the first was called."""
+
+    count: int = 0
+    first: int = NEVER
+
+    def __add__(self, other: "Lost") -> "Lost":
+        return Lost(self.count + other.count, min(self.first, other.first))
+
+
+class Illegal(msgspec.Struct, frozen=True):
+    """No order of the values fits: those that go round, or a get, and what was there meanwhile."""
+
+    ways: tuple[tuple[Named, ...], ...]
+    """One round, or of what was there each with those that tell since when."""
+    more: int = 0
+    get: int | None = None
+    doubt: int = 0
+    """So many gets of unknown outcome may explain it."""
+
+    @property
+    def numbers(self) -> Iterator[int]:
+        """Of all operations that show it, the get first."""
+        if self.get is not None:
+            yield self.get
+        for ways in self.ways:
+            for one in ways:
+                yield from one.numbers
 
 
 def check_fifo(history: History) -> Verdict:
@@ -55,16 +98,11 @@ def check_fifo(history: History) -> Verdict:
         p1 put 'b' [3, 4]
         p2 get 'b' [5, 6]
     """
-    puts = history.attempted(Kind.PUT)
-    put: dict[Value, Operation] = {}
-    for value, one in rows(puts):
-        if value in put:
-            return Undecided(NAME, f"{value!r} was put more than once; put distinct values")
-        put[value] = one
-    return _not_fresh(history, put) or _repeated(history) or _out_of_order(history, puts)
+    return judged(NAME, RULES, history)
 
 
-def _not_fresh(history: History, put: dict[Value, Operation]) -> Verdict | None:
+def _not_fresh(history: History) -> Invalid | None:
+    put = dict(rows(history.attempted(Kind.PUT)))
     for value, get in rows(history.succeeded(Kind.GET)):
         if value not in put:
             return Invalid(NAME, f"{value!r} was got and never put", (get,))
@@ -73,7 +111,7 @@ def _not_fresh(history: History, put: dict[Value, Operation]) -> Verdict | None:
     return None
 
 
-def _repeated(history: History) -> Verdict | None:
+def _repeated(history: History) -> Invalid | None:
     got: dict[Value, Operation] = {}
     for value, get in rows(history.succeeded(Kind.GET)):
         if value in got:
@@ -82,76 +120,82 @@ def _repeated(history: History) -> Verdict | None:
     return None
 
 
-def _out_of_order(history: History, puts: list[Operation]) -> Verdict:
-    verdict = _sweep(history, puts, untaken=NEVER)
-    lost_gets = history.unknown(Kind.GET)
-    if not lost_gets or isinstance(verdict, Valid):
-        return verdict
-    first = min(get.called for get in lost_gets)
-    verdict = _sweep(history, puts, untaken=first)
-    if isinstance(verdict, Invalid):
-        return verdict
-    count = len(lost_gets)
-    gets = "1 get whose outcome is" if count == 1 else f"{count} gets whose outcomes are"
-    return Undecided(NAME, f"it is illegal unless {gets} unknown took what nobody else got")
+def _out_of_order(history: History) -> Finding | None:
+    gets = [
+        (number, get)
+        for number, get in enumerate(history)
+        if get.kind is Kind.GET and get.ended is Ended.SUCCEEDED
+    ]
+    puts = (
+        (number, put)
+        for number, put in enumerate(history)
+        if put.kind is Kind.PUT and put.ended is not Ended.FAILED
+    )
+    passages = Passages.matched(_carried(puts), _carried(gets))
+    looks = [Look(number, get.called, get.until) for number, get in gets if not get.values]
+    lost = [get.called for get in history.unknown(Kind.GET)]
+    found = illegal(passages, looks, Lost(len(lost), min(lost, default=NEVER)))
+    return None if found is None else told(found, history.operations.__getitem__)
 
 
-def _sweep(history: History, puts: list[Operation], untaken: int) -> Verdict:
-    """VOrd and VWit, where what nobody got may have been taken from `untaken` on."""
-    passages, places = _passages(history, puts, untaken)
-    order = ForcedOrder(passages, places)
+def _carried(operations: Iterable[tuple[int, Operation]]) -> Carried:
+    for number, one in operations:
+        for place, value in enumerate(one.values):
+            yield value, one, number, place
+
+
+def illegal(passages: Passages, looks: list[Look], lost: Lost) -> Illegal | None:
+    """VOrd and VWit, and whether a get of unknown outcome may be the reason."""
+    found = _sweep(passages, looks)
+    if found is None or not lost.count:
+        return found
+    certain = _sweep(passages.taken_from(lost.first), looks)
+    return certain or msgspec.structs.replace(found, doubt=lost.count)
+
+
+def _sweep(passages: Passages, looks: list[Look]) -> Illegal | None:
+    order = ForcedOrder(passages)
     cycle = order.cycle()
     if cycle:
-        return _disorder(cycle)
-    segments = [
-        Segment(latest, one.got_called, index)
-        for index, (latest, one) in enumerate(zip(order.latest_puts(), passages, strict=True))
-    ]
-    empty = [get for get in history.succeeded(Kind.GET) if not get.values]
-    covered = find_covered(segments, empty)
-    if covered:
-        get, cover = covered
-        return _never_empty(get, [order.because(one.index) for one in cover])
-    return Valid(NAME)
+        return Illegal((tuple(map(passages.named, cycle)),))
+    times = enumerate(zip(order.latest_puts(), passages.got_called, strict=True))
+    covered = find_covered((Segment(latest, got, index) for index, (latest, got) in times), looks)
+    if covered is None:
+        return None
+    look, cover = covered
+    ways = (map(passages.named, order.because(one.index)) for one in cover[:_COVER_SHOWN])
+    return Illegal(tuple(map(tuple, ways)), max(0, len(cover) - _COVER_SHOWN), look.number)
 
 
-def _passages(
-    history: History, puts: list[Operation], untaken: int
-) -> tuple[list[Passage], list[int]]:
-    """Every value that must have been in the queue, and its place among those got."""
-    gets = enumerate(rows(history.succeeded(Kind.GET)))
-    got = {value: (get, place) for place, (value, get) in gets}
-    passages, places = [], []
-    for value, put in rows(puts):
-        if value in got:
-            get, place = got[value]
-            put_by = min(put.until, get.until)
-            times = put.called, put_by, get.called, get.until
-            passages.append(Passage(value, put, get, *times))
-            places.append(place)
-        elif put.ended is Ended.SUCCEEDED:
-            passages.append(Passage(value, put, None, put.called, put.until, untaken, NEVER))
-            places.append(len(got))
-    return passages, places
+def told(found: Illegal, operation: Callable[[int], Operation]) -> Finding:
+    """In words; `operation` gives that of a number."""
+    seen = [operation(number) for number in dict.fromkeys(found.numbers)]
+    example = tuple(sorted(seen, key=lambda one: one.called))
+    if found.doubt:
+        gets = "1 get whose outcome is"
+        if found.doubt > 1:
+            gets = f"{found.doubt} gets whose outcomes are"
+        reason = f"it is illegal unless {gets} unknown took what nobody else got"
+        return Undecided(NAME, reason, example=example)
 
+    def name(one: Named) -> str:
+        return repr(operation(one.put).values[one.place])
 
-def _disorder(cycle: list[Passage]) -> Invalid:
-    names = [repr(one.value) for one in [*cycle, cycle[0]]]
-    sentence = f"the puts and the gets force different orders: {' after '.join(names)}"
-    return Invalid(NAME, sentence, _example(cycle))
-
-
-def _never_empty(get: Operation, cover: list[list[Passage]]) -> Invalid:
-    shown = cover[:_COVER_SHOWN]
-    names = ", then ".join(repr(ways[0].value) for ways in shown)
-    more = "" if len(cover) == len(shown) else f", then {len(cover) - len(shown)} more"
+    if found.get is None:
+        (cycle,) = found.ways
+        names = " after ".join(map(name, (*cycle, cycle[0])))
+        sentence = f"the puts and the gets force different orders: {names}"
+        return Invalid(NAME, sentence, example)
+    names = ", then ".join(name(ways[0]) for ways in found.ways)
+    more = f", then {found.more} more" if found.more else ""
     sentence = f"a get found nothing, and all the while something was there: {names}{more}"
-    return Invalid(NAME, sentence, (get, *_example([one for ways in shown for one in ways])))
+    get, *others = seen
+    return Invalid(NAME, sentence, (get, *sorted(others, key=lambda one: one.called)))
 
 
-def _example(passages: list[Passage]) -> tuple[Operation, ...]:
-    """Their operations, each once, as time goes."""
-    seen: list[Operation] = []
-    for passage in passages:
-        seen += [one for one in passage.operations if not any(one is other for other in seen)]
-    return tuple(sorted(seen, key=lambda one: one.called))
+RULES: Final = (
+    put_once(NAME),
+    Rule(VALUES, _not_fresh),
+    Rule(VALUES, _repeated),
+    Rule(PASSAGES, _out_of_order),
+)

@@ -27,8 +27,10 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.check.cuts import ALL
 from snowmelt.check.history import NEVER, Ended, History, Kind, Operation, Value, rows
-from snowmelt.check.verdict import Invalid, Undecided, Valid, Verdict
+from snowmelt.check.rules import Rule, judged, put_once
+from snowmelt.check.verdict import Finding, Invalid, Undecided, Verdict
 
 NAME: Final = "fifo_leased"
 
@@ -69,15 +71,15 @@ def check_fifo_leased(history: History) -> Verdict:
         p2 get 'b' [3, 4]
         p2 get 'a' 'b' [5, 6]
     """
-    places: dict[Value, tuple[Operation, int]] = {}
-    for put in history.attempted(Kind.PUT):
-        for place, value in enumerate(put.values):
-            if value in places:
-                return Undecided(NAME, f"{value!r} was put more than once; put distinct values")
-            places[value] = put, place
-    verdict = _misplaced(history.succeeded(Kind.PUT))
-    if verdict is not None:
-        return verdict
+    return judged(NAME, RULES, history)
+
+
+def _out_of_order(history: History) -> Finding | None:
+    places = {
+        value: (put, place)
+        for put in history.attempted(Kind.PUT)
+        for place, value in enumerate(put.values)
+    }
     deliveries = [
         Delivery(value, *places[value], get)
         for value, get in rows(history.succeeded(Kind.GET))
@@ -87,8 +89,9 @@ def check_fifo_leased(history: History) -> Verdict:
     verdict = _shuffled(deliveries, waiters) or _overtaken(waiters, deliveries)
     lost = [get for get in history.unknown(Kind.GET) if not get.values]
     if verdict is None or not lost:
-        return verdict or Valid(NAME)
-    return Undecided(NAME, f"{verdict.sentence}, unless a get whose outcome is unknown took it")
+        return verdict
+    reason = f"{verdict.sentence}, unless a get whose outcome is unknown took it"
+    return Undecided(NAME, reason, example=verdict.example)
 
 
 def _waiters(
@@ -113,7 +116,8 @@ def _waiters(
 # --- rule 1 ---------------------------------------------------------------------------------------
 
 
-def _misplaced(puts: list[Operation]) -> Invalid | None:
+def _misplaced(history: History) -> Invalid | None:
+    puts = history.succeeded(Kind.PUT)
     told = sorted((put for put in puts if put.position is not None), key=_position)
     last: Operation | None = None
     for put in told:
@@ -300,3 +304,6 @@ def _example(*operations: Operation) -> tuple[Operation, ...]:
         if not any(one is other for other in seen):
             seen.append(one)
     return tuple(sorted(seen, key=lambda one: one.called))
+
+
+RULES: Final = (put_once(NAME), Rule(ALL, _misplaced), Rule(ALL, _out_of_order))

@@ -22,8 +22,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
+from snowmelt.check.cuts import ALL
 from snowmelt.check.history import Ended, History, Kind, Operation, Value, rows
-from snowmelt.check.verdict import Invalid, Undecided, Valid, Verdict
+from snowmelt.check.rules import Rule, judged
+from snowmelt.check.verdict import Finding, Invalid, Undecided, Verdict
 
 NAME: Final = "fifo_witness"
 
@@ -39,21 +41,27 @@ def check_fifo_witness(history: History) -> Verdict:
         p2 get 'a' [3, 4] at 6
         p1 put 'a' [1, 2] at 7
     """
+    return judged(NAME, RULES, history)
+
+
+def _out_of_order(history: History) -> Finding | None:
     moves = [one for one in history if one.kind in (Kind.PUT, Kind.GET)]
     unplaced = [one for one in moves if one.ended is Ended.SUCCEEDED and one.position is None]
     if unplaced:
-        return Undecided(NAME, f"{len(unplaced)} operations have no position, one is {unplaced[0]}")
+        reason = f"{len(unplaced)} operations have no position, one is {unplaced[0]}"
+        return Undecided(NAME, reason, example=(unplaced[0],))
     order = sorted(filter(_takes_part, moves), key=_position)
     verdict = _doubled(order) or _against_time(order)
     if verdict:
         return verdict
     illegal = _illegal(order)
     if illegal is None:
-        return Valid(NAME)
+        return None
     doubt = next(_doubts(moves), None)
     if doubt is None:
         return illegal
-    return Undecided(NAME, f"{illegal.sentence}, unless this explains it: {doubt}")
+    reason = f"{illegal.sentence}, unless this explains it: {doubt}"
+    return Undecided(NAME, reason, example=(*illegal.example, doubt))
 
 
 def _takes_part(operation: Operation) -> bool:
@@ -123,3 +131,6 @@ def _illegal(order: list[Operation]) -> Invalid | None:
                 return Invalid(NAME, sentence, (first, one))
             got += 1
     return None
+
+
+RULES: Final = (Rule(ALL, _out_of_order),)

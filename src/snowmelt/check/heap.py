@@ -34,8 +34,10 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.check.cuts import ALL
 from snowmelt.check.history import Ended, History, Kind, Operation, Value, rows
-from snowmelt.check.verdict import Invalid, Undecided, Valid, Verdict
+from snowmelt.check.rules import Rule, judged, put_once
+from snowmelt.check.verdict import Finding, Invalid, Undecided, Verdict
 
 NAME: Final = "heap"
 
@@ -74,18 +76,17 @@ def check_heap(history: History) -> Verdict:
         p1 put 'a' 'b' [1, 2] order 0
         p2 get 'b' [3, 4] order 2
     """
-    puts: dict[Value, Operation] = {}
-    for value, put in rows(history.attempted(Kind.PUT)):
-        if value in puts:
-            return Undecided(NAME, f"{value!r} was put more than once; put distinct values")
-        puts[value] = put
-    found = next(_Sweep(history, puts).wrong(), None)
+    return judged(NAME, RULES, history)
+
+
+def _first(history: History) -> Finding | None:
+    found = next(passings(history), None)
     if found is None:
-        return Valid(NAME)
+        return None
     lost = [one for one in history.unknown(Kind.GET) if not one.values]
     if any(one.called <= found.get.until for one in lost):
         sentence = f"{found.verdict.sentence}, unless a get whose outcome is unknown had it"
-        return Undecided(NAME, sentence)
+        return Undecided(NAME, sentence, example=found.verdict.example)
     return found.verdict
 
 
@@ -248,3 +249,6 @@ def _keys(history: History) -> dict[Value, Key]:
             for value, priority, position in stands:
                 keys.setdefault(value, (priority, position))
     return keys
+
+
+RULES: Final = (put_once(NAME), Rule(ALL, _first))

@@ -1,6 +1,7 @@
 """Each element at one place, with one holder at a time.
 
-1. A value has one priority and one position, whoever tells of it, and no two values share them.
+1. A value has one priority and one position, whoever tells of it, and no two values share them:
+   first the former is looked at, then the latter.
 2. The tokens under which a value is leased grow: a get that was called after another one of it was
    answered has a greater one, and no two have the same.
 3. No two leases of a value are live at once. A lease lasts until `held`, unless it was given back
@@ -10,11 +11,14 @@
 By value, then by token: O(n log n).
 """
 
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import pairwise, repeat
 from typing import Final
 
+from snowmelt.check.cuts import PLACES, VALUES
 from snowmelt.check.history import History, Kind, Operation, Value, rows
-from snowmelt.check.verdict import Invalid, Valid, Verdict
+from snowmelt.check.rules import Rule, judged
+from snowmelt.check.verdict import Invalid, Verdict
 
 NAME: Final = "leases"
 
@@ -30,36 +34,49 @@ def check_leases(history: History) -> Verdict:
         p1 get 'a' [1, 2]
         p2 get 'a' [3, 4]
     """
+    return judged(NAME, RULES, history)
+
+
+def _held_once(history: History) -> Invalid | None:
     gets: dict[Value, list[Operation]] = {}
     for value, get in rows(history.succeeded(Kind.GET)):
         gets.setdefault(value, []).append(get)
     backs: dict[Value, list[Operation]] = {}
     for value, back in rows(history.attempted(Kind.BACK)):
         backs.setdefault(value, []).append(back)
-    found = _misplaced(history)
     for value, theirs in gets.items():
         given_back = backs.get(value, [])
-        found = found or _tokens(value, theirs) or _live(value, theirs, given_back)
+        found = _tokens(value, theirs) or _live(value, theirs, given_back)
         found = found or _doubled(value, theirs, given_back)
-    return found or Valid(NAME)
+        if found is not None:
+            return found
+    return None
 
 
-def _misplaced(history: History) -> Invalid | None:
-    """Rule 1."""
-    place_of: dict[Value, tuple[tuple[int, int], Operation]] = {}
-    value_at: dict[tuple[int, int], tuple[Value, Operation]] = {}
+def _places(history: History) -> Iterator[tuple[Value, tuple[int, int], Operation]]:
     for one in (*history.succeeded(Kind.PUT), *history.succeeded(Kind.GET)):
-        if not (one.priorities and one.positions):
-            continue
-        for value, *place in zip(one.values, one.priorities, one.positions, strict=True):
-            priority, position = place
-            at = priority, position
-            told, first = place_of.setdefault(value, (at, one))
-            if told != at:
-                return Invalid(NAME, f"{value!r} stands at {told}, and at {at}", (first, one))
-            other, second = value_at.setdefault(at, (value, one))
-            if other != value:
-                return Invalid(NAME, f"{other!r} and {value!r} stand at {at}", (second, one))
+        if one.priorities and one.positions:
+            at = zip(one.priorities, one.positions, strict=True)
+            yield from zip(one.values, at, repeat(one))
+
+
+def _moved(history: History) -> Invalid | None:
+    """Rule 1, of a value."""
+    place_of: dict[Value, tuple[tuple[int, int], Operation]] = {}
+    for value, at, one in _places(history):
+        told, first = place_of.setdefault(value, (at, one))
+        if told != at:
+            return Invalid(NAME, f"{value!r} stands at {told}, and at {at}", (first, one))
+    return None
+
+
+def _shared(history: History) -> Invalid | None:
+    """Rule 1, of a place."""
+    value_at: dict[tuple[int, int], tuple[Value, Operation]] = {}
+    for value, at, one in _places(history):
+        other, second = value_at.setdefault(at, (value, one))
+        if other != value:
+            return Invalid(NAME, f"{other!r} and {value!r} stand at {at}", (second, one))
     return None
 
 
@@ -111,3 +128,6 @@ def _token(one: Operation) -> int:
 
 def _held(one: Operation) -> int:
     return -1 if one.held is None else one.held
+
+
+RULES: Final = (Rule(VALUES, _moved), Rule(PLACES, _shared), Rule(VALUES, _held_once))

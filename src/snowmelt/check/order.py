@@ -25,42 +25,38 @@ put. `latest_puts` has this for the chains. The other forced orders add nothing 
 that is there as long or longer can be named in its place.
 """
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterator
 
-from snowmelt.check.history import Operation
-from snowmelt.check.passage import Passage
+from snowmelt.check.passage import NOBODY, Column, Passages
 
 _NOBODY = -1
 
 
 class ForcedOrder:
-    """The order that a history forces upon the values of a queue.
+    """The order that a history forces upon the values of a queue, by their places."""
 
-    `passages` are as their puts carry them; `got_places` says where each stands among all values
-    got, so that the values of one get are next to each other.
-    """
-
-    def __init__(self, passages: list[Passage], got_places: list[int]) -> None:
-        self.passages = passages
+    def __init__(self, passages: Passages) -> None:
+        self._passages = passages
         self._gone = bytearray(len(passages))
-        put_called = [one.put_called for one in passages]
-        got_returned = [one.got_returned for one in passages]
-        self._puts = _Side(put_called, [one.put_returned for one in passages], self._gone)
-        self._gets = _Side([one.got_called for one in passages], got_returned, self._gone)
-        self._sides = (self._puts, self._gets)
-        self._put_chain = _Chain([one.put for one in passages], range(len(passages)), self._gone)
-        self._got_chain = _Chain([one.get for one in passages], got_places, self._gone)
-        self._chains = (self._put_chain, self._got_chain)
+        self._sides = (
+            _Side(passages.put_called, passages.put_returned, self._gone),
+            _Side(passages.got_called, passages.got_returned, self._gone),
+        )
+        self._chains = (
+            _Chain(passages.put, passages.put_place, self._gone),
+            _Chain(passages.get, passages.got_place, self._gone),
+        )
         self._order = self._peel()
-        self._because: list[int] = []
+        self._because: Column = array("q")
 
-    def _peel(self) -> list[int]:
+    def _peel(self) -> Column:
         # Each value waits for every side to open, and for those ahead of it in its batches.
-        waits = [
+        waits = bytearray(
             len(self._sides) + sum(chain.ahead[index] != _NOBODY for chain in self._chains)
-            for index in range(len(self.passages))
-        ]
-        order: list[int] = []
+            for index in range(len(self._passages))
+        )
+        order = array("q")
         freed = [index for side in self._sides for index in side.opened()]
         while freed:
             index = freed.pop()
@@ -74,7 +70,7 @@ class ForcedOrder:
                     freed += side.opened()
         return order
 
-    def cycle(self) -> list[Passage]:
+    def cycle(self) -> list[int]:
         """Values in a circle, each forced to come after the next; empty when an order fits."""
         stuck = self._gone.find(0)
         if stuck == _NOBODY:
@@ -86,15 +82,15 @@ class ForcedOrder:
             path.append(stuck)
             befores = (rule.before(stuck) for rule in (*self._sides, *self._chains))
             stuck = next(before for before in befores if before != _NOBODY)
-        return [self.passages[index] for index in path[met[stuck] :]]
+        return path[met[stuck] :]
 
-    def latest_puts(self) -> list[int]:
+    def latest_puts(self) -> Column:
         """For each value the latest instant at which it can have been put. Needs that no cycle is.
 
         O(n): a value is not put after the one behind it in a batch, and those went later.
         """
-        latest = [one.put_returned for one in self.passages]
-        self._because = [_NOBODY] * len(latest)
+        latest = array("Q", self._passages.put_returned)
+        self._because = array("q", [_NOBODY]) * len(latest)
         for index in reversed(self._order):
             for chain in self._chains:
                 behind = chain.behind[index]
@@ -103,33 +99,33 @@ class ForcedOrder:
                     self._because[index] = behind
         return latest
 
-    def because(self, index: int) -> list[Passage]:
+    def because(self, index: int) -> list[int]:
         """The value, and those that tell when it was put at the latest: the corners of the way."""
-        way = [self.passages[index]]
+        way = [index]
         while self._because[index] != _NOBODY:
             index = self._because[index]
-            if len(way) > 1 and _straight(way[-2], way[-1], self.passages[index]):
+            if len(way) > 1 and self._straight(way[-2], way[-1], index):
                 way.pop()
-            way.append(self.passages[index])
+            way.append(index)
         return way
 
-
-def _straight(one: Passage, other: Passage, third: Passage) -> bool:
-    """Whether one batch carried all three."""
-    got_together = one.get is not None and one.get is other.get and other.get is third.get
-    return got_together or (one.put is other.put and other.put is third.put)
+    def _straight(self, *three: int) -> bool:
+        """Whether one batch carried all three."""
+        gets = {self._passages.get[index] for index in three}
+        puts = {self._passages.put[index] for index in three}
+        return len(puts) == 1 or (len(gets) == 1 and NOBODY not in gets)
 
 
 class _Side:
     """Who must go before whom because one returned before the other was called."""
 
-    def __init__(self, called: list[int], returned: list[int], gone: bytearray) -> None:
+    def __init__(self, called: Column, returned: Column, gone: bytearray) -> None:
         self._called = called
         self._returned = returned
         self._gone = gone
-        self._waiting = iter(sorted(range(len(called)), key=called.__getitem__))
+        self._waiting = iter(_ranked(len(called), called.__getitem__))
         self._next = next(self._waiting, _NOBODY)
-        self._leaving = iter(sorted(range(len(called)), key=returned.__getitem__))
+        self._leaving = iter(_ranked(len(called), returned.__getitem__))
         self._earliest = next(self._leaving, _NOBODY)
 
     def _skip_gone(self) -> None:
@@ -156,19 +152,15 @@ class _Side:
 class _Chain:
     """Who must go before whom because one batch carried them in that order."""
 
-    def __init__(
-        self,
-        carriers: list[Operation] | list[Operation | None],
-        places: range | list[int],
-        gone: bytearray,
-    ) -> None:
+    def __init__(self, carriers: Column, places: Column, gone: bytearray) -> None:
         self._gone = gone
-        self.ahead = [_NOBODY] * len(carriers)
-        self.behind = [_NOBODY] * len(carriers)
-        last, held = _NOBODY, None
-        for index in sorted(range(len(carriers)), key=places.__getitem__):
+        self.ahead = array("q", [_NOBODY]) * len(carriers)
+        self.behind = self.ahead[:]
+        last, held = _NOBODY, NOBODY
+        in_batch = _ranked(len(carriers), places.__getitem__)
+        for index in sorted(in_batch, key=carriers.__getitem__):
             carrier = carriers[index]
-            if carrier is not None and carrier is held:
+            if carrier != NOBODY and carrier == held:
                 self.ahead[index], self.behind[last] = last, index
             last, held = index, carrier
 
@@ -181,3 +173,8 @@ class _Chain:
         while ahead != _NOBODY and not self._gone[ahead]:
             first, ahead = ahead, self.ahead[ahead]
         return first
+
+
+def _ranked(count: int, key: Callable[[int], int]) -> Column:
+    """All places, the one with the least key first."""
+    return array("q", sorted(range(count), key=key))

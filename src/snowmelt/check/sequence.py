@@ -13,8 +13,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
-from snowmelt.check.history import Ended, History, Kind, Operation
-from snowmelt.check.verdict import Invalid, Valid, Verdict
+from snowmelt.check.cuts import CALLS, CLIENTS, ORDERS, is_ordered
+from snowmelt.check.history import History, Operation
+from snowmelt.check.rules import Rule, judged
+from snowmelt.check.verdict import Invalid, Verdict
 
 NAME: Final = "sequence"
 LINEAR: Final = "linear"
@@ -23,6 +25,7 @@ LINEAR: Final = "linear"
 def check_sequence(history: History) -> Verdict:
     """Each client's own operations are in its own order.
 
+    >>> from snowmelt.check.history import Kind
     >>> print(check_sequence(History.of([
     ...     Operation("p1", Kind.PUT, ("a",), 1, 2, orders=(7,)),
     ...     Operation("p1", Kind.GET, (), 3, 4, orders=(6,)),
@@ -31,13 +34,14 @@ def check_sequence(history: History) -> Verdict:
         p1 put 'a' [1, 2] order 7
         p1 get nothing [3, 4] order 6
     """
-    ordered = _ordered(history)
+    return judged(NAME, RULES, history)
+
+
+def _against_own(history: History) -> Invalid | None:
+    """Rule 2."""
     by_process: dict[str, list[Operation]] = {}
-    for one in ordered:
+    for one in _ordered(history):
         by_process.setdefault(one.process, []).append(one)
-    twice = _twice(ordered)
-    if twice is not None:
-        return twice
     for process, theirs in by_process.items():
         pair = _turned(theirs)
         if pair is not None:
@@ -45,28 +49,31 @@ def check_sequence(history: History) -> Verdict:
                 f"{process} was answered one, and then called the other, which has a lower order"
             )
             return Invalid(NAME, sentence, pair)
-    return Valid(NAME)
+    return None
 
 
 def check_linear(history: History) -> Verdict:
     """What was answered before another was called, by whomever, has the lower order."""
+    return judged(LINEAR, LINEAR_RULES, history)
+
+
+def _against_all(history: History) -> Invalid | None:
+    """Rule 3."""
     pair = _turned(_ordered(history))
     if pair is None:
-        return Valid(LINEAR)
+        return None
     sentence = "one was answered before the other was called, which has a lower order"
     return Invalid(LINEAR, sentence, pair)
 
 
 def _ordered(history: Iterable[Operation]) -> list[Operation]:
-    told = (Kind.PUT, Kind.GET)
-    return [
-        one for one in history if one.orders and one.ended is Ended.SUCCEEDED and one.kind in told
-    ]
+    return [one for one in history if is_ordered(one)]
 
 
-def _twice(operations: list[Operation]) -> Invalid | None:
+def _twice(history: History) -> Invalid | None:
+    """Rule 1."""
     seen: dict[int, Operation] = {}
-    for one in operations:
+    for one in _ordered(history):
         for order in one.orders if one.values else ():
             if order in seen:
                 return Invalid(NAME, f"order {order} was told twice", (seen[order], one))
@@ -89,3 +96,7 @@ def _turned(operations: list[Operation]) -> tuple[Operation, Operation] | None:
         if after < len(ordered) and min(least[after].orders) < max(one.orders):
             return one, least[after]
     return None
+
+
+RULES: Final = (Rule(ORDERS, _twice), Rule(CLIENTS, _against_own))
+LINEAR_RULES: Final = (Rule(CALLS, _against_all),)

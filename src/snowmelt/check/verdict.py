@@ -54,21 +54,25 @@ class Undecided(msgspec.Struct, frozen=True, tag="unknown", tag_field="verdict")
     property: str
     reason: str
     report: msgspec.Struct | None = None
+    example: tuple[Operation, ...] = ()
+    """What the reason speaks of."""
 
     def __str__(self) -> str:
         return f"{self.property}: unknown: {self.reason}"
 
 
 Verdict = Valid | Invalid | Undecided
+Finding = Invalid | Undecided
+"""What is not as it should be, or not known to be."""
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
     """One verdict for many: the first invalid, else the first undecided, else valid.
 
     >>> combine([Valid("fifo"), Undecided("conservation", "not drained")])
-    Undecided(property='conservation', reason='not drained', report=None)
+    Undecided(property='conservation', reason='not drained', report=None, example=())
     >>> combine([])
-    Undecided(property='all', reason='nothing was checked', report=None)
+    Undecided(property='all', reason='nothing was checked', report=None, example=())
     """
     verdicts = list(verdicts)
     if not verdicts:

@@ -12,9 +12,12 @@ recorder writes them (names, starts, whatever must agree), always in the same or
 """
 
 from operator import attrgetter
+from typing import Final
 
+from snowmelt.check.cuts import EPOCHS, VIEWERS
 from snowmelt.check.history import History, Kind, Operation
-from snowmelt.check.verdict import Invalid, Valid, Verdict
+from snowmelt.check.rules import Rule, judged
+from snowmelt.check.verdict import Invalid, Verdict
 
 
 def check_view_agreement(history: History) -> Verdict:
@@ -28,13 +31,17 @@ def check_view_agreement(history: History) -> Verdict:
         n1 view 'n1' 'n2' [5, 5] at 3
         n2 view 'n2' [9, 9] at 3
     """
+    return judged("view_agreement", AGREEMENT, history)
+
+
+def _apart(history: History) -> Invalid | None:
     first: dict[int | None, Operation] = {}
     for seen in history.succeeded(Kind.VIEW):
         other = first.setdefault(seen.position, seen)
         if other.values != seen.values:
             sentence = f"epoch {seen.position} was seen with two contents"
             return Invalid("view_agreement", sentence, (other, seen))
-    return Valid("view_agreement")
+    return None
 
 
 def check_view_monotony(history: History) -> Verdict:
@@ -48,6 +55,10 @@ def check_view_monotony(history: History) -> Verdict:
         n1 view 'n1' [5, 5] at 3
         n1 view 'n1' [9, 9] at 2
     """
+    return judged("view_monotony", MONOTONY, history)
+
+
+def _backwards(history: History) -> Invalid | None:
     by_process: dict[str, list[Operation]] = {}
     for seen in history.succeeded(Kind.VIEW):
         by_process.setdefault(seen.process, []).append(seen)
@@ -57,7 +68,7 @@ def check_view_monotony(history: History) -> Verdict:
             high, low = fall
             sentence = f"{process} went back from epoch {high.position} to {low.position}"
             return Invalid("view_monotony", sentence, fall)
-    return Valid("view_monotony")
+    return None
 
 
 def _fall(views: list[Operation]) -> tuple[Operation, Operation] | None:
@@ -79,3 +90,7 @@ def _fall(views: list[Operation]) -> tuple[Operation, Operation] | None:
 def _epoch(view: Operation) -> int:
     assert view.position is not None, view
     return view.position
+
+
+AGREEMENT: Final = (Rule(EPOCHS, _apart),)
+MONOTONY: Final = (Rule(VIEWERS, _backwards),)

@@ -83,3 +83,9 @@ class Passages(msgspec.Struct):
         pairs = zip(self.get, self.got_called, strict=True)
         called = array("Q", (instant if get == NOBODY else called for get, called in pairs))
         return msgspec.structs.replace(self, got_called=called)
+
+    def sorted(self) -> "Passages":
+        """In the order of their puts, after they came from several places."""
+        order = sorted(range(len(self)), key=self.put_place.__getitem__)
+        order.sort(key=self.put.__getitem__)
+        return Passages(*(array("Q", map(one.__getitem__, order)) for one in self.columns))

@@ -17,6 +17,7 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Expired, SetTimer
 from snowmelt.protocols.membership.member import MemberTimer
+from snowmelt.sim.crew import processes
 from snowmelt.sim.families import FAMILIES, family
 from snowmelt.sim.faults import KINDS
 from snowmelt.sim.life import Ending, FamilyLife, Tally, live
@@ -297,12 +298,12 @@ def test_a_broadcast_in_the_order_of_a_set_is_found_by_two_processes():
 
 def test_a_sweep_on_two_cores_is_the_sweep_on_one(alone):
     end = 29 if alone[0].protocol == "echo" else 13  # enough for each to have several of its own
-    both = sweep(alone[0].protocol, range(5, end), KINDS, jobs=2)
+    both = sweep(alone[0].protocol, range(5, end), KINDS, crew=processes(2, 100))
     assert list(both) == alone[5:end]
 
 
 def test_a_sweep_that_is_left_early_stops_its_workers():
-    first = list(islice(sweep("membership", range(10_000), (), jobs=2), 3))
+    first = list(islice(sweep("membership", range(10_000), (), crew=processes(2, 100)), 3))
     assert [report.seed for report in first] == [0, 1, 2]
 
 
@@ -375,7 +376,7 @@ def test_many_lives_with_all_faults_settle(protocol, count, pytestconfig):
     jobs = os.cpu_count() or 1
     bad = [
         (report.seed, report.sentence)
-        for report in sweep(protocol, range(count), KINDS, jobs=jobs)
+        for report in sweep(protocol, range(count), KINDS, crew=processes(jobs, 1_200))
         if report.ending is not Ending.SETTLED
     ]
     assert bad == []

@@ -6,15 +6,16 @@ from pyspark.sql import SparkSession
 
 from snowmelt.lab.pool.grid import grid_of
 from snowmelt.lab.pool.sweep import sweep
-from snowmelt.spark.spread import at_once, spread
+from snowmelt.spark.spread import spread
+from snowmelt.spark.where import at_once
 
 GRID = {"producers": 5, "consumers": [5, 10, 15], "objects": 200}
 
 
 def test_spark_runs_a_sweep_as_this_process_does(spark: SparkSession, tmp_path: Path) -> None:
     mapped = spread(spark)
-    assert mapped(bytes.upper, [b"one", b"two", b"three"]) == [b"ONE", b"TWO", b"THREE"]
-    assert mapped(bytes.upper, []) == []
+    assert list(mapped(bytes.upper, [b"one", b"two", b"three"])) == [b"ONE", b"TWO", b"THREE"]
+    assert list(mapped(bytes.upper, [])) == []
     assert at_once(spark) == 2
     points = grid_of(GRID).points
     there = sweep(points, tmp_path / "there", mapped, wave=2)

@@ -221,15 +221,14 @@ class Part:
 
     def _needed(self, finding: Finding) -> list[Line]:
         """The rows with which a finding is judged again."""
-        named = {id(one) for one in finding.example}
         keyed = [
-            ({key for key, _, _ in self._cut.rows(one)}, row, one)
+            ({key for key, _, _ in self._cut.rows(one)}, row, _is_among(one, finding.example))
             for row, one in zip(self._rows, self._history, strict=True)
         ]
-        keys = {key for its, _, one in keyed if id(one) in named for key in its}
+        keys = {key for its, _, named in keyed if named for key in its}
         rows: list[Line] = []
-        for its, row, one in keyed:
-            if id(one) in named or its & keys:
+        for its, row, named in keyed:
+            if named or its & keys:
                 rows.append(row)
                 keys -= set() if self._cut.whole else its
         return rows
@@ -247,6 +246,10 @@ class Part:
         columns = Passages.matched(carried[Kind.PUT], carried[Kind.GET]).columns
         seen = zip(*looks, strict=True) if looks else ((), (), ())
         return [array("Q", column).tobytes() for column in (*columns, *seen)]
+
+
+def _is_among(one: Operation, others: Iterable[Operation]) -> bool:
+    return any(one is other for other in others)
 
 
 def history_of(rows: Iterable[Line]) -> History:
@@ -268,16 +271,15 @@ class Verdicts:
         self, plan: Plan, facts: Facts, found: Sequence[Found], order: Illegal | None
     ) -> None:
         self._facts, self._found, self._order = facts, found, order
-        self._numbers: dict[int, int] = {}
-        """Of operations that were found, by their identity."""
-        self._held: list[History] = []
+        self._numbered: list[tuple[int, Operation]] = []
+        """What was found, with its number."""
         self._verdicts = [self._of(name) for name in plan.properties]
 
     @property
     def numbers(self) -> set[int]:
         """Of the operations that they name."""
-        named = [id(one) for told in self._verdicts for one in _example(told)]
-        own = {self._numbers[one] for one in named if one in self._numbers}
+        named = [one for told in self._verdicts for one in _example(told)]
+        own = {number for number, one in self._numbered if _is_among(one, named)}
         return own | set(() if self._order is None else self._order.numbers)
 
     def told(self, operation: Callable[[int], Operation]) -> list[Verdict]:
@@ -286,12 +288,16 @@ class Verdicts:
 
     def _full(self, verdict: Verdict, operation: Callable[[int], Operation]) -> Verdict:
         if not isinstance(verdict, Valid):
-            numbered = [(self._numbers.get(id(one)), one) for one in verdict.example]
-            full = (one if number is None else operation(number) for number, one in numbered)
+            full = (self._recorded(one, operation) for one in verdict.example)
             return msgspec.structs.replace(verdict, example=tuple(full))
         if verdict.property == fifo.NAME and self._order is not None:
             return fifo.told(self._order, operation)
         return verdict
+
+    def _recorded(self, one: Operation, operation: Callable[[int], Operation]) -> Operation:
+        numbers = (number for number, other in self._numbered if one is other)
+        number = next(numbers, None)
+        return one if number is None else operation(number)
 
     def _of(self, name: str) -> Verdict:
         own = [one for one in self._found if one.property == name]
@@ -312,8 +318,7 @@ class Verdicts:
     def _together(self, found: Iterable[Found]) -> History:
         rows = sorted({row for one in found for row in one.rows})
         history = history_of(rows)
-        self._held.append(history)  # or an identity might be given twice
-        self._numbers |= {id(one): row[0] for row, one in zip(rows, history, strict=True)}
+        self._numbered += [(number, one) for (number, _, _), one in zip(rows, history, strict=True)]
         return history
 
 

@@ -11,7 +11,7 @@ from snowmelt.check.fifo import check_fifo
 from snowmelt.check.fifo_leased import check_fifo_leased
 from snowmelt.check.fifo_witness import check_fifo_witness
 from snowmelt.check.heap import check_heap
-from snowmelt.check.history import History
+from snowmelt.check.history import History, Operation
 from snowmelt.check.leases import check_leases
 from snowmelt.check.rules import Rule
 from snowmelt.check.sequence import check_linear, check_sequence
@@ -137,5 +137,8 @@ def shown_once(verdict: Verdict) -> Verdict:
     """An operation that breaks a rule alone is shown once."""
     if isinstance(verdict, Valid):
         return verdict
-    example = {id(one): one for one in verdict.example}.values()
+    example: list[Operation] = []
+    for one in verdict.example:
+        if not any(one is other for other in example):
+            example.append(one)
     return msgspec.structs.replace(verdict, example=tuple(example))

@@ -1,6 +1,7 @@
-"""`snowmelt check`: a verdict on a recorded history."""
+"""`snowmelt check`: a verdict on recorded histories."""
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +9,10 @@ import msgspec
 import typer
 
 from snowmelt.check.history import History
-from snowmelt.check.properties import PROPERTIES, check_history, usual
-from snowmelt.check.verdict import Invalid, Undecided
+from snowmelt.check.properties import PROPERTIES, check_history, known, usual
+from snowmelt.check.verdict import Invalid, Undecided, Verdict
+from snowmelt.cli.pipeline import spark_extra
+from snowmelt.cli.spark import SPARK, on_spark
 from snowmelt.core.errors import BadOption
 
 INVALID = 20
@@ -17,31 +20,62 @@ UNKNOWN = 21
 
 
 def check(
-    history: Annotated[Path, typer.Argument(help="A file of operations, one JSON object a line.")],
+    histories: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="HISTORY...", help="Files of operations, one JSON object a line; each judged."
+        ),
+    ],
     property: Annotated[  # noqa: A002  # the option's name
         list[str] | None,
         typer.Option(help="What to check; again for more: " + ", ".join(PROPERTIES)),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    spark: Annotated[str, SPARK] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object each.")] = False,
 ) -> None:
     """Judge a recorded history: valid, invalid with a small example, or unknown with the reason.
 
-    Ends with 20 when a property is invalid, 21 when one is unknown.
+    With --spark, one that is too large for a machine; a folder of files is one history there. Ends
+    with 20 when a property is invalid, 21 when one is unknown.
     """
-    try:
-        with history.open("rb") as lines:
-            read = History.read(lines)
-    except OSError as error:
-        allowed = f"a file of operations ({error.strerror})"
-        raise BadOption("HISTORY", str(history), allowed) from error
-    verdicts = check_history(read, property or usual(read))
-    if as_json:
-        told = {"operations": len(read), "verdicts": msgspec.to_builtins(verdicts)}
-        print(json.dumps(told))
-    else:
-        for verdict in verdicts:
-            print(verdict)
-    if any(isinstance(verdict, Invalid) for verdict in verdicts):
-        raise typer.Exit(INVALID)
-    if any(isinstance(verdict, Undecided) for verdict in verdicts):
-        raise typer.Exit(UNKNOWN)
+    names = known(property or ())
+    judged = _on_spark(spark, histories, names) if spark else _here(histories, names)
+    worst = 0
+    for place, (operations, verdicts) in zip(histories, judged, strict=True):
+        named = {"history": place} if len(histories) > 1 else {}
+        if as_json:
+            told = {**named, "operations": operations, "verdicts": msgspec.to_builtins(verdicts)}
+            print(json.dumps(told))
+        else:
+            print(*(f"{one}:" for one in named.values()), *verdicts, sep="\n")
+        worst = max(worst, *map(_rank, verdicts))
+    if worst:
+        raise typer.Exit((0, UNKNOWN, INVALID)[worst])
+
+
+def _rank(verdict: Verdict) -> int:
+    return 2 * isinstance(verdict, Invalid) + isinstance(verdict, Undecided)
+
+
+def _here(histories: Sequence[str], names: list[str]) -> Iterator[tuple[int, list[Verdict]]]:
+    for place in histories:
+        try:
+            with Path(place).open("rb") as lines:
+                read = History.read(lines)
+        except OSError as error:
+            allowed = f"a file of operations ({error.strerror})"
+            raise BadOption("HISTORY", place, allowed) from error
+        yield len(read), check_history(read, names or usual(read))
+
+
+def _on_spark(
+    master: str, histories: Sequence[str], names: list[str]
+) -> Iterator[tuple[int, list[Verdict]]]:
+    with on_spark(master, "snowmelt check") as session:
+        with spark_extra("snowmelt check"):
+            from snowmelt.spark.checking import check as judge  # noqa: PLC0415  # needs the extra
+        judged = judge(session, histories, names)
+    alone = {name: why for one in judged for name, why in one.alone.items()}
+    for name, why in alone.items():
+        typer.echo(f"{name}: {why}", err=True)
+    return ((one.operations, one.verdicts) for one in judged)

@@ -17,6 +17,8 @@ from snowmelt.cli import lab_arrow, lab_figures, lab_overlay, lab_pool, lab_prio
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.cli.progress import shown
+from snowmelt.cli.spark import SPARK, crew_of
+from snowmelt.core.crew import in_turn
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.durability import curves
 from snowmelt.lab.durability.chain import continuous_loss, difference
@@ -124,6 +126,7 @@ def order(
     waiting: Annotated[int, typer.Option(help="How many wait when one goes to the tail.")] = 1000,
     items: Annotated[int, typer.Option(help="Items in each run.")] = 20_000,
     seed: Seed = 1,
+    spark: Annotated[str, SPARK] = "",
     figure: Figure = None,
     csv: Csv = None,
     as_json: AsJson = False,
@@ -139,7 +142,8 @@ def order(
         with lab_extra("--figure"):
             from snowmelt.lab.order.picture import draw  # noqa: PLC0415  # needs the extra
     total = len(counts) * len(chances) * 2
-    runs = list(shown(order_grid.runs(crew, counts, chances, items, seed), total))
+    with crew_of(spark, "snowmelt lab", in_turn) as by:
+        runs = list(shown(order_grid.runs(crew, counts, chances, items, seed, by), total))
     rows = [order_grid.row(run) for run in runs]
     if csv is not None:
         write_csv(csv, order_grid.HEAD, rows)

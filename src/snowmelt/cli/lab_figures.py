@@ -1,12 +1,11 @@
 """`snowmelt lab sweep` and `snowmelt lab figures`: many experiments, on Spark or here."""
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -15,17 +14,14 @@ from rich.table import Table
 
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.pipeline import spark_extra
+from snowmelt.cli.spark import on_spark
+from snowmelt.core.crew import Crew, in_turn
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.pool import grid as grids
 from snowmelt.lab.pool.options import PoolOptions
 
-if TYPE_CHECKING:
-    from snowmelt.lab.pool.sweep import Mapped
-
 HERE: Final = "none"
-MASTER: Final = re.compile(r"local(\[([1-9]\d*|\*)(,[1-9]\d*)?\])?|yarn|(spark|k8s)://.+")
-"""What Spark takes; anything else it answers with a stack, after a while."""
 WAVES_PER_CORE: Final = 4
 """So many runs of each worker make a wave: few enough to lose little, enough to be even."""
 WIDTH_OF_PIPES: Final = 200
@@ -112,29 +108,23 @@ def _swept(points: Sequence[PoolOptions], out: Path, master: str) -> list[Row]:
     with spark_extra("snowmelt lab sweep", "spark,lab"), lab_extra("snowmelt lab sweep"):
         from snowmelt.lab.pool.sweep import sweep as swept  # noqa: PLC0415  # needs the extra
     with ExitStack() as stack:
-        mapped, wave = stack.enter_context(_workers(master))
+        crew, wave = stack.enter_context(_workers(master))
         shown = stack.enter_context(_bar(len(dict.fromkeys(points))))
-        return swept(points, out, mapped, wave=wave, shown=shown)
+        return swept(points, out, crew, wave=wave, shown=shown)
 
 
 @contextmanager
-def _workers(master: str) -> Iterator[tuple["Mapped", int]]:
+def _workers(master: str) -> Iterator[tuple[Crew, int]]:
     """Who does the work, and how much of it makes a wave."""
     if master == HERE:
-        yield map, WAVES_PER_CORE
+        yield in_turn, WAVES_PER_CORE
         return
-    if MASTER.fullmatch(master) is None:
-        allowed = "none, local[N], local[*], yarn, spark://… or k8s://…"
-        raise BadOption("--master", master, allowed)
-    with spark_extra("snowmelt lab sweep", "spark,lab"):
-        from snowmelt.spark.session import session  # noqa: PLC0415  # only where Spark is needed
-        from snowmelt.spark.spread import at_once, spread  # noqa: PLC0415
-    with Console(stderr=True).status("Starting Spark …"):
-        spark = session("snowmelt lab", master=master)
-    try:
-        yield spread(spark), WAVES_PER_CORE * at_once(spark)
-    finally:
-        spark.stop()
+    words = {"option": "--master", "also": "none, ", "extras": "spark,lab"}
+    with on_spark(master, "snowmelt lab", **words) as session:
+        from snowmelt.spark.spread import spread  # noqa: PLC0415  # needs the extra
+        from snowmelt.spark.where import at_once  # noqa: PLC0415
+
+        yield spread(session), WAVES_PER_CORE * at_once(session)
 
 
 @contextmanager

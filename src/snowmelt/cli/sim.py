@@ -16,9 +16,12 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from snowmelt.cli.explore import INJURIES_HELP, WORLD_HELP, Wanted, explore
+from snowmelt.cli.spark import SPARK, crew_of
+from snowmelt.core.crew import Crew, in_turn
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import spelled
 from snowmelt.sim import faults as faults_
+from snowmelt.sim.crew import processes
 from snowmelt.sim.explore.walk import STATES_MAX
 from snowmelt.sim.families import FAMILIES, family
 from snowmelt.sim.life import Ending, Report, Tally
@@ -32,7 +35,7 @@ from snowmelt.sim.scenario import (
     drawn,
     kinds_of,
 )
-from snowmelt.sim.sweep import sweep
+from snowmelt.sim.sweep import CHUNK_SECONDS_MAX, sweep
 
 SHOWN = 3
 COORDINATOR = typer.Option(help="Who decides: disk, or etcd, a simulated one with weather.")
@@ -52,6 +55,7 @@ def sim(
     ] = "",
     coordinator: Annotated[str, COORDINATOR] = DISK,
     jobs: Annotated[int, typer.Option(help="Processes; 0 is one for each core.")] = 0,
+    spark: Annotated[str, SPARK] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     explores: Annotated[
         bool, typer.Option("--explore", help="Walk all states of a small world instead.")
@@ -81,24 +85,24 @@ def sim(
     kinds = faults_.kinds(faults.split(","), kinds_of(protocol))
     bug = _bug(plant, protocol)
     _check_coordinator(coordinator, protocol)
-    if jobs < 0:
-        raise BadOption("--jobs", jobs, "0 or more")
     console = Console(stderr=True)
     if len(range_) == 1 and not as_json:
         _print_scenario(drawn(protocol, range_[0], kinds, bug, coordinator=coordinator))
-    workers = 1 if len(range_) < 64 else (jobs or os.cpu_count() or 1)
     begin = time.perf_counter()
     reports: list[Report] = []
-    with Progress(
-        *Progress.get_default_columns()[:2],
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal or len(range_) == 1,
-    ) as progress:
+    with (
+        crew_of(spark, "snowmelt sim", _here(len(range_), jobs, spark)) as crew,
+        Progress(
+            *Progress.get_default_columns()[:2],
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal or len(range_) == 1,
+        ) as progress,
+    ):
         task = progress.add_task(protocol, total=len(range_))
-        for report in sweep(protocol, range_, kinds, bug, workers, coordinator):
+        for report in sweep(protocol, range_, kinds, bug, coordinator, crew):
             reports.append(report if report.ending else msgspec.structs.replace(report, story=()))
             progress.advance(task)
     took = time.perf_counter() - begin
@@ -111,6 +115,16 @@ def sim(
         _tell(reports, bad, took, again)
     if bad:
         raise typer.Exit(int(bad[0].ending))
+
+
+def _here(lives: int, jobs: int, spark: str) -> Crew:
+    """Who lives them without Spark."""
+    if jobs < 0:
+        raise BadOption("--jobs", jobs, "0 or more")
+    if spark and jobs:
+        raise BadOption("--jobs", jobs, "left out with --spark, whose master says how many")
+    workers = 1 if lives < 64 else (jobs or os.cpu_count() or 1)
+    return in_turn if workers == 1 else processes(workers, CHUNK_SECONDS_MAX)
 
 
 def _range(seed: int | None, seeds: str) -> range:

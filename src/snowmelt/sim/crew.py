@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any, Generic, TypeVar, cast
 
+from snowmelt.core.crew import Crew
 from snowmelt.core.errors import MachineError
 
 END_SECONDS = 5.0
@@ -64,6 +65,11 @@ class Worker(Generic[Task]):
         self._process.join(END_SECONDS)
         code = self._process.exitcode
         return MachineError(f"a worker died with code {code} at {self.task}; see what it said")
+
+
+def processes(jobs: int, task_seconds: float) -> Crew:
+    """A crew of so many processes."""
+    return lambda work, pieces: spread(work, pieces, jobs, task_seconds)
 
 
 def spread(

@@ -1,11 +1,12 @@
-"""Many lives, on every core, in the order of their seeds; bad ones again, with their story."""
+"""Many lives, by any crew, in the order of their seeds; bad ones again, with their story."""
 
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from typing import Final
 
-from snowmelt.sim.crew import spread
+import msgspec
+
+from snowmelt.core.crew import Crew, in_turn
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, Report, live
 from snowmelt.sim.planted import Bug
@@ -13,6 +14,16 @@ from snowmelt.sim.scenario import DISK, Scenario, drawn
 
 CHUNK: Final = 16
 CHUNK_SECONDS_MAX: Final = 1_200.0
+
+
+class Lives(msgspec.Struct, frozen=True):
+    """Those of some seeds."""
+
+    protocol: str
+    seeds: tuple[int, int]
+    kinds: tuple[str, ...]
+    bug: Bug | None
+    coordinator: str
 
 
 def one(
@@ -42,22 +53,22 @@ def sweep(
     seeds: range,
     kinds: tuple[str, ...],
     bug: Bug | None = None,
-    jobs: int = 1,
     coordinator: str = DISK,
+    crew: Crew = in_turn,
 ) -> Iterator[Report]:
     """Lives every seed, and yields the reports in order as they come."""
-    if jobs == 1:
-        for seed in seeds:
-            yield one(protocol, seed, kinds, bug, coordinator)
-        return
-    chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
-    lives = partial(_lives, protocol, kinds, bug, coordinator)
-    with closing(spread(lives, chunks, jobs, CHUNK_SECONDS_MAX)) as results:
+    chunks = (seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK))
+    spans = [(chunk.start, chunk.stop) for chunk in chunks]
+    lives = [Lives(protocol, span, kinds, bug, coordinator) for span in spans]
+    with closing(crew(lived, [msgspec.msgpack.encode(some) for some in lives])) as results:
         for reports in results:
-            yield from reports
+            yield from msgspec.msgpack.decode(reports, type=list[Report])
 
 
-def _lives(
-    protocol: str, kinds: tuple[str, ...], bug: Bug | None, coordinator: str, seeds: range
-) -> list[Report]:
-    return [one(protocol, seed, kinds, bug, coordinator) for seed in seeds]
+def lived(told: bytes) -> bytes:
+    """Their reports."""
+    some = msgspec.msgpack.decode(told, type=Lives)
+    seeds = range(*some.seeds)
+    return msgspec.msgpack.encode(
+        [one(some.protocol, seed, some.kinds, some.bug, some.coordinator) for seed in seeds]
+    )

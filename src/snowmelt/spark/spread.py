@@ -1,45 +1,36 @@
-"""Independent pieces of work, done by Spark's workers: what the built-in `map` does, on a cluster.
+"""A crew of Spark's executors: each piece of work is a job of one task."""
 
-A piece is bytes and so is its result; what they mean is the caller's. The function is known to the
-workers by its name, so its module has to be installed there, as snowmelt itself has to be.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from snowmelt.core.crew import Crew, Work
 from snowmelt.spark.where import at_once
 
-Work = Callable[[bytes], bytes]
-Spread = Callable[[Work, Sequence[bytes]], list[bytes]]
-
-__all__ = ["RESULT", "Spread", "Work", "at_once", "spread"]
-
-RESULT: Final = "place long, result binary"
+RESULT: Final = "result binary"
 
 
-def spread(session: SparkSession) -> Spread:
-    """A `map` that gives each piece to a task of its own; results come in the order of the pieces.
+def spread(session: SparkSession) -> Crew:
+    """A crew that works on as many pieces at a time as the session runs tasks.
 
-        double = spread(session())(doubled, [b"1", b"2"])
-
-    An exception in one piece fails the whole job; work that can fail says so in its result.
+    double = spread(session())(doubled, [b"1", b"2"])
     """
 
-    def mapped(work: Work, pieces: Sequence[bytes]) -> list[bytes]:
-        given = list(pieces)
+    def results(work: Work, pieces: Sequence[bytes]) -> Generator[bytes, None, None]:
+        def of(piece: bytes) -> bytes:
+            def done(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                yield pa.RecordBatch.from_pydict({"result": [work(piece)]})
 
-        def done(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                places = batch.column("id").to_pylist()
-                results = pa.array([work(given[place]) for place in places], pa.binary())
-                columns = [pa.array(places, pa.int64()), results]
-                yield pa.RecordBatch.from_arrays(columns, ["place", "result"])
+            (row,) = session.range(0, 1, 1, 1).mapInArrow(done, RESULT).collect()
+            return bytes(row.result)
 
-        numbers = session.range(0, len(given), 1, max(1, len(given)))
-        rows = numbers.mapInArrow(done, RESULT).collect()
-        return [bytes(row.result) for row in sorted(rows, key=lambda row: row.place)]
+        threads = ThreadPoolExecutor(at_once(session))
+        try:
+            yield from threads.map(of, pieces)
+        finally:
+            threads.shutdown(cancel_futures=True)
 
-    return mapped
+    return results

@@ -1,9 +1,11 @@
 """Order measured for every number of consumers, chance to fail and place to go back to."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import msgspec
 
+from snowmelt.core import crew as crews_
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.order.crew import Crew, worked
 from snowmelt.lab.order.distance import Distance, distance
@@ -21,10 +23,24 @@ class Run(msgspec.Struct, frozen=True):
     confirmed: Distance
 
 
+class Task(msgspec.Struct, frozen=True):
+    """One run that is to be."""
+
+    crew: Crew
+    place: str
+    items: int
+    seed: int
+
+
 def runs(
-    crew: Crew, consumers: Sequence[int], failures: Sequence[float], items: int, seed: int
+    crew: Crew,
+    consumers: Sequence[int],
+    failures: Sequence[float],
+    items: int,
+    seed: int,
+    by: crews_.Crew = crews_.in_turn,
 ) -> Iterator[Run]:
-    """All runs; `crew` says what they have in common.
+    """All runs; `crew` says what they have in common, and `by` who does them.
 
     >>> crew = Crew(consumers=1, failure=0)
     >>> [(run.place, run.delivered.mean) for run in runs(crew, [3], [0.0], 100, seed=1)]
@@ -37,12 +53,22 @@ def runs(
         for number in consumers
         for failure in failures
     ]
-    return (_run(one, place, items, seed) for one in crews for place in PLACES)
+    tasks = [Task(one, place, items, seed) for one in crews for place in PLACES]
+    return _done(by, [msgspec.msgpack.encode(task) for task in tasks])
 
 
-def _run(crew: Crew, place: str, items: int, seed: int) -> Run:
-    order = worked(crew, place, items, seed)
-    return Run(crew, place, distance(order.delivered), distance(order.confirmed))
+def _done(by: crews_.Crew, tasks: list[bytes]) -> Iterator[Run]:
+    with closing(by(run, tasks)) as results:
+        for result in results:
+            yield msgspec.msgpack.decode(result, type=Run)
+
+
+def run(told: bytes) -> bytes:
+    """What a task comes to."""
+    task = msgspec.msgpack.decode(told, type=Task)
+    order = worked(task.crew, task.place, task.items, task.seed)
+    delivered, confirmed = distance(order.delivered), distance(order.confirmed)
+    return msgspec.msgpack.encode(Run(task.crew, task.place, delivered, confirmed))
 
 
 HEAD = (

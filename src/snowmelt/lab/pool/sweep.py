@@ -1,7 +1,6 @@
 """Many experiments, in waves: after each wave its rows are kept, so a sweep can be ended any time.
 
-Whoever sweeps says how the work is done by giving a `map`: the built-in one works in this process,
-`snowmelt.spark.spread.spread` gives every run to a task of Spark's.
+Whoever sweeps says who does the work: this process, or the crew of `snowmelt.spark.spread`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,13 +9,11 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.crew import Crew, in_turn
 from snowmelt.core.errors import CallerError
 from snowmelt.lab.pool.keep import Keep
 from snowmelt.lab.pool.options import PoolOptions
 from snowmelt.lab.pool.runs import Failed, Ran, Row, done, key_of, outcome_of, told, version
-
-Work = Callable[[bytes], bytes]
-Mapped = Callable[[Work, Sequence[bytes]], Iterable[bytes]]
 
 WAVE: Final = 16
 FAILURES_SHOWN: Final = 3
@@ -29,7 +26,7 @@ class SweepFailed(CallerError):
 def sweep(
     points: Sequence[PoolOptions],
     folder: Path,
-    mapped: Mapped = map,
+    crew: Crew = in_turn,
     *,
     wave: int = WAVE,
     shown: Callable[[int], None] = lambda _: None,
@@ -46,7 +43,7 @@ def sweep(
     shown(len(wanted) - len(todo))
     failures: list[str] = []
     for some in _waves(todo, wave):
-        outcomes = [outcome_of(result) for result in mapped(done, [told(point) for point in some])]
+        outcomes = [outcome_of(result) for result in crew(done, [told(point) for point in some])]
         new = [one.row for one in outcomes if isinstance(one, Ran)]
         if new:
             keep.add(new)

@@ -1,11 +1,13 @@
-"""Judges a history of many operations on Spark, and a smaller one beside the checker of one machine.
+"""Judges a history of many operations on Spark, and a smaller one beside one machine's checker.
 
     python benchmarks/check_spark.py                       # fifty million operations, on local[2]
     python benchmarks/check_spark.py --operations 1000000 --beside 1000000
 
-A history is made first: eight producers, eight consumers that get and acknowledge, a queue that is a
-first-in-first-out one, whose calls overlap; one get in a hundred finds nothing; a drain at the end. With
-`--broken` one value of a million is got out of order, one is lost, and one comes after its acknowledgement.
+A history is made first: eight producers, eight consumers that get and acknowledge, a queue that is
+first in, first out, whose calls overlap; now and then a get finds nothing; a drain at the end. With
+`--broken` three values are wrong: one is got out of order, one is lost, and one comes again after
+its acknowledgement. Memory is that of all processes of the command, by /proc, looked at every two
+seconds.
 """
 
 import argparse
@@ -121,9 +123,8 @@ def run(name: str, file: Path, words: list[str], properties: list[str]) -> tuple
     watcher.join()
     took = time.perf_counter() - begin
     load = Path("/proc/loadavg").read_text().split()[0]
-    print(
-        f"{name}: {took:.0f} s, {most[0] / 1e9:.1f} GB at most, exit code {process.returncode}, load {load}"
-    )
+    told = f"{name}: {took:.0f} s, {most[0] / 1e9:.1f} GB at most, exit code {process.returncode}"
+    print(f"{told}, load {load}", flush=True)
     print("    " + said.replace("\n", "\n    ").rstrip())
     return took, said
 

@@ -39,6 +39,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "spark_scaling": ("--executors", "1", "2", "--batches", "2"),
     "spark_select": ("--sizes", "100000", "10000000", "--ways", "snowmelt", "gk_select", "sort"),
     "spark_chaos": ("--rounds", "5"),
+    "check_spark": ("--operations", "2000000", "--beside", "500000"),
 }
 """Each with the options that make it short."""
 

@@ -10,12 +10,13 @@ import pytest
 from pyarrow import parquet
 
 from lab.test_commands import as_json, lines, ran
+from snowmelt.core.crew import Work
 from snowmelt.core.errors import BadOption, CallerError
 from snowmelt.lab.pool.grid import grid_of
 from snowmelt.lab.pool.keep import SCHEMA, Keep
 from snowmelt.lab.pool.options import PoolOptions
 from snowmelt.lab.pool.runs import key_of, options_row, version
-from snowmelt.lab.pool.sweep import SweepFailed, Work, sweep
+from snowmelt.lab.pool.sweep import SweepFailed, sweep
 
 SMALL = {"producers": 5, "consumers": [5, 10], "max_hops": [1, 2], "objects": 200}
 

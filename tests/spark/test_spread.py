@@ -4,8 +4,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from snowmelt.lab.order.crew import Crew
+from snowmelt.lab.order.grid import runs
 from snowmelt.lab.pool.grid import grid_of
 from snowmelt.lab.pool.sweep import sweep
+from snowmelt.sim.faults import KINDS
+from snowmelt.sim.planted import Bug
+from snowmelt.sim.sweep import sweep as lives
 from snowmelt.spark.spread import spread
 from snowmelt.spark.where import at_once
 
@@ -23,3 +28,27 @@ def test_spark_runs_a_sweep_as_this_process_does(spark: SparkSession, tmp_path: 
     assert [row["consumers"] for row in there] == [5, 10, 15]
     own = {"seconds": 0.0, "version": ""}  # the rest is the same, with the same dice
     assert [row | own for row in there] == [row | own for row in here]
+
+
+def test_lives_on_spark_are_the_lives_of_this_process(spark: SparkSession) -> None:
+    wanted = ("membership", range(20), KINDS)
+    assert list(lives(*wanted, crew=spread(spark))) == list(lives(*wanted))
+
+
+def test_a_life_that_ends_badly_tells_its_story_from_spark(spark: SparkSession) -> None:
+    bug = Bug.FORGOTTEN_TIMER  # seed 1 shows it
+    there = list(lives("membership", range(6), KINDS, bug, crew=spread(spark)))
+    assert there == list(lives("membership", range(6), KINDS, bug))
+    assert any(one.story for one in there)
+
+
+def test_results_come_in_order_and_who_leaves_early_gets_no_more(spark: SparkSession) -> None:
+    results = spread(spark)(bytes.upper, [b"a", b"b", *[b"c"] * 1_000])
+    assert [next(results), next(results)] == [b"A", b"B"]
+    results.close()
+    assert next(results, None) is None
+
+
+def test_the_grid_of_orders_is_the_same_on_spark(spark: SparkSession) -> None:
+    wanted = (Crew(consumers=1, failure=0), [2, 8], [0.01, 0.1], 500, 1)
+    assert list(runs(*wanted, spread(spark))) == list(runs(*wanted))

@@ -200,9 +200,9 @@ class Part:
 
     def __init__(self, plan: Plan, cut: Cut, part: int, rows: Iterable[Line]) -> None:
         given = plan.given[cut.name][part] if cut.reach is not None else None
-        more = [] if given is None else [(given[0], 0, given[1])]
         self._plan, self._cut = plan, cut
-        self._rows = sorted({*rows, *more})
+        more = [] if given is None else [(given[0], 0, given[1])]
+        self._rows = sorted(rows if cut.reach is None else {*rows, *more})
         self._history = history_of(self._rows)
 
     def found(self) -> Iterator[Found]:

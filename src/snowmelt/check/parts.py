@@ -31,7 +31,7 @@ from snowmelt.check.properties import PROPERTIES, shown_once, unbroken
 from snowmelt.check.rules import Rule
 from snowmelt.check.verdict import Finding, Undecided, Valid, Verdict
 
-SAMPLE: Final = 1_000
+SAMPLE: Final = 200
 """So many keys of a stretch tell where ranges begin, or up to twice as many."""
 RANGED: Final = {
     rule.cut.name: rule.cut

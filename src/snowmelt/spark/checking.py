@@ -50,6 +50,7 @@ FILE: Final = 1 << 44
 """More than the bytes of a file."""
 OPERATIONS_A_PART: Final = 200_000
 ROWS_AT_ONCE: Final = 10_000
+LINES_AT_ONCE: Final = 20_000
 FOUND: Final = 0
 PASSAGES: Final = 1
 
@@ -159,7 +160,10 @@ class _Lines:
 
         def told(batches: Batches) -> Batches:
             for start, rows in groupby(_numbered(batches), key=lambda row: row[0]):
-                yield _told([(FOUND, 0, Facts.of(start, [line for _, _, line in rows]))])
+                facts = Facts(start)
+                for some in _chunks(rows, LINES_AT_ONCE):
+                    facts += Facts.of(start, [line for _, _, line in some])
+                yield _told([(FOUND, 0, facts)])
 
         facts = [Facts(0) for _ in range(self.count)]
         splits = _payloads(self.frame.mapInArrow(told, TOLD_TYPES), Facts).get(0, [])

@@ -85,13 +85,14 @@ def sim(
     kinds = faults_.kinds(faults.split(","), kinds_of(protocol))
     bug = _bug(plant, protocol)
     _check_coordinator(coordinator, protocol)
+    here = _here(len(range_), jobs, spark)
     console = Console(stderr=True)
     if len(range_) == 1 and not as_json:
         _print_scenario(drawn(protocol, range_[0], kinds, bug, coordinator=coordinator))
     begin = time.perf_counter()
     reports: list[Report] = []
     with (
-        crew_of(spark, "snowmelt sim", _here(len(range_), jobs, spark)) as crew,
+        crew_of(spark, "snowmelt sim", here) as crew,
         Progress(
             *Progress.get_default_columns()[:2],
             MofNCompleteColumn(),

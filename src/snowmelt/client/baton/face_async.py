@@ -155,7 +155,7 @@ class Baton:
         With `timeout=0` it is granted only if nobody has it or waits for it.
 
         Raises `NotGranted` when it does not come in time; an answer that is on its way is given
-        half a second more. What was waited for is given up then, and when the wait is interrupted.
+        0.2 s more. What was waited for is given up then, and when the wait is interrupted.
         """
         want = Want(self._keeper.home, self.name, self._timeout if timeout is None else timeout)
         way = self._keeper.way()

@@ -11,7 +11,7 @@ A `Want` asks under one ticket, at one node (`Home`), until it is granted or giv
    with the release which value goes on: the one that was set, or, when the holder failed, the one
    that was got, or last saved.
 4. A release may be said again, and means the same: whoever breaks one off has it said by another.
-5. A wait ends half a second after its time at most, an answer that is on its way counted in, and
+5. A wait ends 0.2 s after its time at most, an answer that is on its way counted in, and
    not before a second: what is free is had without waiting, and the way there takes a while.
 """
 
@@ -51,7 +51,7 @@ ANSWER_SECONDS: Final = 2.0
 UNHURRIED: Final = int(SLOWEST * (calls.POLL / SECOND + ANSWER_SECONDS))
 """The weight of a call that only one node can answer, or that it may answer after `POLL`: silence
 means nothing for longer than that and `ANSWER_SECONDS`, so nobody else is asked meanwhile."""
-LATE_SECONDS: Final = 0.5
+LATE_SECONDS: Final = 0.2
 LEAST_SECONDS: Final = 1.0
 KEEPS_IN_LEASE: Final = 5
 KEEP_SECONDS: Final = 0.5

@@ -13,9 +13,9 @@ from statistics import mean
 from typing import Final
 
 import msgspec
+from benchmarks.arrow_directory_parts.tree_metric import TreeMetric
 
 from snowmelt.core.names import NodeId
-from snowmelt.lab.arrow.metric import TreeMetric
 from snowmelt.lab.arrow.plan import Plan, graph_of, grown, name_of, ringed
 
 LEAVERS: Final = 20

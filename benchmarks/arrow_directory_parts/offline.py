@@ -11,9 +11,10 @@ from math import inf
 from random import Random
 
 import msgspec
+from benchmarks.arrow_directory_parts.tree_metric import TreeMetric
 
 from snowmelt.lab.arrow.contest import Contest, ContestOptions, Rival
-from snowmelt.lab.arrow.metric import Graph, TreeMetric, distances_from
+from snowmelt.lab.arrow.metric import Graph, distances_from
 from snowmelt.lab.arrow.options import Arrivals, TreeKind
 from snowmelt.lab.arrow.plan import number_of
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from hub import Hub
+
 from snowmelt.client.connection.asynchronous import AsyncClient
 from snowmelt.client.connection.url import read
 from snowmelt.core.errors import SnowmeltError
@@ -34,7 +36,6 @@ from snowmelt.protocols.membership import (
 )
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.folders import found_on_disk
-from snowmelt.runtime.inprocess import Hub
 from snowmelt.runtime.server import NodeConfig, Server
 from snowmelt.sim.families.membership import Founder
 from snowmelt.sim.world import Observer, World

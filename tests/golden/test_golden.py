@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-
-from snowmelt.sim.script import played
+from script import played
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 

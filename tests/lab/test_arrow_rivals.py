@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from benchmarks.arrow_directory_parts import graphs, offline
+from benchmarks.arrow_directory_parts import graphs, offline, tree_metric
 from benchmarks.arrow_directory_parts.graphs import GraphKind, grown_on, worth
 from benchmarks.arrow_directory_parts.offline import (
     OneShot,
@@ -21,6 +21,7 @@ from benchmarks.arrow_directory_parts.offline import (
     one_shot,
     shortest_path,
 )
+from benchmarks.arrow_directory_parts.tree_metric import TreeMetric
 
 from lab import commands
 from snowmelt.core.errors import BadOption
@@ -36,11 +37,7 @@ from snowmelt.lab.arrow.contest import (
     Rival,
     Score,
 )
-from snowmelt.lab.arrow.metric import (
-    TreeMetric,
-    distances_from,
-    median_of,
-)
+from snowmelt.lab.arrow.metric import distances_from, median_of
 from snowmelt.lab.arrow.options import Arrivals, TreeKind
 from snowmelt.lab.arrow.plan import Plan, plan_of, planned
 from snowmelt.protocols.arrow import Followed, Place, Wanted
@@ -288,7 +285,7 @@ def test_a_wrong_option_is_refused_by_name(arguments: str, option: str) -> None:
     assert caught.value.option == option
 
 
-@pytest.mark.parametrize("module", [graphs, offline], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("module", [graphs, offline, tree_metric], ids=lambda one: one.__name__)
 def test_the_examples_beside_the_benchmark_hold(module: Any) -> None:
     told = doctest.testmod(module)
     assert told.attempted

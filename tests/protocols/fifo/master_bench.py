@@ -3,6 +3,8 @@
 from random import Random
 from typing import Any
 
+from whole_records import restored
+
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Reply, Send
@@ -13,7 +15,6 @@ from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.messages import Admit, Drop, Entry, Home
 from snowmelt.protocols.fifo.queue import Queue
-from snowmelt.protocols.fifo.records import restored
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
 from snowmelt.protocols.membership import Member, View

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from master_bench import KEEPERS, OTHER, Bench
+from whole_records import restored
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
@@ -24,7 +25,6 @@ from snowmelt.protocols.fifo.calls import (
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Keep
-from snowmelt.protocols.fifo.records import restored
 
 MANY = 1 << 40
 

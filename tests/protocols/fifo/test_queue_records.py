@@ -4,6 +4,7 @@ from random import Random
 
 import msgspec
 import pytest
+from whole_records import records, restored
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
@@ -12,7 +13,7 @@ from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.queue import Queue
-from snowmelt.protocols.fifo.records import record, records, restored
+from snowmelt.protocols.fifo.records import record
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.staged import StagedBatch
 

@@ -7,6 +7,7 @@ from types import FrameType
 import pytest
 from master_bench import KEEPERS, OTHER, Bench
 from node_bench import NodeBench
+from whole_records import records, restored
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval, IntervalSet
@@ -14,7 +15,6 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.asking import PIECES_MAX
 from snowmelt.protocols.fifo.calls import Describe, Get, Settle, Settled
 from snowmelt.protocols.fifo.queue import Queue
-from snowmelt.protocols.fifo.records import records, restored
 
 
 class Steps:

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from master_bench import KEEPERS, OTHER, OWN, THIRD
 from nodes_bench import Nodes
+from whole_records import records, restored
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
@@ -12,7 +13,6 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.queue import Queue
-from snowmelt.protocols.fifo.records import records, restored
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.spans import spans_of
 

@@ -15,13 +15,11 @@ from snowmelt.protocols.fifo.doubts import LEFT
 from snowmelt.protocols.fifo.extents import Columns, Run
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.leases import Lease, ender_key
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Pairs
 from snowmelt.protocols.fifo.publications import Publication
 from snowmelt.protocols.fifo.publications import key as publication_key
 from snowmelt.protocols.fifo.publications import name_of as publication_name
 from snowmelt.protocols.fifo.queue import Failure, Queue
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.staged import StagedBatch
 from snowmelt.protocols.fifo.staged import key as staged_key
 from snowmelt.protocols.fifo.staged import name_of as staged_name
@@ -121,15 +119,6 @@ def _named(queue: Queue, kind: bytes, name: bytes) -> Group | StagedBatch | Publ
             raise AssertionError(f"no record has the key {kind + name!r}")
 
 
-def records(queue: Queue) -> Pairs:
-    """Every record of a queue, in the order in which `restored` can take them."""
-    keys = other_keys(queue)
-    keys += [b"x" + run.start.to_bytes(8) for run in queue.runs]
-    keys += [b"y" + start.to_bytes(8) for start in queue.failures.starts()]
-    keys += [b"z" + start.to_bytes(8) for start in queue.delays.starts()]
-    return tuple((key, record(queue, key)) for key in sorted(keys))
-
-
 def other_keys(queue: Queue) -> list[bytes]:
     """The keys of all records but those of runs and of what is said of their items."""
     keys = [b"s", b"t"]
@@ -141,20 +130,6 @@ def other_keys(queue: Queue) -> list[bytes]:
     keys += [staged_key(name) for name, _ in queue.staged]
     keys += [publication_key(name) for name, _ in queue.publications]
     return keys
-
-
-def restored(
-    name: str,
-    settings: QueueSettings,
-    pairs: Pairs,
-    now: Instant,
-    limits: Limits = LIMITS,
-) -> Queue:
-    """A queue from its records; raises `ValueError` when they don't read."""
-    queue = Queue(name, settings, limits)
-    restore(queue, tuple(sorted(pairs)), now, {})
-    queue.restored()
-    return queue
 
 
 Shared = dict[Any, Any]

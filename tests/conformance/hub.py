@@ -1,8 +1,4 @@
-"""Many nodes in one process: the same drivers and disks, with no socket between them.
-
-For programs that want a cluster without a network, and for the conformance suite, which runs the
-same scenarios here, in the simulated world and on loopback.
-"""
+"""Many nodes in one process: the same drivers and disks, with no socket between them."""
 
 import asyncio
 from collections.abc import Callable

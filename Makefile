@@ -51,9 +51,9 @@ bench: setup
 # All calls and disturbances, anew, and docs/reliability.md of what came of them.
 table: compiled
 	mkdir -p build
-	cd tests && for group in threads loops processes nodes arguments; do \
-		../$(BIN)/python -m table.program $$group --long --out ../build/table-$$group || exit 1; done
-	cd tests && ../$(BIN)/python -m table.page ../build/table-*
+	for group in threads loops processes nodes arguments; do PYTHONPATH=tests \
+		$(BIN)/python -m table.program $$group --long --out build/table-$$group || exit 1; done
+	PYTHONPATH=tests $(BIN)/python -m table.page build/table-*
 
 soak: compiled
 	$(BIN)/python -m pytest -m soak --timeout 7200

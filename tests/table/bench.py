@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,9 +37,11 @@ class StoodStill(BaseException):
 class Bench:
     """Nodes, a place on them, and a plant."""
 
-    def __init__(self, folder: Path, nodes: int = 1, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, nodes: int = 1, words: Sequence[str] = (), **options: Any
+    ) -> None:
         self.folder = folder
-        self.cluster = LocalCluster(nodes, folder / "nodes", 0.5)
+        self.cluster = LocalCluster(nodes, folder / "nodes", 0.5, options=words)
         self.place = Place("", str(folder / "folders"), **options)
         self.plant = ""
         self.sense = Sense()

@@ -42,12 +42,6 @@ class Place:
             self._judge = snowmelt.connect(self.url)
         return self._judge
 
-    def through(self, port: int) -> "Place":
-        """The same, by a link; the judge has its own way."""
-        other = Place(f"snowmelt://127.0.0.1:{port}", self.folder, **self.options)
-        other._judge = self.judge
-        return other
-
 
 class Own:
     """One cell's queue, baton, counter or topic, and what was told of it."""

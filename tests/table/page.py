@@ -1,6 +1,7 @@
 """Writes what came of all cells: `python -m table.page RESULT…` writes `docs/reliability.*`.
 
 `docs/reliability.json` is what the run said, cell by cell; `docs/reliability.md` is made of it.
+A run of some columns replaces the cells of those.
 """
 
 import json
@@ -149,13 +150,14 @@ def row_of(fields: list[str]) -> str:
 
 
 def main(files: list[str]) -> None:
-    """Writes both, of what runs have said."""
-    result: dict[str, dict[str, str]] = {}
+    """Writes both, of what runs have said; other cells are as they were."""
+    before = json.loads(RESULT.read_text())
+    result: dict[str, dict[str, str]] = {str(row): before.get(str(row), {}) for row in ROWS}
     for file in files:
-        for line in filter(None, Path(file).read_text().splitlines()):
-            one = json.loads(line)
+        for one in map(json.loads, Path(file).read_text().splitlines()):
+            result[one["row"]].pop(one["column"], None)
             if one["covered"] and not one["fails"]:
-                result.setdefault(one["row"], {})[one["column"]] = one["covered"].partition(":")[0]
+                result[one["row"]][one["column"]] = one["covered"].partition(":")[0]
     text = json.dumps(result, indent=0, sort_keys=True, ensure_ascii=False)
     RESULT.write_text(text + "\n")
     PAGE.write_text(page(cells_of(result)))

@@ -54,7 +54,9 @@ def cells(group: str, out: Path, *words: str) -> list[dict[str, Any]]:
     """What a program of its own found."""
     command = [sys.executable, "-m", "table.program", group, "--out", str(out), *words]
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     return [json.loads(line) for line in out.read_text().splitlines() if line]
 

@@ -9,19 +9,22 @@ import inspect
 import os
 import resource
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
+from benchmarks.slow_link import SlowLink
+
 from snowmelt.core.errors import SnowmeltError
-from table.account import Wrong
-from table.bench import MARGIN, STILL, Bench, again, failure, in_thread
+from table.account import Wrong, expect
+from table.bench import MARGIN, STILL, Bench, again, failure, in_thread, in_time
 from table.columns import Column, Failures
 from table.columns.arguments import with_argument
 from table.faces import Row, arguments
-from table.link import Link
 from table.own import Own
 from table.recipes import RECIPES, Act, drive
 
@@ -69,7 +72,6 @@ def together(
     disturb: Callable[[], AbstractContextManager[Any]],
     seconds: float | None,
     most: float,
-    around_all: Callable[[Own, Act], Any] | None = None,
 ) -> Failures:
     """All calls at once, within the disturbance; those that take a time-out are given this one."""
     meeting, wrong = Meeting(), dict[Row, str]()
@@ -81,7 +83,7 @@ def together(
             begin = time.monotonic()
             try:
                 given = with_argument(act, "timeout", seconds) if timed else act
-                return around_all(own, given) if around_all else bench.call(given)
+                return bench.call(given)
             finally:
                 took, limit = time.monotonic() - begin, seconds if timed else most
                 if took > limit + MARGIN:
@@ -236,41 +238,45 @@ def no_timeout(row: Row) -> str:
 
 # --- the link -------------------------------------------------------------------------------------
 
-SLOW = 150_000.0
-LARGE = 400_000
+SLOW = 400_000.0
+LARGE = 200_000
+"""Half a second: three of them come within their lease."""
+SMALL = 100_000
+"""Bytes that a call without bodies is answered with, at most."""
 
 
 def slow_link(bench: Bench, rows: list[Row]) -> Failures:
-    """Bodies that take seconds: each crosses once."""
-    links = {row: Link(bench.node.port).__enter__() for row in rows}
-    owns = []
-    for row in rows:
-        own = bench.own(row, place=bench.place.through(links[row].port))
-        owns.append(own)
-    crossed = {}
+    """Bodies that take seconds: each crosses once. All clients are told of the link as the node's
+    address, so one call is made at a time."""
+    link = SlowLink(0)
+    folder = Path(tempfile.mkdtemp(dir=bench.folder))
+    with link, Bench(folder, words=("--advertise", f"127.0.0.1:{link.port}")) as slow:
+        link.leads_to = slow.node.port
+        slow.place.url = f"snowmelt://127.0.0.1:{link.port}"
+        slow.plant, slow.long = bench.plant, bench.long
 
-    def around(own: Own, act: Act) -> Any:
-        link = links[own.row]
-        before, link.rate = link.crossed, SLOW
-        try:
-            return bench.call(act)
-        finally:
-            link.rate = 0
-            crossed[own.row] = link.crossed - before
+        def cell(own: Own) -> None:
+            drive(own)  # all is open, and known
+            before = len(own.account.all("tried"))
 
-    def run() -> Failures:
-        return together(bench, owns, nullcontext, None, 12, around)
+            def around(act: Act) -> Any:
+                bodies = len(own.account.all("tried")) - before
+                begin, link.up, link.down, link.rate = time.monotonic(), 0, 0, SLOW
+                try:
+                    with slow.hit():
+                        return slow.call(act)
+                finally:
+                    link.rate, crossed = 0, max(link.up, link.down)
+                    in_time(bodies * LARGE / SLOW, begin)
+                    most = SMALL + 1.2 * bodies * LARGE
+                    expect(crossed < most, f"{{}} bytes crossed for {bodies} bodies", crossed)
 
-    for own in owns:
-        own.pad = LARGE if "local" not in RECIPES[own.row].words else 0
-    wrong = run()
-    for row, count in crossed.items():
-        bodies = 3 if row.call.endswith("_many") else 2
-        if not wrong[row] and count > 1.2 * bodies * LARGE:
-            wrong[row] = f"{count} bytes crossed the link for {bodies} bodies of {LARGE}"
-    for link in links.values():
-        link.__exit__()
-    return wrong
+            own.pad = LARGE
+            with suppress(SnowmeltError):
+                drive(own, around)
+            own.pad = 0
+
+        return slow.cells(rows, cell)
 
 
 def asks_nobody(row: Row) -> str:
@@ -290,8 +296,8 @@ COLUMNS = [
            no_time, ("tarries",), no_timeout),
     Column("node silent", "The only node is stopped for 1.5 s, and goes on: each call ends in its "
            "time, and the account is right.", silent, ("tarries",), works_on),
-    Column("slow link", "Bodies of 400 kB over 150 kB/s: each crosses once.", slow_link,
-           ("forgets", "twice", "crashes"), asks_nobody, soak=True),
+    Column("slow link", "Bodies of 200 kB over 400 kB/s: each crosses once.", slow_link,
+           ("twice", "forgets", "crashes"), asks_nobody, soak=True),
     Column("full disk", "The node's files can't grow: what is told as put is there.", full_disk,
            ("forgets", "crashes"), asks_nobody),
     Column("node restarted", "The only node is killed and started again on its disk: an answer or "

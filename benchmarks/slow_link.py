@@ -89,9 +89,9 @@ class SlowLink:
         into.transport.set_write_buffer_limits(PIECE)
         try:
             await asyncio.gather(self._carried("up", near, into), self._carried("down", far, out))
-        finally:
-            into.close()
-            out.close()
+        except asyncio.CancelledError:  # the link is over: nobody waits for what it still holds
+            into.transport.abort()
+            out.transport.abort()
 
     async def _carried(
         self, way: str, source: asyncio.StreamReader, to: asyncio.StreamWriter

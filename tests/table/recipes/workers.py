@@ -4,13 +4,13 @@ import asyncio
 import threading
 import time
 
-from table.account import expect
+from table.account import expect, text_of
 from table.recipes import Act, recipe
 
 
 def working(own):
-    """A worker that ends when it has handled one item, and what it handled."""
-    own.fill()
+    """A worker, what it handled, and whether that is something."""
+    bodies = own.fill()
     handled = []
 
     def handle(item):
@@ -25,12 +25,18 @@ def working(own):
 
     handler = handle_async if own.face.__name__.endswith("aio") else handle
     worker = own.face.Worker(own.queue, handler, grace=1)
-    return worker, handled
+
+    def worked():
+        if not handled and text_of(bodies[-1]) in own.account.all("doing"):
+            bodies.extend(own.fill())  # another worker took what was there
+        return bool(handled)
+
+    return worker, handled, worked
 
 
 @recipe("Worker.run")
 def run(own):
-    worker, handled = working(own)
+    worker, handled, _ = working(own)
     yield Act(worker.run)
     expect(handled, "it has worked")
     own.account.tell("done", *handled)
@@ -38,16 +44,16 @@ def run(own):
 
 @recipe("Worker.stop")
 def stop(own):
-    worker, handled = working(own)
+    worker, handled, worked = working(own)
     if hasattr(worker, "__aenter__"):
         task = asyncio.ensure_future(worker.run())
-        yield until_async(lambda: handled or task.done())
+        yield until_async(lambda: worked() or task.done())
         yield Act(worker.stop)
         yield asyncio.wait_for(task, 5)
     else:
         thread = threading.Thread(target=worker.run, daemon=True)
         thread.start()
-        until(lambda: handled)
+        until(worked)
         try:
             yield Act(worker.stop)
         finally:
@@ -59,15 +65,15 @@ def stop(own):
 
 @recipe("Worker.with")
 def within(own):
-    worker, handled = working(own)
+    worker, handled, worked = working(own)
 
     def work():
         with worker:
-            until(lambda: handled)
+            until(worked)
 
     async def work_async():
         async with worker:
-            await until_async(lambda: handled)  # what went wrong is raised when it is left
+            await until_async(worked)  # what went wrong is raised when it is left
 
     yield Act(work_async if hasattr(worker, "__aenter__") else work)
     expect(handled, "it has worked")

@@ -37,12 +37,10 @@ class StoodStill(BaseException):
 class Bench:
     """Nodes, a place on them, and a plant."""
 
-    def __init__(
-        self, folder: Path, nodes: int = 1, words: Sequence[str] = (), **options: Any
-    ) -> None:
+    def __init__(self, folder: Path, nodes: int = 1, words: Sequence[str] = ()) -> None:
         self.folder = folder
         self.cluster = LocalCluster(nodes, folder / "nodes", 0.5, options=words)
-        self.place = Place("", str(folder / "folders"), **options)
+        self.place = Place("", str(folder / "folders"))
         self.plant = ""
         self.sense = Sense()
         self.long = False

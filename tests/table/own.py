@@ -25,8 +25,8 @@ SHORT = 1.0
 class Place:
     """Where queues are: on nodes, or in folders below one."""
 
-    def __init__(self, url: str, folder: str, **options: Any) -> None:
-        self.url, self.folder, self.options = url, folder, options
+    def __init__(self, url: str, folder: str) -> None:
+        self.url, self.folder = url, folder
         self._judge: Any = None
 
     def open(self, row: Row, name: str, face: Any = snowmelt) -> Any:
@@ -80,7 +80,7 @@ class Own:
     def queue_of(self, cluster: Any, **more: Any) -> Any:
         """The queue of this cell, as one of the two clusters has it."""
         lease = SHORT if self.row.call.endswith("extend") else LEASE
-        options = {"lease": lease, "max_deliveries": 1000, **self.place.options, **more}
+        options = {"lease": lease, "max_deliveries": 1000, **more}
         if self.bound:
             options["max_items"] = self.bound
         match self.row.kind:

@@ -105,8 +105,7 @@ def main(words: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # whatever odd names of folders are made
         for count in sorted({COLUMNS[name].nodes for name in names}):
-            options = {"replicas": count} if count > 1 else {}
-            with Bench(Path(folder, str(count)), count, **options) as bench:
+            with Bench(Path(folder, str(count)), count) as bench:
                 bench.long = given.long
                 for name in (one for one in names if COLUMNS[one].nodes == count):
                     column = COLUMNS[name]

@@ -303,7 +303,7 @@ COLUMNS = [
     Column("node restarted", "The only node is killed and started again on its disk: an answer or "
            "an error in time, and the account is right.", restarted, ("forgets", "crashes"),
            asks_nobody, soak=True),
-    Column("node killed", "One of three nodes is killed: the others serve, and nothing with three "
-           "copies is lost.", killed, ("forgets", "crashes"), asks_nobody, nodes=3,
-           soak=True),
+    Column("node killed", "One of three nodes is killed: the others serve, and nothing is lost of "
+           "queues with three copies, the default.", killed, ("forgets", "crashes"), asks_nobody,
+           nodes=3, soak=True),
 ]  # fmt: skip

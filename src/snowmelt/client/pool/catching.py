@@ -177,9 +177,9 @@ class Catch:
     def close(self, who: Taker | None = None) -> None:
         """The same, and what is in hand goes back (rule 3)."""
         self.end()
-        while self.hands and not self._origin.left:
-            one, held = self.hands.popitem()
-            if self._give_back(held) and one is not who:
+        for one in () if self._origin.left else list(self.hands):
+            held = self.hands.pop(one, None)  # another may close it as well
+            if held is not None and self._give_back(held) and one is not who:
                 self._back.add(one)
 
     def _give_back(self, held: Held) -> bool:

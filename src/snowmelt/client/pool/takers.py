@@ -6,6 +6,8 @@ next is another. A `Taker` is equal to itself alone, and is gone when its thread
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -17,6 +19,7 @@ class Taker:
 
 
 _THREADS: Final = threading.local()
+_simulated: Taker | None = None
 _TASKS: Final[WeakKeyDictionary[asyncio.Task[object], Taker]] = WeakKeyDictionary()
 
 
@@ -35,6 +38,8 @@ def this_thread() -> Taker:
 
 def this_taker() -> Taker:
     """The same for all that this task does, and no other's; the thread's where no task runs."""
+    if _simulated is not None:
+        return _simulated
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -46,6 +51,23 @@ def this_taker() -> Taker:
         taker = _TASKS[task] = Taker()
         task.add_done_callback(_ended)
     return taker
+
+
+@contextmanager
+def taking(taker: Taker) -> Iterator[None]:
+    """Meanwhile this one takes: for tasks that live in a simulated world.
+
+    >>> one = Taker()
+    >>> with taking(one):
+    ...     this_taker() is one
+    True
+    """
+    global _simulated  # noqa: PLW0603 (a process runs one task at a time)
+    before, _simulated = _simulated, taker
+    try:
+        yield
+    finally:
+        _simulated = before
 
 
 def _ended(task: asyncio.Task[object]) -> None:

@@ -29,6 +29,7 @@ from snowmelt.client.pool.consuming_async import Consumption
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object, Objects
 from snowmelt.client.pool.parts import Part as ShippedPart
+from snowmelt.client.pool.takers import Taker, taking
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.pool.settings import AccessKind
@@ -75,13 +76,14 @@ class Task:
     def __init__(self, script: Script, number: int) -> None:
         self._script = script
         self._number = number
+        self._taker = Taker()
 
     def send(self, value: Any) -> Any:
-        with known_as(self._number):
+        with known_as(self._number), taking(self._taker):
             return self._script.send(value)
 
     def throw(self, error: BaseException) -> Any:
-        with known_as(self._number):
+        with known_as(self._number), taking(self._taker):
             return self._script.throw(error)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from snowmelt.core.errors import SnowmeltError
 from table.account import Wrong
 from table.faces import Row
 from table.own import Own, Place
-from table.plants import PLANTS, Sense
+from table.plants import Sense, planted
 from table.recipes import Act, drive
 
 SLOW = float(os.environ.get("TABLE_SLOW", "0"))
@@ -41,7 +41,8 @@ class Bench:
         self.folder = folder
         self.cluster = LocalCluster(nodes, folder / "nodes", 0.5, options=words)
         self.place = Place("", str(folder / "folders"))
-        self.plant = ""
+        self.plants: dict[Row, str] = {}
+        """Which rows have a plant now, and which."""
         self.sense = Sense()
         self.long = False
         """Whether all of it is tried, or a sample (how many lines are interrupted, say)."""
@@ -80,8 +81,8 @@ class Bench:
         return Own(place, row, given.pop("name", self.name(row)), face, **given)
 
     def call(self, act: Act) -> Any:
-        """The call, with the plant round it if there is one."""
-        return PLANTS[self.plant](act, self.sense) if self.plant else act()
+        """The call, with the plant round it if its row has one."""
+        return planted(act, self.plants, self.sense)
 
     @contextmanager
     def hit(self) -> Iterator[None]:

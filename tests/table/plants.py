@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from table.faces import Row
 from table.own import awaits
-from table.recipes import Act
+from table.recipes import DRIVEN, Act
 
 LATE = 4.0
 """Longer than any margin."""
@@ -147,3 +148,9 @@ PLANTS: Final[dict[str, Plant]] = {
         overflows,
     )
 }  # fmt: skip
+
+
+def planted(act: Act, plants: dict[Row, str], sense: Sense) -> Any:
+    """The call of the row that is driven, with its plant round it if it has one."""
+    plant = plants.get(DRIVEN.get())
+    return PLANTS[plant](act, sense) if plant else act()

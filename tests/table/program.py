@@ -2,7 +2,7 @@
 
 Each column is run plainly over its rows, and then once for each of its plants over those rows that
 no earlier plant has covered. What came of it is written as JSON, a line a cell. The group `few` is
-what `make test` has the time for: some rows of each quick column, and plants in the first of them.
+what `make test` has the time for: two rows of each quick column, the first of them with a plant.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from table.bench import Bench
 from table.columns import COLUMNS, GROUPS, Column
@@ -42,45 +42,59 @@ def cells_of(column: Column, rows: list[Row]) -> list[Row]:
 
 
 def few_of(column: Column) -> list[Row]:
-    """Each fourth of the few. Another one comes first in the next column."""
+    """Two of the few; another one comes first in the next column."""
     good = [
         row
         for row in cells_of(column, ROWS)
         if str(row) in FEW and not known(str(row), column.name)
     ]
-    return good[list(COLUMNS).index(column.name) % 4 :: 4]
+    first = list(COLUMNS).index(column.name) % len(good)
+    return (good[first:] + good[:first])[:2]
 
 
-def run(bench: Bench, column: Column, rows: list[Row], planted: list[Row]) -> list[dict[str, Any]]:
-    """What came of each cell: what it fails by, and which plant of those it was covered by."""
-    bench.plant = ""
+Cell = dict[str, str | None]
+
+
+def cell(row: Row, column: Column, fails: str, covered: str | None) -> Cell:
+    """What came of it; a cell that was not planted is neither covered nor not."""
+    return {"row": str(row), "column": column.name, "fails": fails, "covered": covered}
+
+
+def run_few(bench: Bench, column: Column, rows: list[Row]) -> list[Cell]:
+    """All at once, the first of them with a plant."""
     begin = time.monotonic()
+    bench.plants = {rows[0]: column.plants[0]}
     failures = column.run(bench, rows)
-    plain = time.monotonic() - begin
+    say(column, time.monotonic() - begin, {row: failures[row] for row in rows[1:]})
+    covered = f"{column.plants[0]}: {failures[rows[0]]}" if failures[rows[0]] else ""
+    plain = [cell(row, column, failures[row], None) for row in rows[1:]]
+    return [cell(rows[0], column, "", covered), *plain]
+
+
+def run(bench: Bench, column: Column, rows: list[Row]) -> list[Cell]:
+    """All plainly, and then with one plant after the other, until one makes it fail."""
+    begin = time.monotonic()
+    bench.plants = {}
+    failures = column.run(bench, rows)
     covered: dict[Row, str] = {}
     for plant in column.plants:
-        left = [row for row in planted if not failures[row] and row not in covered]
+        left = [row for row in rows if not failures[row] and row not in covered]
         if left:
-            bench.plant = plant
+            bench.plants = dict.fromkeys(left, plant)
             found = column.run(bench, left)
             covered |= {row: f"{plant}: {said}" for row, said in found.items() if said}
-    bench.plant = ""
-    more = time.monotonic() - begin - plain
-    fail = len([said for said in failures.values() if said])
-    print(f"{column.name}: {len(rows)} cells, {fail} fail, {plain:.1f} s, and {more:.1f} s with "
-          "plants", file=sys.stderr, flush=True)  # fmt: skip
-    for row, said in failures.items():
-        if said or (row in planted and row not in covered):
-            print(f"  {row}: {said or 'no plant makes it fail'}", file=sys.stderr, flush=True)
-    return [
-        {
-            "row": str(row),
-            "column": column.name,
-            "fails": failures[row],
-            "covered": covered.get(row, "") if row in planted else None,
-        }
-        for row in rows
-    ]
+    bare = {row: said or "no plant makes it fail" for row, said in failures.items()
+            if row not in covered}  # fmt: skip
+    say(column, time.monotonic() - begin, bare)
+    return [cell(row, column, failures[row], covered.get(row, "")) for row in rows]
+
+
+def say(column: Column, seconds: float, wrong: dict[Row, str]) -> None:
+    """How it went, for whoever looks on."""
+    print(f"{column.name}: {seconds:.1f} s", file=sys.stderr, flush=True)
+    for row, said in wrong.items():
+        if said:
+            print(f"  {row}: {said}", file=sys.stderr, flush=True)
 
 
 def main(words: list[str]) -> None:
@@ -96,7 +110,7 @@ def main(words: list[str]) -> None:
     given = asked.parse_args(words)
     given.out = given.out.absolute()
     few = given.group == "few"
-    found: list[dict[str, Any]] = []
+    found: list[Cell] = []
     names = [
         name
         for name in GROUPS.get(given.group, COLUMNS)
@@ -109,10 +123,10 @@ def main(words: list[str]) -> None:
                 bench.long = given.long
                 for name in (one for one in names if COLUMNS[one].nodes == count):
                     column = COLUMNS[name]
-                    cells = few_of(column) if few else cells_of(column, ROWS)
-                    rows = [row for row in cells if given.rows in str(row)]
+                    rows = few_of(column) if few else cells_of(column, ROWS)
+                    rows = [row for row in rows if given.rows in str(row)]
                     if rows:
-                        found += run(bench, column, rows, rows[:1] if few else rows)
+                        found += (run_few if few else run)(bench, column, rows)
                         text = "".join(json.dumps(one) + "\n" for one in found)
                         given.out.write_text(text)  # so that others can look, too
     os._exit(0)  # what plants left behind is not waited for

@@ -58,7 +58,7 @@ def extreme(bench: Bench, rows: list[Row]) -> Failures:
                 let_go(own)
                 if said:
                     wrong.append(f"{name}={value!r:.40}: {said}")
-                    if bench.plant or len(wrong) > 3:
+                    if bench.plants or len(wrong) > 3:
                         raise Wrong("; ".join(wrong))
         if wrong:
             raise Wrong("; ".join(wrong))
@@ -172,7 +172,7 @@ def used_again(bench: Bench, rows: list[Row]) -> Failures:
         for pad in (0, 5_000, 70_000, *([300_000] if bench.long else [])):
             own.pad = pad
             drive(own, around)
-        time.sleep(0.06 if bench.plant else 0)
+        time.sleep(0.06 if bench.plants else 0)
         own.pad = 0
 
     return bench.cells(rows, cell)

@@ -109,7 +109,7 @@ def together(
     meeting.wait(len(owns), BEGUN)
     with disturb(), bench.hit():
         meeting.go.set()
-        meeting.wait(len(owns), most + MARGIN + (5 if bench.plant else 1), done=True)
+        meeting.wait(len(owns), most + MARGIN + (5 if bench.plants else 1), done=True)
     meeting.over.set()
     end = time.monotonic() + STILL
     for own, thread in zip(owns, threads, strict=True):
@@ -253,7 +253,7 @@ def slow_link(bench: Bench, rows: list[Row]) -> Failures:
     with link, Bench(folder, words=("--advertise", f"127.0.0.1:{link.port}")) as slow:
         link.leads_to = slow.node.port
         slow.place.url = f"snowmelt://127.0.0.1:{link.port}"
-        slow.plant, slow.long = bench.plant, bench.long
+        slow.plants, slow.long = bench.plants, bench.long
 
         def cell(own: Own) -> None:
             drive(own)  # all is open, and known

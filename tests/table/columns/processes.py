@@ -19,7 +19,7 @@ from table.bench import Bench, again, failure
 from table.columns import Column, Failures
 from table.faces import KINDS, Row
 from table.own import LEASE, Own, Place
-from table.plants import PLANTS, Sense
+from table.plants import Sense, planted
 from table.recipes import GIVEN, RECIPES, Act, drive
 
 ENDING = {"close", "with", "for", "release"}
@@ -149,7 +149,7 @@ def spawned(bench: Bench, rows: list[Row]) -> Failures:
     befores = {row: before(bench, row, names[row]) for row in rows}
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    given = (bench.place.url, bench.place.folder, bench.plant, os.getpid(), names, theirs)
+    given = (bench.place.url, bench.place.folder, bench.plants, os.getpid(), names, theirs)
     process = context.Process(target=in_spawned, args=given)
     process.start()
     theirs.close()
@@ -184,23 +184,21 @@ def sent(act: Act) -> Any:
     return act()
 
 
-def in_spawned(url: str, folder: str, plant: str, home: int, names: Any, pipe: Any) -> None:
+def in_spawned(
+    url: str, folder: str, plants: dict[Row, str], home: int, names: Any, pipe: Any
+) -> None:
     """What the spawned process does."""
     place, sense = Place(url, folder), Sense()
     sense.home = home
     for row, name in names.items():
         own = Own(place, row, name, first=1000)
         said: list[Any] = []
-        told(said.append, lambda own=own: drive(own, lambda act: planted(act, plant, sense)))
+        told(said.append, lambda own=own: drive(own, lambda act: planted(act, plants, sense)))
         with suppress(Exception):
             own.close()
         pipe.send((row, own.account.words, *said[0]))
     pipe.close()
     os._exit(0)
-
-
-def planted(act: Act, plant: str, sense: Sense) -> Any:
-    return PLANTS[plant](act, sense) if plant else act()
 
 
 # --- signals to the program -----------------------------------------------------------------------

@@ -60,7 +60,7 @@ def thread_ends(bench: Bench, rows: list[Row]) -> Failures:
                 with suppress(Ended):
                     in_thread(lambda: drive(own, and_ends))
                 gc.collect()
-        seconds = 0.3 if bench.plant else 3.0
+        seconds = 0.3 if own.row in bench.plants else 3.0
         wait_for(
             lambda: gone_back(census(), before),
             seconds,

@@ -16,6 +16,7 @@ for ever, as it says).
 """
 
 from collections.abc import Callable, Generator
+from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
 import snowmelt
@@ -54,6 +55,10 @@ def recipe(*calls: str, words: str = "") -> Callable[[Recipe], Recipe]:
     return write
 
 
+DRIVEN: Final[ContextVar[Row | None]] = ContextVar("DRIVEN", default=None)
+"""The row whose recipe is driven here: it may be planted, and others at the same time not."""
+
+
 class Act:
     """The call that a recipe is of."""
 
@@ -71,6 +76,7 @@ def plainly(act: Act) -> Any:
 
 def drive(own: Own, around: Callable[[Act], Any] = plainly) -> None:
     """Makes the call once, blocking; raises what it raised, or `Wrong`."""
+    DRIVEN.set(own.row)
     steps = RECIPES[own.row].steps(own)
     answer, error = None, None
     while True:
@@ -90,6 +96,7 @@ def drive(own: Own, around: Callable[[Act], Any] = plainly) -> None:
 
 async def drive_async(own: Own, around: Callable[[Act], Any] = plainly) -> None:
     """The same on an event loop."""
+    DRIVEN.set(own.row)
     steps = RECIPES[own.row].steps(own)
     answer, error = None, None
     while True:

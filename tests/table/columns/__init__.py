@@ -26,7 +26,7 @@ class Column(NamedTuple):
     lacks: Callable[[Row], str] = lambda _: ""
     nodes: int = 1
     soak: bool = False
-    """Whether it waits for so long that only `soak` has the time."""
+    """Whether it, or its plant, waits for so long that only `soak` has the time."""
     untried: Callable[[Row], str] = lambda _: ""
     """What a cell lacks that should be tried, and is not."""
 

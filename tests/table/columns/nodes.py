@@ -293,7 +293,7 @@ def works_on(row: Row) -> str:
 
 COLUMNS = [
     Column("no time left", "The time-out is 0: it is done at once, or says that it is not.",
-           no_time, ("tarries",), no_timeout),
+           no_time, ("tarries",), no_timeout, soak=True),
     Column("node silent", "The only node is stopped for 1.5 s, and goes on: each call ends in its "
            "time, and the account is right.", silent, ("tarries",), works_on),
     Column("slow link", "Bodies of 200 kB over 400 kB/s: each crosses once.", slow_link,

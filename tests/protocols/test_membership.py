@@ -32,7 +32,6 @@ from snowmelt.protocols.membership import (
     Depart,
     Departed,
     Forget,
-    Forgotten,
     GetStatus,
     Identity,
     Member,
@@ -46,6 +45,7 @@ from snowmelt.protocols.membership.member import MemberTimer
 from snowmelt.protocols.membership.messages import (
     Accepted,
     Adopt,
+    Forgotten,
     Heartbeat,
     Join,
     Leave,

@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from snowmelt.cli.cluster import JSON, TIMEOUT, TOKEN, check_timeout
 from snowmelt.cli.node import read_token
+from snowmelt.cli.tables import listing
 from snowmelt.client.connection.clients import Clients
 from snowmelt.client.connection.steps import run
 from snowmelt.client.connection.url import read
@@ -26,6 +26,7 @@ from snowmelt.lab.pool.reasons import reasons
 from snowmelt.lab.pool.situation import Situation, bytes_of
 
 WATCH_MOST = 3600.0
+WORDS = ("setting", "access", "")
 
 
 def advise(
@@ -174,7 +175,9 @@ def _show(advice: Advice, checked: Alternative | None, pool: str) -> None:
     for reason in reasons(advice):
         console.print(f"- {reason}", markup=False, highlight=False, soft_wrap=True)
     console.print()
-    table = _table("setting", "buffers", "hops", "fan-out", "access", "objects/s", "wait ms")
+    table = listing(
+        ("setting", "buffers", "hops", "fan-out", "access", "objects/s", "wait ms"), WORDS
+    )
     for one in (advice.chosen, *([checked] if checked else []), *advice.others):
         setting, outcome = one.setting, one.outcome
         table.add_row(
@@ -188,7 +191,9 @@ def _show(advice: Advice, checked: Alternative | None, pool: str) -> None:
         )
     console.print(table)
     console.print()
-    costs = _table("setting", "makers", "users", "messages", "memory", "of all", "links", "of all")
+    costs = listing(
+        ("setting", "makers", "users", "messages", "memory", "of all", "links", "of all"), WORDS
+    )
     for one in (advice.chosen, *advice.others):
         outcome = one.outcome
         costs.add_row(
@@ -218,7 +223,7 @@ def _show_seen(seen: Observed, now: Alternative) -> None:
         f'fan_out={setting.fan_out}, access="{setting.access.value}":',
         highlight=False,
     )
-    table = _table("", "predicted", "measured")
+    table = listing(("", "predicted", "measured"), WORDS)
     rows = (
         ("objects/s", f"{outcome.throughput:,.5g}", f"{seen.throughput:,.5g}"),
         ("wait ms", f"{outcome.wait * 1000:,.4g}", f"{seen.wait * 1000:,.4g}"),
@@ -231,13 +236,6 @@ def _show_seen(seen: Observed, now: Alternative) -> None:
     console.print(table)
     if not seen.reports:
         console.print("nothing is measured: the processes there do not report it", highlight=False)
-
-
-def _table(*heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        table.add_column(head, justify="left" if head in ("setting", "access", "") else "right")
-    return table
 
 
 def size_text(size: int) -> str:

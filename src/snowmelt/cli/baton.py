@@ -14,6 +14,7 @@ from rich.table import Table
 from snowmelt.cli.baton_command import KILL_AFTER, Command, check_kill_after
 from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
 from snowmelt.cli.node import read_token
+from snowmelt.cli.tables import listing
 from snowmelt.client.baton.face import Held
 from snowmelt.client.baton.steps import TURN_SECONDS, Sight, list_batons, sights
 from snowmelt.client.connection import steps
@@ -167,9 +168,8 @@ def sight_object(sight: Sight) -> dict[str, object]:
 
 def sights_table(seen: list[Sight]) -> Table:
     """A line a node."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("node", "state", "fence", "waiting", "points at"):
-        table.add_column(head, justify="right" if head in ("fence", "waiting") else "left")
+    heads = ("node", "state", "fence", "waiting", "points at")
+    table = listing(heads, words=("node", "state", "points at"))
     for one in seen:
         status = one.status
         if status is None:

@@ -4,6 +4,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +18,8 @@ from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator, read_token
 from snowmelt.cli.show import as_builtins, standing_table, status_table
-from snowmelt.cli.waiting import waiting
 from snowmelt.client.cluster import Cluster
-from snowmelt.core.errors import BadOption, Unavailable
+from snowmelt.core.errors import BadOption, OutcomeUnknown, Unavailable
 from snowmelt.core.names import node_id
 
 URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
@@ -27,6 +27,8 @@ TOKEN = typer.Option(help="File with the cluster's token.")
 JSON = typer.Option("--json", help="Print one JSON object and nothing else.")
 TIMEOUT = typer.Option(help="Seconds to wait at most.")
 NOT_CURRENT = 4
+EACH = 1.0
+"""So many seconds a queue may take to tell how it is, at most, when a node is given up."""
 DEFAULT_URL = "snowmelt://127.0.0.1:4410"
 
 
@@ -169,7 +171,7 @@ def forget(
     check_timeout(timeout)
     node_id(node)
     with open_cluster(url, token_file) as cluster:
-        lacking = [] if yes else list(waiting(cluster, timeout))
+        lacking = [] if yes else list(_waiting(cluster, timeout))
         if lacking:
             listed = "; ".join(lacking)
             raise Unavailable(
@@ -178,3 +180,25 @@ def forget(
             )
         cluster.forget(node, timeout=timeout)
     print(f"{node} is free")
+
+
+def _waiting(cluster: Cluster, timeout: float) -> Iterator[str]:
+    """A sentence about each queue of one copy that waits for nodes that are away.
+
+    With more copies the others have it. In all it takes `timeout`; whoever was not asked is told.
+    """
+    end = time.monotonic() + timeout
+    names = [(kind, one) for kind in ("fifo", "priority") for one in cluster.queues(kind=kind)]
+    for at, (kind, name) in enumerate(names):
+        left = end - time.monotonic()
+        if left <= 0:
+            yield f"{len(names) - at} more queues were not asked in {timeout:g} seconds"
+            return
+        queue = cluster.fifo(name) if kind == "fifo" else cluster.priority(name)
+        try:
+            told = queue.stats(timeout=min(EACH, left))
+        except (OutcomeUnknown, Unavailable) as error:
+            yield f"{name}: {error}"
+        else:
+            if told.short_of_copies and told.settings.replicas == 1:
+                yield f"{name}: {told.short_of_copies:,} items, in one copy"

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL
 from snowmelt.cli.queue import DATA, QUEUE, confirm, open_queues
+from snowmelt.cli.tables import listing
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND
@@ -68,9 +69,7 @@ def group_object(group: GroupStatus) -> dict[str, object]:
 
 def groups_table(found: list[GroupStatus]) -> Table:
     """A line a group."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("group", "done", "holding", "last heard"):
-        table.add_column(head, justify="left" if head == "group" else "right")
+    table = listing(("group", "done", "holding", "last heard"), words=("group",))
     for one in found:
         holding = f"{one.given - one.done:,}"
         table.add_row(one.name, f"{one.done:,}", holding, heard_text(one))

@@ -11,13 +11,13 @@ from typing import Annotated, TypeVar
 import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from snowmelt.cli import lab_arrow, lab_figures, lab_overlay, lab_pool, lab_priority, lab_select
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.cli.progress import shown
 from snowmelt.cli.spark import SPARK, crew_of
+from snowmelt.cli.tables import listing
 from snowmelt.core.crew import in_turn
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.durability import curves
@@ -245,9 +245,7 @@ def _check_seed(seed: int) -> None:
 
 
 def _print_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for name in head:
-        table.add_column(name, justify="right")
+    table = listing(head, title=title)
     for row in rows:
         table.add_row(*row)
     Console().print(table)

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.pipeline import spark_extra
 from snowmelt.cli.spark import on_spark
+from snowmelt.cli.tables import listing
 from snowmelt.core.crew import Crew, in_turn
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.extra import lab_extra
@@ -144,10 +144,8 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _print_rows(title: str, varied: Sequence[str], rows: Sequence[Row]) -> None:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     shown = dict(zip(varied, varied, strict=True)) | {"load": "load"} | MEASURES
-    for heading in shown.values():
-        table.add_column(heading, justify="right")
+    table = listing(tuple(shown.values()), title=title)
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in shown))
     console = Console()

@@ -10,11 +10,14 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from snowmelt.cli.tables import listing
+
 if TYPE_CHECKING:
     from snowmelt.spark.standing import Show, Standing
 
 LINE_SECONDS: Final = 5.0
 BAR_WIDTH: Final = 20
+WORDS: Final = ("stage", "", "progress")
 STYLES: Final = {"running": "green", "done": "bold green", "failed": "red", "elsewhere": "dim"}
 
 
@@ -30,7 +33,7 @@ def shown_on(console: Console) -> Iterator["Show"]:
 
 def live_table(standings: Sequence["Standing"]) -> Table:
     """How the stages stand just now, a line a stage."""
-    table = _table("stage", "", "in", "out", "rate", "waiting", "held", "lag", "progress")
+    table = listing(("stage", "", "in", "out", "rate", "waiting", "held", "lag", "progress"), WORDS)
     for one in standings:
         table.add_row(
             one.stage,
@@ -48,7 +51,9 @@ def live_table(standings: Sequence["Standing"]) -> Table:
 
 def summary_table(name: str, standings: Sequence["Standing"]) -> Table:
     """What each stage did, a line a stage."""
-    table = _table("stage", "", "in", "out", "seconds", "rate", "left", title=f"pipeline {name}")
+    table = listing(
+        ("stage", "", "in", "out", "seconds", "rate", "left"), WORDS, f"pipeline {name}"
+    )
     for one in standings:
         lost = f" [red]({one.lost:,} lost)[/]" if one.lost else ""
         table.add_row(
@@ -118,13 +123,6 @@ def _words(one: "Standing") -> str:
     told = f"{one.stage} {one.state.value}, {one.taken:,} in"
     left = one.backlog + one.held
     return f"{told} at {one.rate:,.0f}/s, {left:,} left" if left else told
-
-
-def _table(*heads: str, title: str | None = None) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        table.add_column(head, justify="left" if head in ("stage", "", "progress") else "right")
-    return table
 
 
 def _count(number: int | None) -> str:

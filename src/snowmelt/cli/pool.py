@@ -18,6 +18,7 @@ from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_t
 from snowmelt.cli.node import read_token
 from snowmelt.cli.pool_moving import POOL, get, put
 from snowmelt.cli.pool_trial import try_
+from snowmelt.cli.tables import listing
 from snowmelt.client.connection.clients import Clients
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.connection.url import read
@@ -97,9 +98,7 @@ def pool_object(status: PoolStatus) -> dict[str, object]:
 
 def pools_table(found: list[PoolStatus]) -> Table:
     """A line a pool."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("pool", "producers", "consumers", "stock", "objects/s"):
-        table.add_column(head, justify="left" if head == "pool" else "right")
+    table = listing(("pool", "producers", "consumers", "stock", "objects/s"), words=("pool",))
     for one in found:
         counts = (len(one.producers), len(one.consumers), sum(one.stocks))
         rate = sum(producer.rate for producer in one.producers)
@@ -111,9 +110,8 @@ def pool_table(status: PoolStatus) -> Table:
     """A line a producer; the title tells of the consumers."""
     makers, eaters = len(status.producers), len(status.consumers)
     title = f"{status.name} has {_counted(makers, 'producer')} and {_counted(eaters, 'consumer')}"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for head in ("producer", "address", "stock", "objects/s", ""):
-        table.add_column(head, justify="right" if head in ("stock", "objects/s") else "left")
+    heads = ("producer", "address", "stock", "objects/s", "")
+    table = listing(heads, words=("producer", "address", ""), title=title)
     for one, stock in zip(status.producers, status.stocks, strict=True):
         state = "leaving" if one.leaving else ""
         address = Text(str(one.address))  # [fe80::1] is no style

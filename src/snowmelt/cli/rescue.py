@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from snowmelt.cli.tables import listing
 from snowmelt.protocols.fifo.rescuing import Housed, Left
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.runtime.rescue import Plan, Rescue
@@ -65,9 +66,8 @@ def _heading(plan: Plan) -> str:
 
 
 def _table(plan: Plan) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("queue", "kind", "replicas", "goes on at", "term", "what is left"):
-        table.add_column(head)
+    heads = ("queue", "kind", "replicas", "goes on at", "term", "what is left")
+    table = listing(heads, words=heads)
     for one in plan.fifos:
         home = one.home
         replicas = str(home.settings.replicas) if home else "?"

@@ -2,6 +2,7 @@
 
 from rich.table import Table
 
+from snowmelt.cli.tables import listing
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.membership import Status
 
@@ -33,9 +34,8 @@ def as_builtins(status: Status) -> dict[str, object]:
 
 def standing_table(rows: list[tuple[str, str, Status | None]]) -> Table:
     """One line a node: (name, address, what it says)."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("node", "address", "standing", "view", "members"):
-        table.add_column(head)
+    heads = ("node", "address", "standing", "view", "members")
+    table = listing(heads, words=heads)
     for name, address, status in rows:
         standing = status.standing if status else "no answer"
         view = status.view if status else None
@@ -51,9 +51,8 @@ def status_table(status: Status) -> Table:
     view = status.view
     title = f"{status.node} is {status.standing}"
     title += f" in view {view.epoch} of cluster {view.identity}" if view else ""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for head in ("node", "address", "starts", "role", "last heard"):
-        table.add_column(head)
+    heads = ("node", "address", "starts", "role", "last heard")
+    table = listing(heads, words=heads, title=title)
     for member in view.members if view else ():
         role = "coordinator" if view and member.id == view.coordinator else "member"
         silent = status.silent.get(member.id)

@@ -191,10 +191,6 @@ class Pieces(Generic[V]):
         at = bisect_left(self._starts, start)
         return self._starts[at] if at < len(self._starts) else None
 
-    def starts(self) -> list[int]:
-        """Where pieces begin. O(n)."""
-        return list(self._starts)
-
     def clear(self, interval: Interval) -> None:
         """These positions have no value any more. O(log n + n moved)."""
         start, stop = interval.start, interval.stop

@@ -6,6 +6,7 @@ three bad endings, kept apart because they are sought in different places.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Container
 from enum import IntEnum
 from random import Random
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, spelled
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.etcd import ETCD
 from snowmelt.sim import injuries
 from snowmelt.sim.etcd import EtcdNode
@@ -42,9 +44,13 @@ class Tally(msgspec.Struct, frozen=True):
 class FamilyLife(Observer, ABC):
     """What a family brings to a life. `sim/families` has one file for each."""
 
-    @abstractmethod
+    name: str
+    """What its dice are named after."""
+
     def __init__(self, scenario: Scenario, chance: Random) -> None:
-        """Draws whatever the family itself leaves to chance."""
+        """Each family draws here whatever it leaves to chance."""
+        self._scenario = scenario
+        self._chance = chance
 
     @abstractmethod
     def populate(self, world: World) -> None:
@@ -67,6 +73,20 @@ class FamilyLife(Observer, ABC):
     def tally(self) -> Tally | None:
         """What was judged, and what was excused; None when the family excuses nothing."""
         return None
+
+    def _sometime(self, end: int) -> Instant:
+        return Instant(self._chance.randrange(end))
+
+    def _dice(self, name: str) -> Random:
+        """Dice of their own: what is drawn with them changes nothing that others draw."""
+        return Random(f"{self._scenario.seed}/{self.name}/{name}")
+
+    def _down(self, world: World, besides: Container[NodeId] = ()) -> str:
+        """Which node does not run though it should, in words."""
+        for node in self._scenario.nodes:
+            if world.slots[node].node is None and node not in besides:
+                return f"{node} does not run"
+        return ""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

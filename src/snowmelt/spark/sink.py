@@ -40,15 +40,30 @@ _BATCH: Final = "streaming.sql.batchId"
 _LOG: Final = logging.getLogger(__name__)
 
 
-class BatchSink(DataSourceArrowWriter):
+class _Staging:
+    """What tasks do, of a batch job and of a stream alike."""
+
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
     @plainly()
     @settling()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        return _staged(iterator, self._options)
+        options, context = self._options, TaskContext.get()
+        query = batch = ""
+        if context is not None:
+            query = context.getLocalProperty(_QUERY) or ""
+            batch = context.getLocalProperty(_BATCH) or ""
+        if options.version is not None and not (options.producer or query):
+            allowed = (
+                "a name with txnVersion; a stream's foreachBatch needs none, but for Connect's"
+            )
+            raise BadOption("txnAppId", None, allowed)
+        done = stage(iterator, options)
+        return Staged(done.queues, done.rows, query, batch)
 
+
+class BatchSink(_Staging, DataSourceArrowWriter):
     @plainly()
     @settling()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -65,16 +80,8 @@ class BatchSink(DataSourceArrowWriter):
         _abandon(messages, self._options)
 
 
-class StreamSink(DataSourceStreamArrowWriter):
+class StreamSink(_Staging, DataSourceStreamArrowWriter):
     """Writes a stream's micro-batches. The driver makes a new one for each commit."""
-
-    def __init__(self, options: SinkOptions) -> None:
-        self._options = options
-
-    @plainly()
-    @settling()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        return _staged(iterator, self._options)
 
     @plainly()
     @settling()
@@ -120,19 +127,6 @@ def _producer(staged: list[Staged], options: SinkOptions) -> str:
     """The name that was given, or the query's, which tasks are told; the driver is not."""
     query = next((one.query for one in staged if one.query), "")
     return options.producer or (f"spark-{query}" if query else "")
-
-
-def _staged(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Staged:
-    context = TaskContext.get()
-    query = batch = ""
-    if context is not None:
-        query = context.getLocalProperty(_QUERY) or ""
-        batch = context.getLocalProperty(_BATCH) or ""
-    if options.version is not None and not (options.producer or query):
-        allowed = "a name with txnVersion; a stream's foreachBatch needs none, but for Connect's"
-        raise BadOption("txnAppId", None, allowed)
-    done = stage(batches, options)
-    return Staged(done.queues, done.rows, query, batch)
 
 
 def _abandon(messages: list[WriterCommitMessage | None], options: SinkOptions) -> None:

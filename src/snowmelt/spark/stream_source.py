@@ -18,6 +18,7 @@ So it is the same batch again, under the same number.
 """
 
 import time
+from abc import abstractmethod
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -54,23 +55,16 @@ _NOWHERE: Final = 0
 T = TypeVar("T")
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One group's reading of its queues, as Spark drives it: one process on the driver.
+class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What both kinds of queues have in common.
 
     Options are read by the first call, not here: Spark hides what is raised while it makes one.
     """
 
-    def __init__(
-        self, given: Mapping[str, str], schema: StructType, inside: Inside | None = None
-    ) -> None:
+    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         self._given = dict(given)
         self._asked = schema
-        self._inside = inside
-        self._pinned: dict[str, int] | None = None
         self._acknowledged = Offset("")
-        self._pace: Pace | None = None
-        self._ready: dict[str, int] = {}
-        """How many items waited in each queue, by the last that it said."""
         self._begun = False
         """Whether it has told how far it is: from then on it knows what it planned."""
 
@@ -78,30 +72,57 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _options(self) -> SourceOptions:
         return source_options(self._given)
 
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        if self._inside is not None:
-            return readable(source_schema(self._options.headers))
-        return readable(self._asked)
-
-    # --- how far ----------------------------------------------------------------------------------
+    @property
+    def _timeout(self) -> float:
+        return self._options.connection.timeout
 
     @plainly()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's word
         """The beginning, which is the same however often it is asked for."""
-        _ = self._schema
-        check_queues(self._options)
+        self._check()
         return Offset(self._options.group).told()
 
     @plainly()
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return usual(self._options)
 
+    @abstractmethod
+    def _check(self) -> None:
+        """Raises for a queue that is not there, and for columns that it has not."""
+
+    def stop(self) -> None:
+        """Nothing is held here: the group keeps what it was given, and goes on where it was."""
+
+
+class StreamReader(GroupReader):
+    """One group's reading of its queues, as Spark drives it: one process on the driver."""
+
+    def __init__(
+        self, given: Mapping[str, str], schema: StructType, inside: Inside | None = None
+    ) -> None:
+        super().__init__(given, schema)
+        self._inside = inside
+        self._pinned: dict[str, int] | None = None
+        self._pace: Pace | None = None
+        self._ready: dict[str, int] = {}
+        """How many items waited in each queue, by the last that it said."""
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        if self._inside is not None:
+            return readable(source_schema(self._options.headers))
+        return readable(self._asked)
+
+    def _check(self) -> None:
+        _ = self._schema
+        check_queues(self._options)
+
+    # --- how far ----------------------------------------------------------------------------------
+
     @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Pins the tail of each queue that is there: what comes later is for the next run."""
-        _ = self._schema
-        check_queues(self._options)
+        self._check()
         names = queue_names(self._options)
         told = self._each(names, self._stats)
         self._pinned = {name: one.tail for name, one in told.items()}
@@ -219,14 +240,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     rows = self._inside.made(rows, to_arrow_schema(self._asked, timezone="UTC"))
                 yield from rows
 
-    def stop(self) -> None:
-        """Nothing is held here: the group keeps what it was given, and goes on where it was."""
-
     # --- asking -----------------------------------------------------------------------------------
-
-    @property
-    def _timeout(self) -> float:
-        return self._options.connection.timeout
 
     def _each(self, names: Iterable[str], ask: Ask[str, T]) -> dict[str, T]:
         """What each queue answers, all asked at once; adds what can be done where one refuses."""

@@ -6,69 +6,54 @@ read the very same rows again. All else is as with a fifo (`stream_source.py`): 
 acknowledgement, and who comes with an older checkpoint is refused. Marks count batches here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.groups import PriorityGroup
-from snowmelt.client.priority.notes import Note, parts_of
-from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
+from snowmelt.client.priority.notes import Note, Stretch, parts_of
+from snowmelt.core.errors import BadOption, LeaseLost, OutcomeUnknown, SnowmeltError
+from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.spark.columns import check_priority, readable
 from snowmelt.spark.connections import Planned, cluster_at, known
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.lag import report
-from snowmelt.spark.limiting import at_most, usual
+from snowmelt.spark.limiting import at_most
 from snowmelt.spark.naming import check_queues
 from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.older import check_newest
-from snowmelt.spark.options import SourceOptions, source_options
+from snowmelt.spark.options import SourceOptions
 from snowmelt.spark.partitions import BYTES, Tasks
+from snowmelt.spark.rows import Rows
 from snowmelt.spark.settling import settling
-from snowmelt.spark.urgent_rows import UrgentRows
+from snowmelt.spark.stream_source import GroupReader
 
 _REPORT_SECONDS: Final = 2.0
 """A report is not worth a longer wait."""
 
 
-class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class UrgentReader(GroupReader):
     """One group's reading of a priority queue, as Spark drives it: one process on the driver."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
-        self._given = dict(given)
-        self._asked = schema
+        super().__init__(given, schema)
         self._left: int | None = None
         """How many items this run may take still, when it takes what was there at its start."""
-        self._acknowledged = Offset("")
-        self._begun = False
-        """Whether it has told how far it is: from then on it knows what it planned."""
-
-    @cached_property
-    def _options(self) -> SourceOptions:
-        return source_options(self._given)
 
     @cached_property
     def _schema(self) -> pa.Schema:
         return readable(self._asked, urgent=True)
 
     # --- how far ----------------------------------------------------------------------------------
-
-    @plainly()
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's word
-        """The beginning, which is the same however often it is asked for."""
-        self._check()
-        return Offset(self._options.group).told()
-
-    @plainly()
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return usual(self._options)
 
     @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -139,21 +124,13 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     pieces = group.read(partition.value, timeout=self._timeout)
                 yield from UrgentRows(self._name, self._schema).of(pieces)
 
-    def stop(self) -> None:
-        """Nothing is held here: the group keeps what it was given, and goes on where it was."""
-
     # --- asking -----------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """Raises for a queue that is not there, and for columns that it has not."""
         _ = self._schema
         check_queues(self._options)
         if "priority" in self._asked.names:
             check_priority(self._asked["priority"], settings_of(self._options))
-
-    @property
-    def _timeout(self) -> float:
-        return self._options.connection.timeout
 
     @property
     def _name(self) -> str:
@@ -204,3 +181,24 @@ def settings_of(options: SourceOptions) -> QueueSettings:
 def _parts(note: Note, rows: int) -> Iterator[Note]:
     row_bytes = max(1, note.bytes // max(1, note.count))
     yield from parts_of(note, max(1, min(rows, BYTES // row_bytes)))
+
+
+class UrgentRows(Rows):
+    """Makes rows of what a group was given of one priority queue, in the columns of one schema.
+
+    >>> schema = pa.schema([("value", pa.binary()), ("priority", pa.int64())])
+    >>> given = [Stretch(7, np.array([0, 1, 3], np.int32).tobytes(), b"abb", priority=-2)]
+    >>> [batch.to_pylist() for batch in UrgentRows("jobs", schema).of(given)]
+    [[{'value': b'a', 'priority': -2}, {'value': b'bb', 'priority': -2}]]
+    """
+
+    def _column(self, field: pa.Field, parts: Sequence[Part]) -> pa.Array:
+        if field.name != "priority":
+            return super()._column(field, parts)
+        numbers = np.array([part.priority for part in parts if isinstance(part, Stretch)])
+        column = pa.array(np.repeat(numbers, [part.count for part in parts]))
+        try:
+            return column.cast(field.type)
+        except pa.ArrowInvalid as error:
+            allowed = f"one that has all priorities of queue {self._queue} ({error})"
+            raise BadOption("type of column priority", field.type, allowed) from None

@@ -12,8 +12,8 @@ def records(queue: Queue) -> Pairs:
     """Every record of a queue, in the order in which `restored` can take them."""
     keys = other_keys(queue)
     keys += [b"x" + run.start.to_bytes(8) for run in queue.runs]
-    keys += [b"y" + start.to_bytes(8) for start in queue.failures.starts()]
-    keys += [b"z" + start.to_bytes(8) for start in queue.delays.starts()]
+    keys += [b"y" + span.start.to_bytes(8) for span, _ in queue.failures]
+    keys += [b"z" + span.start.to_bytes(8) for span, _ in queue.delays]
     return tuple((key, record(queue, key)) for key in sorted(keys))
 
 

@@ -8,18 +8,9 @@ from hypothesis import strategies as st
 
 from snowmelt.core.instant import SECOND, START, Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.overlay import (
-    Arrival,
-    Climbing,
-    DeBruijnTree,
-    Down,
-    FlatTree,
-    Own,
-    Place,
-    Ring,
-    Up,
-)
-from snowmelt.protocols.overlay.climbing import Back
+from snowmelt.protocols.overlay import DeBruijnTree, Place, Ring
+from snowmelt.protocols.overlay.climbing import Arrival, Back, Climbing, Down, Own, Up
+from snowmelt.protocols.overlay.tree import FlatTree
 
 
 class Counts:

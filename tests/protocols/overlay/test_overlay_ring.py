@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.overlay import CIRCLE, Kind, Ring, Spread, Virtual, key, label
+from snowmelt.protocols.overlay import CIRCLE, Kind, Ring, Virtual, key, label
+from snowmelt.protocols.overlay.ring import Spread
 
 NAMES = st.lists(st.integers(0, 30).map("n{}".format), min_size=1, max_size=12)
 POINTS = st.integers(min_value=0, max_value=CIRCLE - 1)
@@ -31,13 +32,11 @@ def test_a_key_is_kept_by_the_last_virtual_node_that_is_not_behind_it(nodes, poi
 @given(NAMES, POINTS, st.integers(min_value=0, max_value=14))
 @settings(max_examples=100, deadline=None)
 def test_copies_lie_with_the_next_other_members(nodes, point, count):
-    ring = Ring(nodes, "jobs")
-    found, at = [], ring.predecessor(point)
-    for _ in ring.virtuals:
-        if at.node not in found:
-            found.append(at.node)
-        at = ring.succ(at)
-    assert ring.holders(point, count) == tuple(found[:count])
+    spread = Spread(nodes, "jobs", points=8)
+    before = sum(one <= point for one in spread._points)
+    owners = [*spread._owners[before - 1 :], *spread._owners]
+    found = list(dict.fromkeys(owners))
+    assert spread.holders(point, count) == tuple(found[:count])
 
 
 @given(NAMES)

@@ -5,17 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.overlay import (
-    DeBruijnTree,
-    FlatTree,
-    Kind,
-    Place,
-    Ring,
-    Tree,
-    Virtual,
-    local_children,
-    local_parent,
-)
+from snowmelt.protocols.overlay import DeBruijnTree, Kind, Place, Ring, Virtual
+from snowmelt.protocols.overlay.tree import FlatTree, Tree, local_children, local_parent
 
 
 def names(count: int) -> list[NodeId]:

@@ -7,7 +7,7 @@ a queue without locks of its own.
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty as NothingCame
@@ -138,7 +138,7 @@ class Driver:
         try:
             self._open[machine.begin(wanted.body, wanted.timeout)] = wanted
         except Exception as error:
-            _failed(wanted, error)
+            _settle(wanted, wanted.future.set_exception, error)
 
     def _tell(self, machine: Machine) -> None:
         """All that have an outcome by now are told; one may bring about another's."""
@@ -151,30 +151,21 @@ class Driver:
                         continue
                     outcome = machine.outcome(asked)
                 except Exception as error:
-                    _failed(wanted, error)
+                    _settle(wanted, wanted.future.set_exception, error)
                 else:
-                    _told(wanted, outcome)
+                    _settle(wanted, wanted.future.set_result, outcome)
                 del self._open[asked]
                 told = True
 
     def _refuse(self, error: Exception) -> None:
         while (wanted := self._handed.get()) is not None:
-            _failed(wanted, error)
+            _settle(wanted, wanted.future.set_exception, error)
 
 
-def _told(wanted: Wanted, outcome: Any) -> None:
+def _settle(wanted: Wanted, say: Callable[[Any], None], what: Any) -> None:
     def tell() -> None:
         if not wanted.future.done():
-            wanted.future.set_result(outcome)
-
-    with suppress(RuntimeError):  # the loop has ended
-        wanted.loop.call_soon_threadsafe(tell)
-
-
-def _failed(wanted: Wanted, error: Exception) -> None:
-    def tell() -> None:
-        if not wanted.future.done():
-            wanted.future.set_exception(error)
+            say(what)
 
     with suppress(RuntimeError):  # the loop has ended
         wanted.loop.call_soon_threadsafe(tell)

@@ -8,7 +8,7 @@ from snowmelt.client.connection.forking import Own
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking import Taking
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
@@ -187,15 +187,6 @@ class Fifo(Taking[FifoSteps]):
         return run(self._port, steps)
 
     # --- the queue as a whole ---------------------------------------------------------------------
-
-    def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
-        """Shows the first items (or of those set aside as dead), taking none of them."""
-        checked_count("count", count, ITEMS_HIGHEST)
-        return run(self._port, self._steps.peek(count, dead, timeout))
-
-    def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
-        """Removes all items that wait (or all dead ones) for ever; returns how many."""
-        return run(self._port, self._steps.purge(dead, timeout))
 
     def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
         """How the queue is: how many items wait, are leased, delayed, dead, and more."""

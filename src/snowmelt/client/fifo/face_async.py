@@ -7,7 +7,7 @@ from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking_async import Taking
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
@@ -188,17 +188,6 @@ class Fifo(Taking[FifoSteps]):
         return await run_async(self._port, steps)
 
     # --- the queue as a whole ---------------------------------------------------------------------
-
-    async def peek(
-        self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT
-    ) -> list[Seen]:
-        """Shows the first items (or of those set aside as dead), taking none of them."""
-        checked_count("count", count, ITEMS_HIGHEST)
-        return await run_async(self._port, self._steps.peek(count, dead, timeout))
-
-    async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
-        """Removes all items that wait (or all dead ones) for ever; returns how many."""
-        return await run_async(self._port, self._steps.purge(dead, timeout))
 
     async def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
         """How the queue is: how many items wait, are leased, delayed, dead, and more."""

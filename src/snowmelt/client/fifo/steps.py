@@ -291,7 +291,6 @@ class FifoSteps(LeaseSteps):
         return token
 
     def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
-        """The first items, taking none of them."""
         return within(self._peeked(count, dead, timeout), timeout)
 
     def _peeked(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
@@ -313,7 +312,6 @@ class FifoSteps(LeaseSteps):
     # --- the queue as a whole ---------------------------------------------------------------------
 
     def purge(self, dead: bool, timeout: float) -> Steps[int]:
-        """Removes what waits, or what is dead; how many."""
         changed: Changed = yield from self.ask_about(Purge(self.name, dead), timeout)
         return changed.items
 

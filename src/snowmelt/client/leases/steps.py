@@ -139,6 +139,14 @@ class LeaseSteps(ABC):
         """Tells in one call what is done of leases that `joins` puts together."""
 
     @abstractmethod
+    def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
+        """The first items, or of the dead ones, taking none of them."""
+
+    @abstractmethod
+    def purge(self, dead: bool, timeout: float) -> Steps[int]:
+        """Removes what waits, or what is dead; how many."""
+
+    @abstractmethod
     def joins(self, token: int) -> Hashable:
         """What leases have in common of which one call may tell."""
 

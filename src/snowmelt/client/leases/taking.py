@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.connection.steps import Port
+from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.consuming import Consumption
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.intake import Intake
@@ -17,6 +17,7 @@ from snowmelt.client.leases.steps import (
     BYTES_MAX,
     ITEMS_HIGHEST,
     LeaseSteps,
+    Seen,
     checked_count,
 )
 from snowmelt.client.queue.codecs import PLAIN, Codec
@@ -101,6 +102,15 @@ class Taking(Generic[S]):
         if delivered is None:
             raise Empty(self._steps.empty(timeout))
         return delivered
+
+    def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
+        """Shows the first items (or of those set aside as dead), taking none of them."""
+        checked_count("count", count, ITEMS_HIGHEST)
+        return run(self._port, self._steps.peek(count, dead, timeout))
+
+    def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
+        """Removes all items that wait (or all dead ones) for ever; returns how many."""
+        return run(self._port, self._steps.purge(dead, timeout))
 
     def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Items one by one, for ever, or until none came for `timeout` seconds.

@@ -6,7 +6,7 @@ from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.leases.steps import ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.leases.taking import Taking
 from snowmelt.client.priority.group_steps import PriorityGroupSteps
 from snowmelt.client.priority.groups import PriorityGroup
@@ -153,11 +153,6 @@ class PriorityQueue(Taking[PrioritySteps]):
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
-    def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
-        """Shows the next items (or of those set aside as dead), taking none of them."""
-        checked_count("count", count, ITEMS_HIGHEST)
-        return run(self._port, self._steps.peek(count, dead, timeout))
-
     def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item of this rank among those that are ready, 1 being the next; it stays there.
 
@@ -173,10 +168,6 @@ class PriorityQueue(Taking[PrioritySteps]):
         """
         checked_share(share)
         return run(self._port, self._steps.select(0, share, timeout))
-
-    def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
-        """Removes all items that wait (or all dead ones) for ever; returns how many."""
-        return run(self._port, self._steps.purge(dead, timeout))
 
     def stats(self, *, timeout: float = TIMEOUT) -> PriorityStatus:
         """How the queue is: how many items wait, by priority, are leased, delayed, dead."""

@@ -336,7 +336,6 @@ class PrioritySteps(LeaseSteps):
     # --- the queue as a whole ---------------------------------------------------------------------
 
     def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
-        """The next items, taking none of them."""
         ask = Peek(self.name, min(count, GET_ITEMS), dead)
         peeked: Peeked = yield from self._about(lambda *_: ask, timeout)
         return shown([self._stretch(piece) for piece in peeked.pieces])[:count]

@@ -7,6 +7,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from snowmelt.client.leases.looping import checked_prefetch
+from snowmelt.client.leases.steps import checked_count
 from snowmelt.client.worker.retrying import SECONDS_MAX, Kinds, Retry, Retrying
 from snowmelt.core.errors import BadOption
 
@@ -73,8 +74,10 @@ def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Setti
         raise BadOption("signals", signals, "True or False")
     return Settings(
         Retrying(options.get("retry", Retry())),
-        _count(at_once, options.get(at_once, 1), THREADS_MAX),
-        _count("processes", options["processes"], PROCESSES_MAX) if "processes" in options else 0,
+        checked_count(at_once, options.get(at_once, 1), THREADS_MAX),
+        checked_count("processes", options["processes"], PROCESSES_MAX)
+        if "processes" in options
+        else 0,
         checked_prefetch(options.get("prefetch")),
         grace,
         signals,
@@ -109,9 +112,3 @@ def check_worked(handler: Any, result: object) -> None:
             f"{handler!r} gave back a {type(result).__name__}, in which nothing was done yet; "
             "snowmelt.aio.Worker takes async functions"
         )
-
-
-def _count(option: str, value: object, highest: int) -> int:
-    if type(value) is int and 1 <= value <= highest:
-        return value
-    raise BadOption(option, value, f"1 to {highest}")

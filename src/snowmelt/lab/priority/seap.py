@@ -18,7 +18,7 @@ import msgspec
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.lab.priority.skeap import Operation
+from snowmelt.lab.priority.skeap import Asked
 from snowmelt.protocols.overlay.family import Carry, Fetch, Store, Tell, Wish
 from snowmelt.protocols.overlay.labels import key
 from snowmelt.protocols.overlay.table import Slot
@@ -132,33 +132,18 @@ class Kept:
         return answer, sorted([self._here.pop(at) for each in chosen for at in each]), tells
 
 
-class Seap:
+class Seap(Asked):
     """One node's part; the anchor's state is a `SeapAnchor`. Nobody joins or leaves."""
 
     ready: Final = True
 
     def __init__(self, me: NodeId, salt: str, priorities: int, now: Callable[[], int]) -> None:
         del priorities  # there are as many as there are numbers
-        self.me: Final = me
-        self.done: Final[list[Operation]] = []
+        super().__init__(me, salt, now)
         self.kept_here: Final = Kept()
-        self._salt = salt
-        self._now = now
-        self._buffered: list[Operation] = []
-        self._asked: list[Operation] = []
         self._answered = True
         """Whether the last batch has its answer, be it an empty one."""
         self._answer: Answer | None = None
-        self._open: dict[int, Operation] = {}
-
-    def ask(self, operation: Operation) -> None:
-        if operation.priority is not None:
-            operation.element = f"{self.me}.{operation.ticket}"
-        self._buffered.append(operation)
-
-    @property
-    def pending(self) -> bool:
-        return bool(self._buffered or self._asked or self._open)
 
     @property
     def elements(self) -> int:
@@ -242,10 +227,6 @@ class Seap:
         one, operation.element = element
         operation.at = one.priority, one.id
         self._end(operation)
-
-    def _end(self, operation: Operation) -> None:
-        operation.done = self._now()
-        self.done.append(operation)
 
     # --- anywhere ---------------------------------------------------------------------------------
 

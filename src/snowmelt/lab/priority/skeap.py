@@ -62,17 +62,13 @@ def slot(salt: str, at: tuple[int, int]) -> Slot:
     return Slot(key(salt, *at), at)
 
 
-class Skeap(TableOnly):
-    """One node's part. The anchor's state is an `Anchor`, which stays where it is: nobody joins."""
+class Asked:
+    """The operations of one node, until they are done."""
 
-    elements: Final = 0
-    """All of them lie in the table."""
-
-    def __init__(self, me: NodeId, salt: str, priorities: int, now: Callable[[], int]) -> None:
+    def __init__(self, me: NodeId, salt: str, now: Callable[[], int]) -> None:
         self.me: Final = me
         self.done: Final[list[Operation]] = []
         self._salt = salt
-        self._priorities = priorities
         self._now = now
         self._buffered: list[Operation] = []
         self._asked: list[Operation] = []
@@ -84,6 +80,25 @@ class Skeap(TableOnly):
         if operation.priority is not None:
             operation.element = f"{self.me}.{operation.ticket}"
         self._buffered.append(operation)
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._buffered or self._asked or self._open)
+
+    def _end(self, operation: Operation) -> None:
+        operation.done = self._now()
+        self.done.append(operation)
+
+
+class Skeap(Asked, TableOnly):
+    """One node's part. The anchor's state is an `Anchor`, which stays where it is: nobody joins."""
+
+    elements: Final = 0
+    """All of them lie in the table."""
+
+    def __init__(self, me: NodeId, salt: str, priorities: int, now: Callable[[], int]) -> None:
+        super().__init__(me, salt, now)
+        self._priorities = priorities
 
     # --- phase 1 ----------------------------------------------------------------------------------
 
@@ -159,14 +174,6 @@ class Skeap(TableOnly):
         operation = self._open.pop(ticket)
         operation.element = element
         self._end(operation)
-
-    def _end(self, operation: Operation) -> None:
-        operation.done = self._now()
-        self.done.append(operation)
-
-    @property
-    def pending(self) -> bool:
-        return bool(self._buffered or self._asked or self._open)
 
 
 def _counted(row: Sequence[Operation]) -> Run:

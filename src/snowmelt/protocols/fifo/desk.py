@@ -22,21 +22,18 @@ import msgspec
 
 from snowmelt.core.ahead import is_far
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
     Effect,
     Loaded,
-    Note,
     Persist,
     Persisted,
     PersistFailed,
-    Reply,
     Scan,
     Send,
 )
 from snowmelt.core.record import Change, Found, Write
-from snowmelt.protocols.alarms import Alarms
-from snowmelt.protocols.calling import Declined
+from snowmelt.protocols import desk
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import TERMS_AHEAD
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
@@ -67,25 +64,19 @@ class Job(msgspec.Struct):
     """What to do when there is no room; without it the job is tried again until there is."""
 
 
-class Desk:
+class Desk(desk.Desk):
     """The clock, the outbox and the disk of one fifo machine."""
 
     def __init__(self, me: NodeId, chance: Random, limits: Limits = LIMITS) -> None:
-        self.me = me
-        self.chance = chance
+        super().__init__(me, chance)
         self.limits = limits
-        self.now = Instant(0)
         self.presence: Presence | None = None
         self.keeper = ""
         self.stream = ""
-        self.inside: deque[Any] = deque()
-        self.alarms = Alarms()
         self.due: Instant | None = None
         """When the disk must begin to write; None when there is nothing to write."""
         self._jobs: list[Job] = []
         self.full = False
-        self._wall_minus_now = 0
-        self._effects: list[Effect[Any]] = []
         self._tickets = count(1)
         self.writing: tuple[int, list[Job]] | None = None
         """The write that is under way; until it is done no other can begin."""
@@ -94,14 +85,6 @@ class Desk:
         self._reads: dict[int, Read] = {}
 
     # --- the clock and who is here ----------------------------------------------------------------
-
-    def set_wall(self, wall: int, now: Instant) -> None:
-        self._wall_minus_now = wall - now
-
-    @property
-    def wall(self) -> int:
-        """Nanoseconds since 1970."""
-        return self.now + self._wall_minus_now
 
     def instant_of(self, wall: int) -> Instant:
         """When the wall clock will show this."""
@@ -135,24 +118,12 @@ class Desk:
         else:
             self._effects.append(Send(target, message))
 
-    def reply(self, operation: OperationId, message: Any) -> None:
-        self._effects.append(Reply(operation, message))
-
-    def decline(self, operation: OperationId, error: str, text: str) -> None:
-        self._effects.append(Reply(operation, Declined(error, text)))
-
-    def note(self, text: str) -> None:
-        self._effects.append(Note(text))
-
     def alarm(self, source: str, queue: str, term: int, mine: int) -> bool:
         """Whether a term is one that nobody can have counted to; it is told, and not gone by."""
         if not is_far(term, mine, TERMS_AHEAD):
             return False
         self.note(f"alarm: {source} speaks of term {term} of {queue}, and {mine} is known here")
         return True
-
-    def effect(self, effect: Effect[Any]) -> None:
-        self._effects.append(effect)
 
     def taken(self) -> list[Effect[Any]]:
         """What goes out, in order; the desk is empty afterwards."""

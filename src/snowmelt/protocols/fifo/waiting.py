@@ -9,9 +9,9 @@ same for all of them (`admission.py`).
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ SPARE: Final = 64
 
 PutName = tuple[str, int]
 """A producer, and its number."""
+Name = TypeVar("Name", OperationId, PutName)
 
 
 class WaitingGet(msgspec.Struct):
@@ -94,7 +95,7 @@ class Waiting:
     def over(self, now: Instant) -> list[WaitingGet]:
         """The gets whose patience is at its end; they wait no longer."""
         ended: list[WaitingGet] = []
-        while (deadline := self._first_get()) is not None and deadline <= now:
+        while (deadline := _first(self._gets_end, self.gets)) is not None and deadline <= now:
             _, operation = heappop(self._gets_end)
             ended.append(self.gets[operation])
             self._forget(operation)
@@ -125,7 +126,7 @@ class Waiting:
     def puts_over(self, now: Instant) -> list[tuple[PutName, WaitingPut]]:
         """The puts whose patience is at its end; they wait no longer."""
         ended: list[tuple[PutName, WaitingPut]] = []
-        while (deadline := self._first_put()) is not None and deadline <= now:
+        while (deadline := _first(self._puts_end, self.puts)) is not None and deadline <= now:
             _, put = heappop(self._puts_end)
             ended.append((put, self.puts.pop(put)))
         return ended
@@ -134,24 +135,21 @@ class Waiting:
 
     def next_deadline(self, *, gets: bool = True) -> Instant | None:
         """When somebody's patience ends next; that of gets may not count now."""
-        firsts = (self._first_get() if gets else None, self._first_put())
+        firsts = (
+            _first(self._gets_end, self.gets) if gets else None,
+            _first(self._puts_end, self.puts),
+        )
         return min((one for one in firsts if one is not None), default=None)
 
-    def _first_get(self) -> Instant | None:
-        """When the next get's patience ends; those that are served have left their deadlines."""
-        while self._gets_end:
-            deadline, operation = self._gets_end[0]
-            waiting = self.gets.get(operation)
-            if waiting is not None and waiting.deadline == deadline:
-                return deadline
-            heappop(self._gets_end)
-        return None
 
-    def _first_put(self) -> Instant | None:
-        while self._puts_end:
-            deadline, put = self._puts_end[0]
-            waiting = self.puts.get(put)
-            if waiting is not None and waiting.deadline == deadline:
-                return deadline
-            heappop(self._puts_end)
-        return None
+def _first(
+    ends: list[tuple[Instant, Name]], waiting: Mapping[Name, WaitingGet | WaitingPut]
+) -> Instant | None:
+    """When the next patience ends; those that are served have left their deadlines."""
+    while ends:
+        deadline, name = ends[0]
+        one = waiting.get(name)
+        if one is not None and one.deadline == deadline:
+            return deadline
+        heappop(ends)
+    return None

@@ -94,7 +94,6 @@ from snowmelt.protocols.membership.messages import (
     Depart,
     Departed,
     Forget,
-    Forgotten,
     GetStatus,
     Status,
 )
@@ -113,7 +112,6 @@ __all__ = [
     "Depart",
     "Departed",
     "Forget",
-    "Forgotten",
     "GetStatus",
     "Identity",
     "KeepRecord",

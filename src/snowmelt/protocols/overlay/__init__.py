@@ -96,37 +96,8 @@ Time is cut into epochs; between two of them lies an *update* of the ring.
     until it has; there are none of one that has ended.
 """
 
-from snowmelt.protocols.overlay.climbing import Arrival, Batches, Climbing, Down, Own, Up
-from snowmelt.protocols.overlay.labels import BITS, CIRCLE, Kind, Place, Virtual, key, label, three
-from snowmelt.protocols.overlay.ring import Ring, Spread
-from snowmelt.protocols.overlay.tree import (
-    DeBruijnTree,
-    FlatTree,
-    Tree,
-    local_children,
-    local_parent,
-)
+from snowmelt.protocols.overlay.labels import BITS, CIRCLE, Kind, Place, Virtual, key, label
+from snowmelt.protocols.overlay.ring import Ring
+from snowmelt.protocols.overlay.tree import DeBruijnTree
 
-__all__ = [
-    "BITS",
-    "CIRCLE",
-    "Arrival",
-    "Batches",
-    "Climbing",
-    "DeBruijnTree",
-    "Down",
-    "FlatTree",
-    "Kind",
-    "Own",
-    "Place",
-    "Ring",
-    "Spread",
-    "Tree",
-    "Up",
-    "Virtual",
-    "key",
-    "label",
-    "local_children",
-    "local_parent",
-    "three",
-]
+__all__ = ["BITS", "CIRCLE", "DeBruijnTree", "Kind", "Place", "Ring", "Virtual", "key", "label"]

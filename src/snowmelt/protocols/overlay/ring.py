@@ -14,8 +14,6 @@ class Ring:
     >>> ring = Ring([NodeId(name) for name in "abc"], "jobs")
     >>> ring.predecessor(ring.virtuals[4].label) == ring.virtuals[4]
     True
-    >>> len(ring.holders(7, count=2)), len(ring.holders(7, count=5))
-    (2, 3)
     """
 
     def __init__(self, nodes: Sequence[NodeId], salt: str) -> None:
@@ -25,7 +23,6 @@ class Ring:
         self.nodes: Final = tuple(sorted(set(nodes)))
         self.virtuals: Final = sorted(one for node in self.nodes for one in three(salt, node))
         self._labels: Final = [one.label for one in self.virtuals]
-        self._owners: Final = [one.node for one in self.virtuals]
         self._index: Final = {one.place: at for at, one in enumerate(self.virtuals)}
 
     @property
@@ -53,11 +50,6 @@ class Ring:
     def predecessor(self, point: int) -> Virtual:
         """Who stores a key: the v with v <= key < succ(v), round the seam the last one."""
         return self.virtuals[bisect_right(self._labels, point) - 1]
-
-    def holders(self, point: int, count: int) -> tuple[NodeId, ...]:
-        """The first `count` members from a key's predecessor on; all when there are fewer."""
-        at = bisect_right(self._labels, point) - 1
-        return _distinct(self._owners, at, min(count, len(self.nodes)))
 
 
 class Spread:
@@ -88,14 +80,9 @@ class Spread:
 
     def holders(self, point: int, count: int) -> tuple[NodeId, ...]:
         """The first `count` members from the last point that is not behind this one."""
-        at = bisect_right(self._points, point) - 1
-        return _distinct(self._owners, at, min(count, len(self.nodes)))
-
-
-def _distinct(owners: Sequence[NodeId], at: int, count: int) -> tuple[NodeId, ...]:
-    """The first owners that differ, from an index on, round the seam."""
-    found: dict[NodeId, None] = {}
-    while len(found) < count:
-        found[owners[at]] = None
-        at = (at + 1) % len(owners)
-    return tuple(found)
+        at, count = bisect_right(self._points, point) - 1, min(count, len(self.nodes))
+        found: dict[NodeId, None] = {}
+        while len(found) < count:
+            found[self._owners[at]] = None
+            at = (at + 1) % len(self._owners)
+        return tuple(found)

@@ -9,7 +9,6 @@ piece when it is done: one flush serves all who came (`writing.py`). Who must wa
 *task*, and is told of it when all that had changed before is flushed.
 """
 
-from collections import deque
 from random import Random
 from typing import Any, Final
 
@@ -17,10 +16,10 @@ import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Effect, Load, Note, Reply, Send
+from snowmelt.core.node import Effect, Load, Send
 from snowmelt.core.record import Found
-from snowmelt.protocols.alarms import Alarms
-from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.protocols import desk
+from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.overlay.ring import Spread
 from snowmelt.protocols.priority.calls import Via
@@ -33,15 +32,13 @@ AGAIN_LONGEST: Final = milliseconds(2_000)
 AT_ONCE: Final = Duration(0)
 
 
-class Desk:
+class Desk(desk.Desk):
     """The clock, the view, the outbox and the disk."""
 
     def __init__(self, me: NodeId, chance: Random, *, alone: bool = False) -> None:
-        self.me = me
-        self.chance = chance
+        super().__init__(me, chance)
         self.alone = alone
         """Whether nobody else can hold a lease that was given before this process began."""
-        self.now = Instant(0)
         self.view: View | None = None
         self.era = 0
         """Which view this is: 0 while there is none."""
@@ -50,11 +47,6 @@ class Desk:
         self.via = Via(me, 0)
         self.in_hand_bytes = 0
         """Of puts that this node has in hand as their door, of all queues (`hand.py`)."""
-        self.inside: deque[Any] = deque()
-        self.alarms = Alarms()
-        """When which queue wants to be woken; under no name, all that is not one queue's."""
-        self._wall_minus_now = 0
-        self._effects: list[Effect[Any]] = []
         self._letters: dict[NodeId, list[Any]] = {}
         """What is said to others in this turn."""
         self._number = 0
@@ -62,14 +54,6 @@ class Desk:
         self._loads: dict[int, Task] = {}
 
     # --- the clock and who is here ----------------------------------------------------------------
-
-    def set_wall(self, wall: int, now: Instant) -> None:
-        self._wall_minus_now = wall - now
-
-    @property
-    def wall(self) -> int:
-        """Nanoseconds since 1970."""
-        return self.now + self._wall_minus_now
 
     def instant_of(self, wall: int) -> Instant:
         """When the wall clock will show this."""
@@ -103,23 +87,11 @@ class Desk:
         else:
             self._letters.setdefault(target, []).append(message)
 
-    def reply(self, operation: OperationId, message: Any) -> None:
-        self._effects.append(Reply(operation, message))
-
-    def decline(self, operation: OperationId, error: str, text: str) -> None:
-        self.reply(operation, Declined(error, text))
-
     def redirect(self, operation: OperationId, node: NodeId) -> None:
         """Answers that another node has it in hand."""
         member = self.view.member(node) if self.view is not None else None
         if member is not None:
             self.reply(operation, Elsewhere(node, member.address))
-
-    def note(self, text: str) -> None:
-        self._effects.append(Note(text))
-
-    def effect(self, effect: Effect[Any]) -> None:
-        self._effects.append(effect)
 
     def taken(self) -> list[Effect[Any]]:
         """What goes out, in order; the desk is empty afterwards."""
@@ -131,7 +103,7 @@ class Desk:
         return effects
 
     def wake(self, at: Instant, queue: str) -> None:
-        """Asks for a tick of this queue at this instant, or before."""
+        """Asks for a tick of this queue, or under no name of all else, then or before."""
         self.alarms.wake(queue, at)
 
     # --- the disk ---------------------------------------------------------------------------------

@@ -76,13 +76,12 @@ The printed plan is the paper's, for comparison. Where it stops working:
 """
 
 from snowmelt.protocols.select.anchor import Selection
-from snowmelt.protocols.select.elements import Element, Window, after
+from snowmelt.protocols.select.elements import Element, Window
 from snowmelt.protocols.select.family import Selecting
 from snowmelt.protocols.select.plans import Plan, PrintedPlan, RepairedPlan
-from snowmelt.protocols.select.steps import Done, End
+from snowmelt.protocols.select.steps import End
 
 __all__ = [
-    "Done",
     "Element",
     "End",
     "Plan",
@@ -91,5 +90,4 @@ __all__ = [
     "Selecting",
     "Selection",
     "Window",
-    "after",
 ]

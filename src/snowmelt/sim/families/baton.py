@@ -51,10 +51,11 @@ HERE: Final = ("held", "idle", "moving")
 class BatonLife(FamilyLife):
     """Three to seven nodes, one to three batons, and four to ten users."""
 
+    name = "baton"
+
     def __init__(self, scenario: Scenario, chance: Random) -> None:
-        self._scenario = scenario
+        super().__init__(scenario, chance)
         self._etcd = scenario.coordinator == ETCD_DECIDES
-        self._chance = chance
         self._breaks = chance.choice((0, 0, 0, 8))
         self._leavers = chance.sample(scenario.nodes[1:], int(chance.random() < LEAVERS))
         self._excuses = Excuses((*scenario.faults, *scenario.weather))
@@ -142,12 +143,6 @@ class BatonLife(FamilyLife):
             ledger = self._ledgers[baton] = Ledger(baton, self._excuses)
             self._numbers[baton] = Numbers(ledger)
         return self._numbers[baton]
-
-    def _sometime(self, end: int) -> Instant:
-        return Instant(self._chance.randrange(end))
-
-    def _dice(self, name: str) -> Random:
-        return Random(f"{self._scenario.seed}/baton/{name}")
 
     # --- processes die, connections break ---------------------------------------------------------
 
@@ -239,9 +234,8 @@ class BatonLife(FamilyLife):
         """At rest when all run, everybody has had its turn, and there is one of each baton."""
         if self._operators.over:
             return ""
-        for node in self._scenario.nodes:
-            if world.slots[node].node is None:
-                return f"{node} does not run"
+        if down := self._down(world):
+            return down
         if len(self._users) < self._seats:
             return "somebody is not there again"
         for user in self._users.values():

@@ -20,8 +20,7 @@ class EchoLife(FamilyLife):
     """Each node has a client that makes it remember things, and asks for them again."""
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
-        self._scenario = scenario
-        self._chance = chance
+        super().__init__(scenario, chance)
         self._clients = Clients()
         self._bodies: dict[str, bytes] = {}
         self._safe: dict[str, Instant] = {}

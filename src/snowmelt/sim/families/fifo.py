@@ -82,9 +82,10 @@ def process(
 class FifoLife(FamilyLife):
     """One to seven nodes, one to ten queues, and those who use them."""
 
+    name = "fifo"
+
     def __init__(self, scenario: Scenario, chance: Random) -> None:
-        self._scenario = scenario
-        self._chance = chance
+        super().__init__(scenario, chance)
         faults = scenario.faults
         self._load = load_of(chance, scenario.theme)
         self._torn = {one.node for one in faults if isinstance(one, TornRecord)}
@@ -232,12 +233,6 @@ class FifoLife(FamilyLife):
             return at
         return Instant(self._chance.choice(fails) - self._chance.randrange(seconds(0.5)))
 
-    def _sometime(self, end: int) -> Instant:
-        return Instant(self._chance.randrange(end))
-
-    def _dice(self, name: str) -> Random:
-        return Random(f"{self._scenario.seed}/fifo/{name}")
-
     # --- disks that are lost, or put back ---------------------------------------------------------
 
     def disk_lost(self, at: Instant, node: NodeId) -> None:
@@ -365,9 +360,8 @@ class FifoLife(FamilyLife):
         """At rest when all run, every queue was whole and is drained, and all are answered."""
         if self._over:
             return ""
-        for node in self._scenario.nodes:
-            if world.slots[node].node is None and node not in self._exam.losses.gone:
-                return f"{node} does not run"
+        if down := self._down(world, self._exam.losses.gone):
+            return down
         if self._steward.unfinished:
             return self._steward.unfinished
         for actor in self._stage.actors.values():

@@ -94,8 +94,7 @@ class MembershipLife(FamilyLife):
     """Three to seven nodes, the first of them the coordinator, and two clients who ask."""
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
-        self._scenario = scenario
-        self._chance = chance
+        super().__init__(scenario, chance)
         self._clients = Clients()
         self._sightings: list[Sighting] = []
         self._contents: dict[int, Sighting] = {}
@@ -128,11 +127,11 @@ class MembershipLife(FamilyLife):
             client = NodeId(name)
             self._clients.add(world, client, self._chance.sample(nodes, 2))
             for _ in range(CALLS):
-                at = Instant(self._chance.randrange(self._scenario.faults_end))
+                at = self._sometime(self._scenario.faults_end)
                 self._clients.call(world, client, GetStatus(), at)
         if self._chance.random() < 0.4:
             leaver = self._chance.choice(nodes[1:])
-            at = Instant(self._chance.randrange(self._scenario.faults_end))
+            at = self._sometime(self._scenario.faults_end)
             world.request(leaver, OperationId(leaver, 1), Depart(), at)
 
     def _contacts(self, node: NodeId) -> tuple[NodeId, ...]:

@@ -38,10 +38,11 @@ SMALL: Final = MulticastSettings(kept_messages=20, queued_bytes=200)
 class MulticastLife(FamilyLife):
     """Three to seven nodes, one or two topics, publishers and listeners of each."""
 
+    name = "multicast"
+
     def __init__(self, scenario: Scenario, chance: Random) -> None:
-        self._scenario = scenario
+        super().__init__(scenario, chance)
         self._etcd = scenario.coordinator == ETCD_DECIDES
-        self._chance = chance
         self._settings = chance.choice((MULTICAST, MULTICAST, SMALL))
         self._breaks = chance.choice((0, 0, 3, 10))
         """How many connections of publishers and listeners end for no reason."""
@@ -128,9 +129,6 @@ class MulticastLife(FamilyLife):
     def _drain(self) -> None:
         self._stage.draining = True
 
-    def _dice(self, name: str) -> Random:
-        return Random(f"{self._scenario.seed}/multicast/{name}")
-
     # --- what is seen -----------------------------------------------------------------------------
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
@@ -188,9 +186,8 @@ class MulticastLife(FamilyLife):
         """
         if self._operators.over:
             return ""
-        for node in self._scenario.nodes:
-            if world.slots[node].node is None:
-                return f"{node} does not run"
+        if down := self._down(world):
+            return down
         views = [self._views.get(node) for node in self._scenario.nodes]
         if views[0] is None or any(view != views[0] for view in views):
             return f"{self._scenario.nodes[0]} is in another view than others"

@@ -58,9 +58,10 @@ ROLES_WHEN_CALM: Final = ((True, 0), (True, 0), (True, 0), (False, 1))
 class PoolLife(FamilyLife):
     """One to three nodes that introduce, and two to eight processes."""
 
+    name = "pool"
+
     def __init__(self, scenario: Scenario, chance: Random) -> None:
-        self._scenario = scenario
-        self._chance = chance
+        super().__init__(scenario, chance)
         count = min(chance.choice((1, 1, 2, 3)), len(scenario.nodes) - 2)
         self._nodes, self._peers = scenario.nodes[:count], scenario.nodes[count:]
         self._torn = [one.node for one in scenario.faults if isinstance(one, TornRecord)]
@@ -155,12 +156,6 @@ class PoolLife(FamilyLife):
         dice = self._dice(f"herald/{peer}")
         herald = Herald(host, peer, self._ways, losses, self._load.slow, self._sent, dice)
         return planted(self._scenario.bug, herald)
-
-    def _sometime(self, end: int) -> Instant:
-        return Instant(self._chance.randrange(end))
-
-    def _dice(self, name: str) -> Random:
-        return Random(f"{self._scenario.seed}/pool/{name}")
 
     # --- lives begin and end ----------------------------------------------------------------------
 
@@ -294,9 +289,8 @@ class PoolLife(FamilyLife):
 
     def unsettled(self, world: World) -> str:
         """At rest when all run, nobody has anything left, and all calls are answered."""
-        for node in self._scenario.nodes:
-            if world.slots[node].node is None:
-                return f"{node} does not run"
+        if down := self._down(world):
+            return down
         running = self._running()
         for program in running:
             if program.leaving:

@@ -90,9 +90,10 @@ def process(
 class PriorityLife(FamilyLife):
     """One to nine nodes, one or two queues, and those who use them."""
 
+    name = "priority"
+
     def __init__(self, scenario: Scenario, chance: Random) -> None:
-        self._scenario = scenario
-        self._chance = chance
+        super().__init__(scenario, chance)
         faults = scenario.faults
         self._load = load_of(chance, scenario.theme)
         self._excuses = Excuses(scenario.nodes)
@@ -257,12 +258,6 @@ class PriorityLife(FamilyLife):
         self._departed[node] = number
         self._world.request(node, OperationId(node, number), Depart())
 
-    def _sometime(self, end: int) -> Instant:
-        return Instant(self._chance.randrange(end))
-
-    def _dice(self, name: str) -> Random:
-        return Random(f"{self._scenario.seed}/priority/{name}")
-
     # --- what happens -----------------------------------------------------------------------------
 
     def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
@@ -349,9 +344,8 @@ class PriorityLife(FamilyLife):
         """At rest when all run, every queue is drained, and all are answered."""
         if self._excuses.over is not None:
             return ""
-        for node in self._scenario.nodes:
-            if world.slots[node].node is None and node not in self._exam.losses.gone:
-                return f"{node} does not run"
+        if down := self._down(world, self._exam.losses.gone):
+            return down
         for ledger in self._ledgers:
             if ledger.drained is None:
                 return f"{ledger.queue} is not empty yet"

@@ -320,25 +320,15 @@ class Ledger:
     def acked(
         self, got: Got, chosen: list[int], called: Instant, at: Instant, ended: Ended
     ) -> None:
-        if not chosen:
-            return
-        values = tuple([got.values[index] for index in chosen])
-        returned = at if ended is Ended.SUCCEEDED else None
-        self.acks.append(
-            Operation(got.process, Kind.ACK, values, called, returned, ended, token=got.token)
-        )
+        if chosen:
+            self.acks.append(_said(Kind.ACK, got, chosen, called, at, ended))
 
     def given_back(
         self, got: Got, chosen: list[int], called: Instant, at: Instant, ended: Ended
     ) -> None:
         """Some were said to go back: from the call on another may have them."""
-        if not chosen:
-            return
-        values = tuple([got.values[index] for index in chosen])
-        returned = at if ended is Ended.SUCCEEDED else None
-        self.backs.append(
-            Operation(got.process, Kind.BACK, values, called, returned, ended, token=got.token)
-        )
+        if chosen:
+            self.backs.append(_said(Kind.BACK, got, chosen, called, at, ended))
 
     def refused_lease(self, got: Got, at: Instant, called: Instant) -> None:
         """Something said of a lease was refused: it must be over, then.
@@ -422,6 +412,15 @@ class Ledger:
 def shortest(time: Duration) -> Duration:
     """How soon a time may be over, by the fastest clock."""
     return Duration(time * 1_000_000 // (1_000_000 + FASTEST_PPM))
+
+
+def _said(
+    kind: Kind, got: Got, chosen: list[int], called: Instant, at: Instant, ended: Ended
+) -> Operation:
+    """Of some of what was got."""
+    values = tuple([got.values[index] for index in chosen])
+    returned = at if ended is Ended.SUCCEEDED else None
+    return Operation(got.process, kind, values, called, returned, ended, token=got.token)
 
 
 def receipts_of(lost: tuple[Receipt, ...], got: Got) -> list[int]:

@@ -106,16 +106,14 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
                 raise ValueError(f"{len(told)} {name} for {len(self.values)} values")
 
     def __repr__(self) -> str:
-        what = " ".join(map(repr, self.values[:3])) or self._without_values()
+        nothing = "nothing" if self.ended is Ended.SUCCEEDED else "?"
+        what = " ".join(map(repr, self.values[:3])) or nothing
         more = f" and {len(self.values) - 3} more" if len(self.values) > 3 else ""
         when = f"[{self.called}, {'never' if self.returned is None else self.returned}]"
         end = "" if self.ended is Ended.SUCCEEDED else f" {self.ended.value}"
         place = "" if self.position is None else f" at {self.position}"
         order = f" order {self.orders[0]}" if self.orders else ""
         return f"{self.process} {self.kind.value} {what}{more} {when}{end}{place}{order}"
-
-    def _without_values(self) -> str:
-        return "nothing" if self.ended is Ended.SUCCEEDED else "?"
 
     @property
     def until(self) -> int:

@@ -278,7 +278,8 @@ class Verdicts:
     @property
     def numbers(self) -> set[int]:
         """Of the operations that they name."""
-        named = [one for told in self._verdicts for one in _example(told)]
+        wrong = [one for one in self._verdicts if not isinstance(one, Valid)]
+        named = [one for verdict in wrong for one in verdict.example]
         own = {number for number, one in self._numbered if _is_among(one, named)}
         return own | set(() if self._order is None else self._order.numbers)
 
@@ -320,7 +321,3 @@ class Verdicts:
         history = history_of(rows)
         self._numbered += [(number, one) for (number, _, _), one in zip(rows, history, strict=True)]
         return history
-
-
-def _example(verdict: Verdict) -> tuple[Operation, ...]:
-    return () if isinstance(verdict, Valid) else verdict.example

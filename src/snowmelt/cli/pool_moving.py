@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Annotated, BinaryIO, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -163,11 +163,7 @@ def _read(bodies: list[str] | None, file: Path | None, *, lines: bool) -> Iterat
         yield [os.fsencode(body) for body in bodies]
         return
     with source(file) as stream:
-        yield _lines(stream) if lines else iter([stream.read()])
-
-
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    return (line.removesuffix(b"\n") for line in stream)
+        yield (line.removesuffix(b"\n") for line in stream) if lines else [stream.read()]
 
 
 def _leave(pool: Pool, *, spills: bool) -> int:

@@ -35,68 +35,12 @@ class Cast(msgspec.Struct, frozen=True):
 Draw = Callable[[Random, Instant, Instant, Cast], faults.Fault]
 
 
-def _loss(chance: Random, at: Instant, until: Instant, _: Cast) -> faults.Fault:
-    return faults.Loss(at, until, round(chance.uniform(0.01, 0.3), 3))
-
-
-def _duplication(chance: Random, at: Instant, until: Instant, _: Cast) -> faults.Fault:
-    return faults.Duplication(at, until, round(chance.uniform(0.01, 0.5), 3))
-
-
-def _reordering(_: Random, at: Instant, until: Instant, __: Cast) -> faults.Fault:
-    return faults.Reordering(at, until)
-
-
-def _delay(chance: Random, at: Instant, until: Instant, _: Cast) -> faults.Fault:
-    return faults.Delay(at, until, milliseconds(chance.randrange(10, 5_000)))
-
-
 def _partition(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
     shape = chance.choice(["halves", "isolate-one", "one-way", "flapping"])
     size = 1 if shape == "isolate-one" else chance.randrange(1, max(2, len(cast.nodes)))
     side = tuple(sorted(chance.sample(list(cast.nodes), min(size, len(cast.nodes)))))
     period = milliseconds(chance.randrange(50, 4_000)) if shape == "flapping" else Duration(0)
     return faults.Partition(at, until, shape, side, shape == "one-way", period)
-
-
-def _crash(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
-    return faults.Crash(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
-
-
-def _lost_writes(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
-    return faults.LostWrites(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
-
-
-def _torn_record(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
-    return faults.TornRecord(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
-
-
-def _pause(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
-    return faults.Pause(at, until, chance.choice(cast.nodes))
-
-
-def _slow_node(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
-    return faults.SlowNode(
-        at, until, chance.choice(cast.nodes), milliseconds(chance.randrange(5, 500))
-    )
-
-
-def _clock_skew(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
-    return faults.ClockSkew(at, chance.choice(cast.nodes), chance.randrange(-40_000, 40_000))
-
-
-def _clock_jump(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
-    return faults.ClockJump(
-        at, chance.choice(cast.nodes), Duration(chance.randrange(MILLISECOND, 60 * SECOND))
-    )
-
-
-def _flipped_bit(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
-    return faults.FlippedBit(at, chance.choice(cast.nodes))
-
-
-def _full_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
-    return faults.FullDisk(at, until, chance.choice(cast.nodes))
 
 
 # --- the harder ones --------------------------------------------------------------------------
@@ -156,10 +100,6 @@ def _long_pause(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.F
 def _failing_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault:
     until = _until(chance, at, Duration(SECOND // 2), Duration(10 * SECOND), cast)
     return faults.FailingDisk(at, until, chance.choice(cast.nodes))
-
-
-def _filling_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
-    return faults.FillingDisk(at, until, chance.choice(cast.nodes), chance.randrange(4))
 
 
 def _slow_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
@@ -268,27 +208,13 @@ def _rumour(chance: Random, at: Instant, _: Instant, cast: Cast) -> faults.Fault
 
 
 _DRAWS: Final[dict[str, Draw]] = {
-    "loss": _loss,
-    "duplication": _duplication,
-    "reordering": _reordering,
-    "delay": _delay,
     "partition": _partition,
-    "crash": _crash,
-    "lost-writes": _lost_writes,
-    "torn-record": _torn_record,
-    "pause": _pause,
-    "slow-node": _slow_node,
-    "clock-skew": _clock_skew,
-    "clock-jump": _clock_jump,
-    "flipped-bit": _flipped_bit,
-    "full-disk": _full_disk,
     "cut-links": _cut_links,
     "split": _split,
     "one-door": _one_door,
     "client-pause": _client_pause,
     "long-pause": _long_pause,
     "failing-disk": _failing_disk,
-    "filling-disk": _filling_disk,
     "slow-disk": _slow_disk,
     "older-disk": _older_disk,
     "lost-disk": _lost_disk,
@@ -302,6 +228,51 @@ _DRAWS: Final[dict[str, Draw]] = {
     "suspend": _suspend,
     "rumour": _rumour,
 }
+
+
+def _drawn(kind: str, chance: Random, at: Instant, until: Instant, cast: Cast) -> faults.Fault:
+    match kind:
+        case "loss":
+            return faults.Loss(at, until, round(chance.uniform(0.01, 0.3), 3))
+        case "duplication":
+            return faults.Duplication(at, until, round(chance.uniform(0.01, 0.5), 3))
+        case "reordering":
+            return faults.Reordering(at, until)
+        case "delay":
+            return faults.Delay(at, until, milliseconds(chance.randrange(10, 5_000)))
+        case _ if kind in _DRAWS:
+            return _DRAWS[kind](chance, at, until, cast)
+        case _:
+            return _of_one(kind, chance, at, until, chance.choice(cast.nodes))
+
+
+def _of_one(kind: str, chance: Random, at: Instant, until: Instant, node: NodeId) -> faults.Fault:
+    match kind:
+        case "crash":
+            return faults.Crash(at, until, node, chance.random() < 0.5)
+        case "lost-writes":
+            return faults.LostWrites(at, until, node, chance.random() < 0.5)
+        case "torn-record":
+            return faults.TornRecord(at, until, node, chance.random() < 0.5)
+        case "pause":
+            return faults.Pause(at, until, node)
+        case "slow-node":
+            return faults.SlowNode(at, until, node, milliseconds(chance.randrange(5, 500)))
+        case "clock-skew":
+            return faults.ClockSkew(at, node, chance.randrange(-40_000, 40_000))
+        case "clock-jump":
+            by = Duration(chance.randrange(MILLISECOND, 60 * SECOND))
+            return faults.ClockJump(at, node, by)
+        case "flipped-bit":
+            return faults.FlippedBit(at, node)
+        case "full-disk":
+            return faults.FullDisk(at, until, node)
+        case "filling-disk":
+            return faults.FillingDisk(at, until, node, chance.randrange(4))
+        case _:
+            raise AssertionError(f"nobody draws {kind}")
+
+
 _SHARES: Final = {
     **dict.fromkeys(faults.HARDER, 0.3),
     "long-pause": 0.2,
@@ -347,7 +318,7 @@ def draw(
         for _ in range(own.randrange(1, 2 if kind in _ONCE else 4)):
             at = Instant(own.randrange(end))
             until = min(later(at, Duration(own.randrange(MILLISECOND, 20 * SECOND))), end)
-            drawn.append(_DRAWS[kind](own, at, Instant(until), cast))
+            drawn.append(_drawn(kind, own, at, Instant(until), cast))
     return _staying_once(sorted(drawn, key=lambda fault: fault.at))
 
 

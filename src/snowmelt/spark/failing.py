@@ -79,11 +79,8 @@ def will_pass(text: str) -> bool:
     """
     if text.startswith(_SLOW_START):
         return True
-    return any(text.startswith(f"{kind.__name__}:") for kind in _passing(StateError))
-
-
-def _passing(kind: type[SnowmeltError]) -> list[type[SnowmeltError]]:
-    return [kind, *kind.__subclasses__(), OutcomeUnknown]
+    passing: list[type[SnowmeltError]] = [StateError, *StateError.__subclasses__(), OutcomeUnknown]
+    return any(text.startswith(f"{kind.__name__}:") for kind in passing)
 
 
 def failed(stage: str, cause: str, whole: str, log: Path) -> StageFailed:

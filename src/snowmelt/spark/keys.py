@@ -57,12 +57,10 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _long(key: int) -> Column:
-    return F.lit(key).cast("long")
-
-
 def _whole(of: Callable[[Column], Column], value: Callable[[Any], Any] = _same) -> KeyType:
-    return KeyType(lambda column: of(column).cast("long"), _long, value)
+    return KeyType(
+        lambda column: of(column).cast("long"), lambda key: F.lit(key).cast("long"), value
+    )
 
 
 def key_type(name: str, of: T.DataType) -> KeyType:

@@ -162,14 +162,13 @@ def _pairs(headers: Headers, kind: pa.DataType, position: int) -> _Pairs | None:
     if kind.item_type == pa.binary():  # Arrow makes bytes of text
         return list(headers.items()) or None
     try:
-        return [(name, _text(value)) for name, value in headers.items()] or None
+        return [
+            (name, value if isinstance(value, str) else value.decode())
+            for name, value in headers.items()
+        ] or None
     except UnicodeDecodeError:
         allowed = f"binary: a header of the item at position {position} is no UTF-8"
         raise BadOption("includeHeaders", "true", allowed) from None
-
-
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode()
 
 
 def _as_type(column: pa.Array, field: pa.Field, parts: Sequence[Part]) -> pa.Array:

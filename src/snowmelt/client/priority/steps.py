@@ -281,7 +281,7 @@ class PrioritySteps(LeaseSteps):
                     return None
                 yield Rest(min(_MISSING_PAUSE, wait.left))
                 continue
-            return Answer(leased, asked, _late_ones(leased.lost))
+            return Answer(leased, asked, _late(leased.lost))
 
     def delivered(self, leased: Leased, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
         del bytes_max
@@ -302,13 +302,13 @@ class PrioritySteps(LeaseSteps):
             lost.extend(told.lost)
             first, word = asked if first is None else first, Word(word.token)
         assert first is not None
-        return first, _late(tuple(lost))
+        return first, next(iter(_late(tuple(lost)).values()), None)
 
     def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
         """Tells what is done, of any leases."""
         settled: Settled
         settled, _ = yield from self._ask(_just(_done(self.name, words)), wait, to_make=False)
-        return _late_ones(settled.lost)
+        return _late(settled.lost)
 
     def joins(self, token: int) -> Hashable:
         """All of them are one queue's."""
@@ -500,11 +500,7 @@ def _receipts(token: int, places: Iterable[Interval]) -> tuple[Receipt, ...]:
     return (Receipt(token, shares),) if shares else ()
 
 
-def _late(lost: tuple[Receipt, ...]) -> Refused | None:
-    return next(iter(_late_ones(lost).values()), None)
-
-
-def _late_ones(lost: tuple[Receipt, ...]) -> Late:
+def _late(lost: tuple[Receipt, ...]) -> Late:
     places: dict[int, list[Interval]] = {}
     for receipt in lost:
         own = places.setdefault(receipt.token, [])

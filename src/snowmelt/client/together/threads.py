@@ -17,7 +17,7 @@ from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.together.joint import AGAIN, Asked, Kind, Value, refused, sorted_out
 from snowmelt.client.together.machine import Together
-from snowmelt.client.together.tickets import Bundle, Ticket
+from snowmelt.client.together.tickets import Bundle
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -151,18 +151,15 @@ class TogetherThreads:
                 self._back(bundle, refused(error, len(asked)))
         else:
             with self._lock:
-                here = [each.what.asked if self._here(each) else None for each in bundle.tickets]
+                here = [
+                    None if each.what.gone or not self._line.waits(each.number) else each.what.asked
+                    for each in bundle.tickets
+                ]
                 values, spare = self._kind.share(answer, here)
                 self._back(bundle, values)
         if spare is not None:
             with suppress(SnowmeltError):  # the lease will end by itself
                 run(self._port, self._kind.unclaimed(spare))
-
-    def _here(self, ticket: Ticket) -> bool:
-        return self._line.waits(ticket.number) and not ticket.what.gone
-
-    def _broken_off(self, asked: Asked) -> Value:
-        return AGAIN if self._kind.repeats else self._kind.late(asked, gone=True)
 
     def _back(self, bundle: Bundle, values: Sequence[Value]) -> None:
         """A call is back, and this is what its callers are told."""
@@ -194,7 +191,9 @@ class TogetherThreads:
             self._line.leave(seat.number)
             self._line.restore()
             if made is not None:
-                self._back(made, [self._broken_off(each.what.asked) for each in made.tickets])
+                kind, asked = self._kind, [each.what.asked for each in made.tickets]
+                again = kind.repeats
+                self._back(made, [AGAIN if again else kind.late(one, gone=True) for one in asked])
             if seat.call is not None:
                 self._back(seat.call, [AGAIN] * len(seat.call.tickets))
             self._hand_out(self._line.go(steady_now()))

@@ -110,7 +110,9 @@ class World:
         for one, tree in enumerate(self.trees):
             tree.due = Instant(self.chance.randint(0, ROUND_TRIP))
             self._set(one, TreeAlarm.BEAT, tree.due)
-        self._wrong_branches = {one: None for one in range(len(self.trees)) if self._is_wrong(one)}
+        pairs = zip(self.trees, self.branches, strict=True)
+        wrong = [one for one, (tree, branch) in enumerate(pairs) if tree.branch != branch]
+        self._wrong_branches = dict.fromkeys(wrong)
         self.tree_at = None if self._wrong_branches else START
         self.watch = Watch([child for _, child in self.plan.edges], self._is_well)
 
@@ -268,9 +270,6 @@ class World:
     def _is_well(self, child: int) -> bool:
         state = self.edge_state(child)
         return state is not None and state.fully_legal
-
-    def _is_wrong(self, one: int) -> bool:
-        return self.trees[one].branch != self.branches[one]
 
     def _branched(self, one: int, branch: Branch) -> list[NodeId]:
         """A node has another idea of the tree; all its edges may be others than before."""

@@ -121,7 +121,8 @@ class Repair:
         if presence is None:
             return
         for order in list(self._orders.values()):
-            if order.target not in presence.keepers or not self._is_wanted(order):
+            wanted = any(self._queue.runs.at(start) is not None for start, _ in order.lanes)
+            if order.target not in presence.keepers or not wanted:
                 del self._orders[order.number]
             elif order.due <= self._desk.now:
                 self._ask_again(order, presence)
@@ -131,9 +132,6 @@ class Repair:
         self._walk(presence)
         for instant in (*self._out.untils, *(order.due for order in self._orders.values())):
             self._desk.wake(instant)
-
-    def _is_wanted(self, order: Order) -> bool:
-        return any(self._queue.runs.at(start) is not None for start, _ in order.lanes)
 
     # --- short lanes (rule 1) ---------------------------------------------------------------------
 

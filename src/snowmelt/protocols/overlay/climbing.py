@@ -151,7 +151,8 @@ class Climbing(Generic[B, G]):
             return [kept]
         if self._last(child) == number:
             return []
-        if child not in self.children or number != self._last(child) + 1 or self._has(child):
+        due = child in self.children and number == self._last(child) + 1
+        if not due or self._part(child) is not None:
             self.dropped += 1
             return []
         self.kept.pop(child, None)
@@ -232,9 +233,6 @@ class Climbing(Generic[B, G]):
         on_its_way = self.ascent.parts if self.ascent is not None else ()
         waiting = self.waiting.get(child)
         return waiting or next((part for part in on_its_way if part.child == child), None)
-
-    def _has(self, child: Place) -> bool:
-        return self._part(child) is not None
 
     def _last(self, child: Place) -> int:
         part, kept = self._part(child), self.kept.get(child)

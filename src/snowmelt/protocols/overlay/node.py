@@ -184,16 +184,13 @@ class OverlayNode:
                 return effects
             case messages.Mail(to, letter):
                 return [Send(to, letter)]
-            case messages.Share(grant):
-                more += self._granted(grant)
+            case messages.Share(grant) if grant is not None:
+                more += self._do(self.family.granted(grant))
             case messages.Visited(at, body):
                 more += self._do(self.family.visited(at, body))
             case messages.TakenBack() if self._asked:
                 self.family.taken_back()
         return []
-
-    def _granted(self, grant: object) -> list[messages.Outcome]:
-        return [] if grant is None else self._do(self.family.granted(grant))
 
     def _do(self, wishes: Sequence[Wish]) -> list[messages.Outcome]:
         outcomes: list[messages.Outcome] = []

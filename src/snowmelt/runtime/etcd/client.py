@@ -160,7 +160,9 @@ class EtcdClient:
 
     def _answered(self, at: int, answer: Answer) -> None:
         self._waiting[at] -= 1
-        lost = answer.text if isinstance(answer, Failed) and _silent(answer) else ""
+        lost = ""
+        if isinstance(answer, Failed) and answer.trouble is Trouble.UNKNOWN:
+            lost = answer.text
         if lost != self._trouble:
             if not lost:
                 tell("etcd answers again")
@@ -169,7 +171,3 @@ class EtcdClient:
             self._trouble = lost
         if not self._closed.is_set():
             self._deliver(ETCD, answer)
-
-
-def _silent(answer: Failed) -> bool:
-    return answer.trouble is Trouble.UNKNOWN

@@ -161,7 +161,8 @@ class SmallWorld:
             yield act.until, self._done(act, after)
         for process in look.processes:
             if not process.runs and self.life.returns(look, process.node):
-                yield self._due(process), self._started(state, process)
+                due = later(process.since, RESTART) if process.life else process.since
+                yield due, self._started(state, process)
         for link, since in state.stalls:
             left = tuple(one for one in state.stalls if one[0] != link)
             words = f"resume {self._named(link)}"
@@ -183,10 +184,6 @@ class SmallWorld:
         return tuple(
             () if pair[1] == node else row for pair, row in zip(self.pairs, links, strict=True)
         )
-
-    @staticmethod
-    def _due(process: Process) -> Instant:
-        return later(process.since, RESTART) if process.life else process.since
 
     def _started(self, state: State, process: Process) -> Move:
         node, words = process.node, f"start {process.node}"

@@ -253,7 +253,8 @@ class Ledger:
         """Values go from holder to holder, and what was saved is never forgotten."""
         holds = [self.holds[fence] for fence in sorted(self.holds)]
         for one, other in pairwise(holds):
-            if one.granted.made != other.granted.made and not self._may_be_lost(one, other):
+            shaken = covering(self.excuses.shaken, one.at, other.at)
+            if one.granted.made != other.granted.made and shaken is None:
                 text = f"{self.name} was made anew, and nothing had happened to it"
                 raise Broken(text, other.user)
         last: dict[int, Hold] = {}
@@ -265,9 +266,6 @@ class Ledger:
                 raise Broken(f"{text} {before.leaves}", hold.user)
             last[hold.granted.made] = hold
         self._judge_saved(holds)
-
-    def _may_be_lost(self, one: Hold, other: Hold) -> bool:
-        return covering(self.excuses.shaken, one.at, other.at) is not None
 
     def _judge_saved(self, holds: list[Hold]) -> None:
         saved = [hold for hold in holds if hold.saved]

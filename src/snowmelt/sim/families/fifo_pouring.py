@@ -114,7 +114,8 @@ class Pourer(Producer):
         if noted is not None:
             count, unsure = int(noted[1]), bool(noted[4])
             into = Interval(int(noted[2] or 0), int(noted[3] or 0))
-        told = next((at for at in range(len(batches) + 1) if _sum(batches[:at]) == count), None)
+        ends = [0, *accumulate(len(one.bodies) for one in batches)]
+        told = ends.index(count) if count in ends else None
         if told is None or told == len(batches):
             self.ledger.wrong(f"{count} bodies of {self.name} are in, it is told", self.name)
             return []
@@ -128,7 +129,3 @@ class Pourer(Producer):
                 text = f"{one.values[0]} is told never to have been sent, and was"
                 self.ledger.wrong(text, self.name)
         return left
-
-
-def _sum(batches: list[Asked]) -> int:
-    return sum([len(one.bodies) for one in batches])

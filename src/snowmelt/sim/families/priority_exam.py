@@ -29,7 +29,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.core.record import BULK, Found, Record
+from snowmelt.core.record import BULK, Record
 from snowmelt.protocols.host import Host
 from snowmelt.protocols.priority.queue import prefix_of
 from snowmelt.protocols.priority.recent import Bulk
@@ -96,11 +96,11 @@ class Exam:
         since = self._since = now if self._since is None else self._since
         said = {name: one for name, one in self._said.items() if one.asked >= since}
         late = now > later(since, COPIED_WITHIN)
-        short = [
-            ledger
-            for ledger in self._ledgers
-            if _is_short(said.get(ledger.queue), self._unread(world, ledger) if late else 0)
-        ]
+        short = []
+        for ledger in self._ledgers:
+            unread, told = self._unread(world, ledger) if late else 0, said.get(ledger.queue)
+            if told is None or told.short > unread:
+                short.append(ledger)
         if not short:
             for ledger in self._ledgers:
                 ledger.keepers.settle(now, self._complete(world, ledger))
@@ -185,26 +185,20 @@ def _read(disk: Disk, ledger: Ledger) -> Iterator[str]:
             yield from [bytes(body).decode() for body in Batch(bulk.offsets, bulk.blob)]
 
 
-def _is_short(said: Said | None, unread: int) -> bool:
-    return said is None or said.short > unread
-
-
 def _kept(disk: Disk, ledger: Ledger) -> Rows | None:
     """What of a queue is on a disk; None where a record of it can't be read."""
     prefix = prefix_of(ledger.queue)
     begin, started = _PREFIX + prefix, disk.start()
     large = disk.load(one for one in disk.copy().keys if one.startswith(BULK + begin))
-    if any(key.startswith(begin) for key in started.damaged) or not _all_read(large):
+    if any(key.startswith(begin) for key in started.damaged):
+        return None
+    if not all(isinstance(one, Record) for one in large):
         return None
     shelf = Shelf(prefix, settings=ledger.settings)
     for record in started.records:
         if record.key.startswith(begin):
             shelf.restore(record.key.removeprefix(_PREFIX), record.value)
     return shelf.rows
-
-
-def _all_read(found: Sequence[Found]) -> bool:
-    return all(isinstance(one, Record) for one in found)
 
 
 def _has(rows: Rows | None, place: Place) -> bool | None:

@@ -12,7 +12,7 @@ Here the person is judged, who knows of one `put_many`:
 """
 
 import re
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Final
 
 from snowmelt.client.connection.steps import Steps

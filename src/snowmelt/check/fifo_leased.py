@@ -224,7 +224,6 @@ class _Returns:
         self._first: list[Delivery | None] = [None] * (len(self._calls) + 1)
 
     def add(self, one: Delivery) -> None:
-        """One more."""
         rank = self._ranks[one.get.called]
         while rank < len(self._first):
             held = self._first[rank]

@@ -127,8 +127,6 @@ class _Unplaced:
 
 
 class _Sweep:
-    """Along the order."""
-
     def __init__(self, history: History, puts: dict[Value, Operation]) -> None:
         self._puts = puts
         self._unplaced = _Unplaced(history)
@@ -218,7 +216,6 @@ class _Sweep:
                 del self._inside[first[1]]
 
     def _first(self) -> tuple[Key, Value] | None:
-        """The least there is."""
         while self._heap:
             least, _, value = self._heap[0]
             if self._inside.get(value) == least:

@@ -133,7 +133,6 @@ class _Spoiled:
         self._node = node
 
     def check(self) -> None:
-        """As the node does."""
         self._node.check()
 
 

@@ -17,8 +17,6 @@ CHUNK_SECONDS_MAX: Final = 1_200.0
 
 
 class Lives(msgspec.Struct, frozen=True):
-    """Those of some seeds."""
-
     protocol: str
     seeds: tuple[int, int]
     kinds: tuple[str, ...]
@@ -66,7 +64,6 @@ def sweep(
 
 
 def lived(told: bytes) -> bytes:
-    """Their reports."""
     some = msgspec.msgpack.decode(told, type=Lives)
     seeds = range(*some.seeds)
     return msgspec.msgpack.encode(

@@ -64,7 +64,6 @@ def _done(by: crews_.Crew, tasks: list[bytes]) -> Iterator[Run]:
 
 
 def run(told: bytes) -> bytes:
-    """What a task comes to."""
     task = msgspec.msgpack.decode(told, type=Task)
     order = worked(task.crew, task.place, task.items, task.seed)
     delivered, confirmed = distance(order.delivered), distance(order.confirmed)

@@ -103,7 +103,6 @@ class Run:
 
     @property
     def interval(self) -> Interval:
-        """Its positions."""
         return Interval(self.start, self.start + self.count)
 
     def part(self, interval: Interval) -> Interval:

@@ -46,7 +46,6 @@ class Leases:
         self._deadlines: list[tuple[Instant, int]] = []
 
     def __iter__(self) -> Iterator[Lease]:
-        """Every lease, the oldest first."""
         return iter(list(self._leases.values()))
 
     @property

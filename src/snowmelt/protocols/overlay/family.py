@@ -112,11 +112,9 @@ class TableOnly:
     ready: Final = True
 
     def visited(self, point: int, body: Any) -> Sequence[Wish]:
-        """Nobody visits."""
         raise AssertionError(f"a visit to {point}: {body}")
 
     def told(self, body: Any) -> Sequence[Wish]:
-        """Nobody tells anything."""
         raise AssertionError(f"told {body}")
 
 

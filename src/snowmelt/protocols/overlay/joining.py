@@ -123,7 +123,6 @@ class Update:
 
     @property
     def leaves(self) -> bool:
-        """Whether this virtual node goes."""
         v = self.virtual
         return v.me.node != self.keep and v.standing.change_in(v.epoch) is Change.GOES
 

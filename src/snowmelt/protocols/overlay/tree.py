@@ -68,7 +68,6 @@ class DeBruijnTree:
 
     @property
     def root(self) -> Place:
-        """The leftmost virtual node."""
         return self.ring.anchor.place
 
     @property
@@ -89,7 +88,6 @@ class DeBruijnTree:
         return local_children(here, self.ring.succ(here))
 
     def places(self, node: NodeId) -> tuple[Place, ...]:
-        """Left, middle and right."""
         here = Place(node, int(Kind.LEFT))
         if here not in self.ring:
             return ()
@@ -135,7 +133,6 @@ class FlatTree:
         return tuple(Place(node, 0) for node in self.nodes[first : first + self.arity])
 
     def places(self, node: NodeId) -> tuple[Place, ...]:
-        """One."""
         return (Place(node, 0),) if node in self._index else ()
 
     def entry(self, node: NodeId) -> Place:

@@ -71,7 +71,6 @@ class Desk(desk.Desk):
 
     @property
     def epoch(self) -> int:
-        """The number of the view."""
         return self.era >> 32
 
     @property

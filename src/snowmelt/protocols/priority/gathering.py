@@ -86,7 +86,6 @@ class Gathering:
 
     @property
     def root(self) -> NodeId:
-        """The node of the anchor."""
         return self._tree.root.node
 
     @property

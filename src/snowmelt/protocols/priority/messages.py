@@ -199,7 +199,6 @@ class Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def count(self) -> int:
-        """How many."""
         return len(self.offsets) // OFFSET_BYTES - 1
 
     @property

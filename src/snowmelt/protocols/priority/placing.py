@@ -84,7 +84,6 @@ class Placing:
         return self._spread.nodes
 
     def home(self, priority: int, position: int) -> NodeId:
-        """Who answers for a position."""
         return self.holders(priority, position)[0]
 
     def next_of(self, home: NodeId, priority: int, position: int, looks: int) -> int:

@@ -33,8 +33,6 @@ WEIGHT: Final = 4 << 20
 
 
 class Whole(msgspec.Struct, eq=False):
-    """A lease."""
-
     bundle: Bundle
     edges: Edges
     lots: list[Where]

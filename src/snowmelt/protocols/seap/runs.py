@@ -246,7 +246,6 @@ class Runs(Ranked):
         return first
 
     def rank(self, element: Element) -> int:
-        """How many are less."""
         runs = self._runs.values()
         less = [max(0, run.rank(element) - run.at) for run in runs]
         return self._single.rank(element) + sum(less)

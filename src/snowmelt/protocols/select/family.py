@@ -89,11 +89,9 @@ class Selecting:
         self._sort = None
 
     def kept(self, ticket: int) -> None:
-        """Nothing is put."""
         raise AssertionError(f"{self.me} has put nothing under {ticket}")
 
     def got(self, ticket: int, element: object) -> None:
-        """Nothing is got."""
         raise AssertionError(f"{self.me} has not asked for {element} under {ticket}")
 
     # --- anywhere ---------------------------------------------------------------------------------

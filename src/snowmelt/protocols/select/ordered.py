@@ -91,7 +91,6 @@ class Ordered(Ranked):
         return taken
 
     def rank(self, element: Element) -> int:
-        """How many are smaller."""
         at = bisect_left(self._greatest, element)
         before = sum([len(chunk) for chunk in islice(self._chunks, at)])
         return before + (bisect_left(self._chunks[at], element) if at < len(self._chunks) else 0)

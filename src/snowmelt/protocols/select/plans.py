@@ -186,7 +186,6 @@ class PrintedPlan:
         return (low if 1 <= low <= drawn else 0, high if 1 <= high <= drawn else 0)
 
     def guess(self, at: Progress, drawn: int, places: tuple[int, int]) -> int:  # noqa: ARG002
-        """It counts first."""
         return 0
 
     def narrowed(self, at: Progress, cut: Window, told: Drawn) -> Progress:
@@ -195,7 +194,6 @@ class PrintedPlan:
         return _replace(at, candidates=cut, k=at.k - told.before - at.left, count=count)
 
     def hopeless(self, at: Progress) -> bool:
-        """It takes sample after sample."""
         return at.samples >= SAMPLES_PRINTED_MAX
 
 

@@ -196,7 +196,6 @@ class Burster(Producer):
             self.after(self.some(milliseconds(20)), self._begin)
 
     def put(self, sequence: int) -> None:
-        """Some more at this moment."""
         self._large = 0.6
         super().put(sequence)
         self._large = 0.2

@@ -41,7 +41,6 @@ class StrippingRepair(Repair):
     """Takes a keeper off a whole stream as soon as it can't read a part of it, living or not."""
 
     def broken(self, message: Broken) -> None:
-        """What it says is believed."""
         for run in self._queue.runs.after(0, self._queue.tail):
             for lane in run.lanes:
                 others = tuple(one for one in lane.keepers if one != message.keeper)

@@ -162,12 +162,10 @@ class MulticastLife(FamilyLife):
         self._failed(node, at)
 
     def halted(self, at: Instant, node: NodeId, reason: str) -> None:
-        """It is not let in."""
         del at
         self._operators.halted(node, reason)
 
     def disk_lost(self, at: Instant, node: NodeId) -> None:
-        """The machine is replaced."""
         self._operators.disk_lost(at, node)
 
     def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:

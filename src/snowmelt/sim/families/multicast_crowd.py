@@ -175,8 +175,6 @@ class Publisher(Actor):
 
 
 class Listener(Actor):
-    """Listens for ever."""
-
     def __init__(self, stage: Stage, name: str, topic: str, chance: Random) -> None:
         super().__init__(stage, name, topic, chance)
         self.slow = chance.random() < SLOW

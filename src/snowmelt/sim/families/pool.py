@@ -188,7 +188,6 @@ class PoolLife(FamilyLife):
             program.begin()
 
     def _ends(self, program: Program, chance: Random) -> None:
-        """Of its own accord."""
         if program.part.ended_at is not None or self._stage.draining:
             return
         if chance.random() < self._leavers:

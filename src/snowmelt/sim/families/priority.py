@@ -311,7 +311,6 @@ class PriorityLife(FamilyLife):
             self._excuses.over = at
 
     def halted(self, at: Instant, node: NodeId, reason: str) -> None:
-        """It belongs to another disk."""
         del at
         self._operators.halted(node, reason)
 

@@ -93,7 +93,6 @@ class LapsingRules(Rules):
     """Lets the clock end a lease that is kept."""
 
     def lapsing(self, token: int) -> Rule:
-        """As any other."""
         return self.failing(token, LEASE_ENDED)
 
     def of(self, word: Word) -> Rule:
@@ -107,7 +106,6 @@ class DoublingRules(Rules):
     """Publishes what was published before."""
 
     def _published(self, was: Standing) -> Standing | None:
-        """Whatever became of it."""
         free = Standing(was.epoch, was.turn, State.FREE, was.token)
         return free if was.state == State.LEASED else super()._published(was)
 
@@ -116,7 +114,6 @@ class UnstagedHome(Home):
     """Takes what is staged for what is delayed, and for no time."""
 
     def store(self, door: NodeId, message: Store) -> None:
-        """It is due soon."""
         elements = message.elements
         if elements.staged:
             due = self._desk.wall + 10**9
@@ -128,7 +125,6 @@ class SilentReports(Reports):
     """Forgets to tell the anchor of what is free again."""
 
     def add(self, back: Shares = (), gone: Shares = (), void: Shares = ()) -> None:
-        """Only of what is gone."""
         del back
         super().add((), gone, void)
 
@@ -149,7 +145,6 @@ class NeverConfirming(Confirming):
     """Never asks whether the view still is."""
 
     def needed(self, one: GetInHand) -> bool:
-        """It is sure."""
         del one
         return False
 
@@ -158,7 +153,6 @@ class LoneSpreading(Spreading):
     """Waits for this node's own disk alone."""
 
     def flushed(self, number: int, refused: str = "") -> Outcome | None:
-        """That is enough."""
         one = self._open.get(number)
         if one is not None:
             one.waits = 1
@@ -170,11 +164,9 @@ class IdleRepair(Repair):
 
     @property
     def done(self) -> bool:
-        """Always."""
         return True
 
     def next_copy(self, wanted: list[Share]) -> tuple[NodeId, Shares] | None:
-        """To nobody."""
         del wanted
         return None
 
@@ -183,7 +175,6 @@ class ScantRepair(Repair):
     """Gives copies to the first of those who lack them, and takes the others for given."""
 
     def next_copy(self, wanted: list[Share]) -> tuple[NodeId, Shares] | None:
-        """To him alone."""
         for node in list(self._owed)[1:]:
             self._owed[node] = ()
         return super().next_copy(wanted)
@@ -194,7 +185,6 @@ class UntoldRepair(Repair):
 
     @property
     def short(self) -> Shares:
-        """Nothing."""
         return ()
 
 
@@ -202,7 +192,6 @@ class EagerHome(Home):
     """Takes what is for later as if it were for now."""
 
     def store(self, door: NodeId, message: Store) -> None:
-        """Without the date."""
         elements = msgspec.structs.replace(message.elements, due=0)
         super().store(door, msgspec.structs.replace(message, elements=elements))
 
@@ -211,7 +200,6 @@ class ShortLeases(Leases):
     """Lets a lease end after half of its time."""
 
     def renew(self, token: int, time: Duration) -> None:
-        """For half as long."""
         super().renew(token, Duration(time // 2))
 
 
@@ -238,7 +226,6 @@ class SilentCopies(Copies):
     """Knows nothing any more of what it erased in this view."""
 
     def spare(self, message: Spare) -> None:
-        """Others have it."""
         self._shelf.spare(message.shares)
 
 
@@ -260,7 +247,6 @@ class ForgetfulMemory(Memory):
     """Does not know what it answered."""
 
     def get(self, operation: OperationId) -> Any:
-        """Nothing."""
         del operation
 
 

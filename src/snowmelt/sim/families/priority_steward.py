@@ -128,8 +128,6 @@ class Looker(Program):
 
 
 class Unfinished(Protocol):
-    """Whoever may put still."""
-
     unfinished: dict[int, None]
     ledger: Ledger
 

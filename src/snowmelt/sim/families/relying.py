@@ -30,7 +30,6 @@ class Relying:
     """It hears, and says so."""
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
-        """Nothing else concerns it."""
         del now
         match event:
             case Announced(View() as view):

@@ -39,11 +39,9 @@ class ForgetfulUrgency(Urgency):
         """Not even when it comes."""
 
     def begin(self, shares: Iterable[Share]) -> None:
-        """What is here."""
         super().begin(self._shelf.rows.present(tuple(shares)))
 
     def add(self, shares: Shares) -> None:
-        """The same."""
         super().add(self._shelf.rows.present(shares))
 
 
@@ -51,7 +49,6 @@ class OpenFree(Free):
     """Lets in what comes while a phase runs."""
 
     def add(self, one: Element | runs.Run) -> None:
-        """At once."""
         self.row.add(one)
 
 
@@ -59,7 +56,6 @@ class EarlierUrgency(Urgency):
     """Says that it came in before the phase that could not take it."""
 
     def tell(self, door: NodeId, answer: Stored | Ended) -> None:
-        """By one phase."""
         if isinstance(answer, Stored):
             answer = msgspec.structs.replace(answer, phase=max(0, answer.phase - 1))
         super().tell(door, answer)

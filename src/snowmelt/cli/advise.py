@@ -9,12 +9,15 @@ import msgspec
 import typer
 from rich.console import Console
 
-from snowmelt.cli.cluster import JSON, TIMEOUT, TOKEN, check_timeout
-from snowmelt.cli.node import read_token
+from snowmelt.cli.asking import (
+    JSON,
+    TIMEOUT,
+    TOKEN,
+    Asked,
+    check_timeout,
+)
 from snowmelt.cli.tables import listing
-from snowmelt.client.connection.clients import Clients
 from snowmelt.client.connection.steps import run
-from snowmelt.client.connection.url import read
 from snowmelt.client.pool.status import describe
 from snowmelt.core.errors import BadOption, StateError
 from snowmelt.lab.extra import lab_extra
@@ -65,7 +68,7 @@ def advise(
     """Advise a pool's settings: what they give, what they cost, and why."""
     seen = None
     if from_cluster:
-        seen = _watched(from_cluster, pool, watch, token_file, timeout)
+        seen = _watched(Asked(from_cluster, token_file, timeout), pool, watch)
         producers = producers or seen.producers
         consumers = consumers or seen.consumers
         produce_rate = produce_rate or seen.produce_rate
@@ -119,22 +122,17 @@ def _size(text: str, seen: Observed | None) -> int:
     return seen.object_bytes
 
 
-def _watched(
-    url: str, pool: str, watch: float, token_file: Path | None, timeout: float
-) -> Observed:
+def _watched(at: Asked, pool: str, watch: float) -> Observed:
     """What a pool does, from two looks at it."""
-    check_timeout(timeout)
+    check_timeout(at.timeout)
     if not pool:
         raise BadOption("--pool", pool, "the name of a pool that runs there")
     if not 1 <= watch <= WATCH_MOST:
         raise BadOption("--watch", watch, f"1 to {WATCH_MOST:g} seconds")
-    clients = Clients(read(url, read_token(token_file) or None))
-    try:
-        before = run(clients, describe(pool, timeout))
+    with at.clients() as clients:
+        before = run(clients, describe(pool, at.timeout))
         time.sleep(watch)
-        after = run(clients, describe(pool, timeout))
-    finally:
-        clients.close()
+        after = run(clients, describe(pool, at.timeout))
     if not after.producers or not after.consumers:
         who = "consumes from" if after.producers else "produces in"
         raise StateError(f"nobody {who} {pool}; look at `snowmelt pool stats {pool}`")

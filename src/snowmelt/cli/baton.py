@@ -11,20 +11,26 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from snowmelt.cli.asking import (
+    CLUSTER,
+    DEFAULT_URL,
+    JSON,
+    TOKEN,
+    URL,
+    Asked,
+    check_timeout,
+)
 from snowmelt.cli.baton_command import KILL_AFTER, Command, check_kill_after
-from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
-from snowmelt.cli.node import read_token
+from snowmelt.cli.commands import Commands
 from snowmelt.cli.tables import listing
 from snowmelt.client.baton.face import Held
 from snowmelt.client.baton.steps import TURN_SECONDS, Sight, list_batons, sights
 from snowmelt.client.connection import steps
-from snowmelt.client.connection.clients import Clients
-from snowmelt.client.connection.url import read
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX, ResetBaton
 from snowmelt.protocols.baton.settings import baton_name
 
-baton = typer.Typer(help="Batons: locks that heal, and carry a value.", no_args_is_help=True)
+baton = Commands(help="Batons: locks that heal, and carry a value.", no_args_is_help=True)
 T = TypeVar("T")
 NAME = typer.Argument(help="The baton's name.")
 
@@ -56,7 +62,7 @@ def run(
         raise BadOption("COMMAND", command[0], "a program that is there and can be run")
     try:
         with (
-            open_cluster(url, token_file) as cluster,
+            Asked(url, token_file).open() as cluster,
             cluster.baton(name, timeout).acquire() as held,
         ):
             if value_file is not None:
@@ -100,12 +106,10 @@ def _read_value(file: Path, held: Held) -> None:
 def show(
     name: Annotated[str, NAME],
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Asked = CLUSTER,
 ) -> None:
     """Show how each node sees a baton: who has it, who waits, and where the end of the line is."""
-    seen = _asked(sights(name, timeout), url, token_file, timeout)
+    seen = _told(at, sights(name, at.timeout))
     if as_json:
         print(json.dumps({"baton": name, "nodes": [sight_object(one) for one in seen]}))
     else:
@@ -115,12 +119,10 @@ def show(
 @baton.command(name="list")
 def list_(
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Asked = CLUSTER,
 ) -> None:
     """List the batons that some node knows of."""
-    names = _asked(list_batons(timeout), url, token_file, timeout)
+    names = _told(at, list_batons(at.timeout))
     if as_json:
         print(json.dumps({"batons": names}))
     else:
@@ -131,25 +133,19 @@ def list_(
 @baton.command()
 def reset(
     name: Annotated[str, NAME],
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Asked = CLUSTER,
 ) -> None:
     """Give up a value that can't be read on the coordinator's disk; the baton goes on without."""
-    _asked(_reset(name, timeout), url, token_file, timeout)
+    _told(at, _reset(name, at.timeout))
 
 
 def _reset(name: str, timeout: float) -> steps.Steps[None]:
     yield steps.Query(ResetBaton(baton_name(name)), timeout)
 
 
-def _asked(asking: steps.Steps[T], url: str, token_file: Path | None, timeout: float) -> T:
-    check_timeout(timeout)
-    clients = Clients(read(url, read_token(token_file) or None))
-    try:
+def _told(at: Asked, asking: steps.Steps[T]) -> T:
+    with at.clients() as clients:
         return steps.run(clients, asking)
-    finally:
-        clients.close()
 
 
 def sight_object(sight: Sight) -> dict[str, object]:

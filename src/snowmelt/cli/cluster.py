@@ -14,33 +14,18 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from snowmelt.cli.asking import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, Asked, check_timeout
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.local_etcd import LocalEtcd
-from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator, read_token
+from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator
 from snowmelt.cli.show import as_builtins, standing_table, status_table
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption, OutcomeUnknown, Unavailable
 from snowmelt.core.names import node_id
 
-URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
-TOKEN = typer.Option(help="File with the cluster's token.")
-JSON = typer.Option("--json", help="Print one JSON object and nothing else.")
-TIMEOUT = typer.Option(help="Seconds to wait at most.")
 NOT_CURRENT = 4
 EACH = 1.0
 """So many seconds a queue may take to tell how it is, at most, when a node is given up."""
-DEFAULT_URL = "snowmelt://127.0.0.1:4410"
-
-
-def open_cluster(url: str, token_file: Path | None) -> Cluster:
-    """A cluster by the options all commands share."""
-    return Cluster(url, read_token(token_file) or None)
-
-
-def check_timeout(timeout: float) -> None:
-    """Refuses a time-out in which nothing can happen."""
-    if not 0 < timeout <= 86_400:
-        raise BadOption("--timeout", timeout, "more than 0, at most 86400 seconds")
 
 
 def up(
@@ -106,8 +91,7 @@ def status(
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
     """Show how a node sees the cluster. Ends with 4 when that node is not current."""
-    check_timeout(timeout)
-    with open_cluster(url, token_file) as cluster:
+    with Asked(url, token_file, timeout).open() as cluster:
         told = cluster.status(timeout=timeout)
         process = cluster.statistics(timeout=timeout) if counts else None
     if as_json:
@@ -139,7 +123,7 @@ def ping(
     if not 0 <= size <= 64 << 20:
         raise BadOption("--size", size, "0 to 67108864 bytes")
     took: list[float] = []
-    with open_cluster(url, token_file) as cluster:
+    with Asked(url, token_file, timeout).open() as cluster:
         for _ in range(count):
             begin = time.perf_counter()
             cluster.ping(bytes(size), timeout=timeout)
@@ -170,7 +154,7 @@ def forget(
     """Free the id of an absent node, so that a node with an empty disk may take it."""
     check_timeout(timeout)
     node_id(node)
-    with open_cluster(url, token_file) as cluster:
+    with Asked(url, token_file, timeout).open() as cluster:
         lacking = [] if yes else list(_waiting(cluster, timeout))
         if lacking:
             listed = "; ".join(lacking)

@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -10,29 +9,31 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL
-from snowmelt.cli.queue import DATA, QUEUE, confirm, open_queues
+from snowmelt.cli.asking import (
+    HERE,
+    JSON,
+    Place,
+)
+from snowmelt.cli.commands import Commands
+from snowmelt.cli.queue import QUEUE, confirm
 from snowmelt.cli.tables import listing
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.fifo.calls import GroupStatus
 
-groups = typer.Typer(help="Groups of a queue: streams and pipelines.", no_args_is_help=True)
+groups = Commands(help="Groups of a queue: streams and pipelines.", no_args_is_help=True)
 
 
 @groups.command(name="list")
 def list_(
     queue: Annotated[str, QUEUE],
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """List a queue's groups: what each holds, and when it was last heard of."""
-    with open_queues(url, data, token_file, timeout) as cluster:
-        found = cluster.fifo(queue).groups(timeout=timeout)
+    with at.open() as cluster:
+        found = cluster.fifo(queue).groups(timeout=at.timeout)
     if as_json:
         print(json.dumps({"queue": queue, "groups": [group_object(one) for one in found]}))
     elif found:
@@ -46,18 +47,15 @@ def release(
     queue: Annotated[str, QUEUE],
     group: Annotated[str, typer.Argument(help="The group's name.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """Forget a group: what it holds goes back, and whoever still works for it is stopped."""
-    with open_queues(url, data, token_file, timeout) as cluster:
+    with at.open() as cluster:
         fifo = cluster.fifo(queue)
-        found = _named(fifo, group, timeout)
+        found = _named(fifo, group, at.timeout)
         if not yes:
             confirm(_question(queue, found))
-        count = fifo.group(group).release(timeout=timeout)
+        count = fifo.group(group).release(timeout=at.timeout)
     print(f"{count} {'item' if count == 1 else 'items'} of {group} went back into {queue}")
 
 

@@ -5,13 +5,12 @@ Both take the same line of options, so that a pool that was simulated can be com
 
 import json
 from collections.abc import Callable, Iterable
-from functools import wraps
-from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
+from snowmelt.cli.commands import spread
 from snowmelt.cli.progress import shown
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.bounds import one_of
@@ -93,31 +92,10 @@ class Setting(msgspec.Struct, frozen=True):
         )
 
 
-def _with_setting(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, whose `setting` is given by an option for each field."""
-
-    @wraps(command)
-    def given(**words: Any) -> None:
-        said = {name: words.pop(name) for name in Setting.__struct_fields__}
-        command(**words, setting=Setting(**said))
-
-    hints = get_type_hints(Setting, include_extras=True)
-    options: list[Parameter] = []
-    for own in signature(command).parameters.values():
-        fields = msgspec.structs.fields(Setting) if own.name == "setting" else ()
-        options += [
-            own.replace(name=one.name, default=one.default, annotation=hints[one.name])
-            for one in fields
-        ] or [own]
-    given.__annotations__ = {one.name: one.annotation for one in options}
-    given.__signature__ = Signature(options)  # type: ignore[attr-defined]
-    return given
-
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-@_with_setting
+@spread
 def pool(*, setting: Setting, as_json: AsJson = False) -> None:
     """A pool in a calm world: how long consumers wait, and what it costs. Times are in ticks."""
     engine, half_width = setting.engine, setting.half_width
@@ -145,7 +123,7 @@ def _run_of(engine: str) -> Run:
     return kernel.run
 
 
-@_with_setting
+@spread
 def model(
     *,
     model: Annotated[

@@ -15,6 +15,7 @@ from typing import Final
 import typer
 
 from snowmelt import __version__
+from snowmelt.cli.commands import Commands
 from snowmelt.core.errors import SnowmeltError
 
 COMMANDS: Final = {
@@ -55,7 +56,7 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     >>> len(program(["--help"]).registered_groups)
     7
     """
-    app = typer.Typer(
+    app = Commands(
         name="snowmelt",
         help="A distributed queue: say which order you need, get the protocol that gives it.",
         no_args_is_help=True,

@@ -9,11 +9,19 @@ from typing import Annotated
 
 import typer
 
-from snowmelt.cli.cluster import DEFAULT_URL, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
+from snowmelt.cli.asking import (
+    CLUSTER,
+    DEFAULT_URL,
+    TOKEN,
+    URL,
+    Asked,
+    check_timeout,
+)
+from snowmelt.cli.commands import Commands
 from snowmelt.client.multicast.face import Subscription
 from snowmelt.core.errors import BadOption, Empty
 
-multicast = typer.Typer(
+multicast = Commands(
     help="Topics: all who listen hear the same in one order.", no_args_is_help=True
 )
 TOPIC = typer.Argument(help="The topic's name.")
@@ -26,17 +34,14 @@ def publish(
         list[str] | None,
         typer.Argument(help="One message each; none, or -, reads lines from standard input."),
     ] = None,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Asked = CLUSTER,
 ) -> None:
     """Say something to all who listen: words, or each line of standard input as it comes."""
-    check_timeout(timeout)
     count = 0
-    with open_cluster(url, token_file) as cluster:
+    with at.open() as cluster:
         said = cluster.multicast(topic)
         for body in _bodies(bodies):
-            said.publish(body, timeout=timeout)
+            said.publish(body, timeout=at.timeout)
             count += 1
     print(f"{count} {'message' if count == 1 else 'messages'} published to {topic}")
 
@@ -60,7 +65,7 @@ def subscribe(
     if timeout is not None:
         check_timeout(timeout)
     with (
-        open_cluster(url, token_file) as cluster,
+        Asked(url, token_file).open() as cluster,
         cluster.multicast(topic).subscribe(timeout) as subscription,
     ):
         print(f"listening to {topic} …", file=sys.stderr, flush=True)

@@ -4,40 +4,36 @@ How objects go in and out is in `pool_moving.py`, and a trial with one command i
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout
-from snowmelt.cli.node import read_token
+from snowmelt.cli.asking import (
+    CLUSTER,
+    JSON,
+    Asked,
+)
+from snowmelt.cli.commands import Commands
 from snowmelt.cli.pool_moving import POOL, get, put
 from snowmelt.cli.pool_trial import try_
 from snowmelt.cli.tables import listing
-from snowmelt.client.connection.clients import Clients
-from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.connection.url import read
+from snowmelt.client.connection.steps import run
 from snowmelt.client.pool.status import describe, pools
 from snowmelt.protocols.pool.introductions import PoolStatus
 
-pool = typer.Typer(help="Pools: objects stay with whoever made them.", no_args_is_help=True)
+pool = Commands(help="Pools: objects stay with whoever made them.", no_args_is_help=True)
 
 
 @pool.command(name="list")
 def list_(
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Asked = CLUSTER,
 ) -> None:
     """List the pools that somebody is in."""
-    with _port(url, token_file, timeout) as port:
-        found = run(port, pools(timeout))
+    with at.clients() as port:
+        found = run(port, pools(at.timeout))
     if as_json:
         print(json.dumps({"pools": [pool_object(one) for one in found]}))
     elif found:
@@ -50,30 +46,17 @@ def list_(
 def stats(
     name: Annotated[str, POOL],
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Asked = CLUSTER,
 ) -> None:
     """Show who is in a pool: what each producer has and makes, and how many consume."""
-    with _port(url, token_file, timeout) as port:
-        status = run(port, describe(name, timeout))
+    with at.clients() as port:
+        status = run(port, describe(name, at.timeout))
     if as_json:
         print(json.dumps(pool_object(status)))
     elif status.producers or status.consumers:
         Console().print(pool_table(status))
     else:
         print(f"nobody is in {name}")
-
-
-@contextmanager
-def _port(url: str, token_file: Path | None, timeout: float) -> Iterator[Port]:
-    """Calls to a cluster, by the options all commands share."""
-    check_timeout(timeout)
-    clients = Clients(read(url, read_token(token_file) or None))
-    try:
-        yield clients
-    finally:
-        clients.close()
 
 
 def pool_object(status: PoolStatus) -> dict[str, object]:

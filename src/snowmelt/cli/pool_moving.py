@@ -16,7 +16,10 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from snowmelt.cli.cluster import DEFAULT_URL, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
+from snowmelt.cli.asking import (
+    CLUSTER,
+    Asked,
+)
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.queue import source
 from snowmelt.cli.taking import check_wait, checked_count, folder_for, take, to_stdout, unwritable
@@ -47,9 +50,7 @@ def put(
     spill: Annotated[
         Path | None, typer.Option(help="A folder that keeps them when this process dies.")
     ] = None,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Asked = CLUSTER,
 ) -> None:
     """Put objects and stay until they were taken. Ends with 4 when some were not."""
     check_wait(wait)
@@ -59,7 +60,7 @@ def put(
         raise BadOption("--lines", bodies[0], "with --file or standard input only")
     end_on_sigterm()
     console = Console(stderr=True)
-    with reached(url, token_file, timeout) as cluster, console.status("joining …") as status:
+    with reached(at) as cluster, console.status("joining …") as status:
         options = PoolOptions(buffers=buffers)
         if producer:
             options["producer"] = producer
@@ -119,9 +120,7 @@ def get(
     out: Annotated[
         Path | None, typer.Option(help="Folder; each object becomes a file, numbered.")
     ] = None,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Asked = CLUSTER,
 ) -> None:
     """Take objects and write their bodies as they are. Ends with 4 when there was none."""
     limit = checked_count(count, every=every)
@@ -129,7 +128,7 @@ def get(
     write = _to_files(folder_for(out)) if out else to_stdout(lines)
     console = Console(stderr=True, quiet=sys.stdout.isatty())  # where the bodies themselves show
     with (
-        reached(url, token_file, timeout) as cluster,
+        reached(at) as cluster,
         console.status("getting …") as status,
         cluster.pool(name) as pool,
     ):
@@ -144,12 +143,11 @@ def get(
 
 
 @contextmanager
-def reached(url: str, token_file: Path | None, timeout: float) -> Iterator[Cluster]:
+def reached(at: Asked) -> Iterator[Cluster]:
     """A cluster that answers; when none does, the error says how to start one."""
-    check_timeout(timeout)
-    with open_cluster(url, token_file) as cluster:
+    with at.open() as cluster:
         try:
-            cluster.ping(timeout=timeout)
+            cluster.ping(timeout=at.timeout)
         except Unreachable as error:
             way = "`snowmelt up` starts a cluster on this machine, --url names another"
             raise Unreachable(f"{error}; {way}") from None

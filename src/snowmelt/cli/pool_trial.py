@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from time import sleep
 from typing import Annotated
 
@@ -18,7 +17,11 @@ import msgspec
 import typer
 from rich.console import Console
 
-from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL
+from snowmelt.cli.asking import (
+    CLUSTER,
+    JSON,
+    Asked,
+)
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
 from snowmelt.cli.pool_moving import reached
@@ -44,19 +47,17 @@ def try_(
     buffers: Annotated[int, typer.Option(help="How many objects a producer keeps.")] = 5,
     max_hops: Annotated[int, typer.Option(help="How many producers a request probes.")] = 3,
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Asked = CLUSTER,
 ) -> None:
     """Try a pool: start producers and consumers, let them work, and measure."""
     _check(producers, consumers, rate, seconds)
-    work = Work(url, pool_name(name), byte_count(size), rate, buffers, max_hops)
+    work = Work(at.url, pool_name(name), byte_count(size), rate, buffers, max_hops)
     end_on_sigterm()
     console = Console(stderr=True)
-    with reached(url, token_file, timeout) as cluster:
-        if any(one.name == name for one in cluster.pools(timeout=timeout)):
+    with reached(at) as cluster:
+        if any(one.name == name for one in cluster.pools(timeout=at.timeout)):
             raise BadOption("name", name, "a pool that nobody is in")
-        token = read_token(token_file)
+        token = read_token(at.token_file)
         with _started("consume", consumers, work, token) as eaters:
             with console.status(f"{producers} produce, {consumers} consume …"):
                 made = _produced(producers, work, token, seconds)

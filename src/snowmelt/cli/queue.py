@@ -15,28 +15,21 @@ from typing import Annotated, BinaryIO
 import typer
 from rich.console import Console
 
-from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
+from snowmelt.cli.asking import (
+    HERE,
+    JSON,
+    Place,
+)
 from snowmelt.cli.queue_show import peek_lines, queue_object, queue_table, seen_object
 from snowmelt.cli.urgency import LARGEST_FIRST, PRIORITIES, PRIORITY, Into, into, reach_of, urgency
-from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
-from snowmelt.client.embedded.face import open as open_folder
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
 
 QUEUE = typer.Argument(help="The queue's name.")
-DATA = typer.Option(help="A folder with queues, in place of a cluster.", envvar="SNOWMELT_DATA")
 LINES_AT_ONCE = 10_000
-
-
-def open_queues(
-    url: str, data: Path | None, token_file: Path | None, timeout: float
-) -> Cluster | EmbeddedCluster:
-    """A cluster or a folder, by the options all these commands share."""
-    check_timeout(timeout)
-    return open_folder(data, timeout=timeout) if data else open_cluster(url, token_file)
 
 
 def put(
@@ -53,29 +46,26 @@ def put(
     priority: Annotated[str | None, PRIORITY] = None,
     priorities: Annotated[str | None, PRIORITIES] = None,
     largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """Put items: words, a file, or standard input, whole or line by line."""
     headers, said = read_headers(header or []), urgency(priority, priorities, largest_first)
     if file is not None and bodies:
         raise BadOption("--file", str(file), "a file or bodies, not both")
-    with open_queues(url, data, token_file, timeout) as cluster:
-        target = into(cluster, queue, said, timeout)
+    with at.open() as cluster:
+        target = into(cluster, queue, said, at.timeout)
         if lines:
             if bodies and bodies != ["-"]:
                 raise BadOption("--lines", bodies[0], "with --file or standard input only")
             with source(file) as stream:
-                count = _put_lines(target, stream, headers, delay, timeout)
-            print(f"{count} items put into {queue}{_on_nodes(target, data)}")
+                count = _put_lines(target, stream, headers, delay, at.timeout)
+            print(f"{count} items put into {queue}{_on_nodes(target, at.data)}")
             return
         put_now = _bodies(bodies, file)
-        where = target.put_many(put_now, headers=headers, delay=delay, timeout=timeout)
-    at = f"at {where}" if isinstance(where, Interval) else f"with priority {said.priority or 0}"
-    at += _on_nodes(target, data)
-    print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue} {at}")
+        where = target.put_many(put_now, headers=headers, delay=delay, timeout=at.timeout)
+    place = f"at {where}" if isinstance(where, Interval) else f"with priority {said.priority or 0}"
+    place += _on_nodes(target, at.data)
+    print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue} {place}")
 
 
 def _on_nodes(target: Into, data: Path | None) -> str:
@@ -142,14 +132,11 @@ def peek(
     count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 10,
     dead: Annotated[bool, typer.Option("--dead", help="Those set aside as dead.")] = False,
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """Show the first items and take none."""
-    with open_queues(url, data, token_file, timeout) as cluster:
-        seen = cluster.queue(queue, timeout=timeout).peek(count, dead=dead, timeout=timeout)
+    with at.open() as cluster:
+        seen = cluster.queue(queue, timeout=at.timeout).peek(count, dead=dead, timeout=at.timeout)
     if as_json:
         print(json.dumps({"queue": queue, "items": [seen_object(one) for one in seen]}))
     else:
@@ -160,16 +147,13 @@ def peek(
 def stats(
     queue: Annotated[str, QUEUE],
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """Show how a queue is."""
-    with open_queues(url, data, token_file, timeout) as cluster:
-        found = cluster.queue(queue, timeout=timeout)
-        told = found.stats(timeout=timeout)
-        reach = reach_of(found, told, timeout)
+    with at.open() as cluster:
+        found = cluster.queue(queue, timeout=at.timeout)
+        told = found.stats(timeout=at.timeout)
+        reach = reach_of(found, told, at.timeout)
     whose = {} if isinstance(cluster, EmbeddedCluster) else {"cluster": cluster.identity}
     if as_json:
         print(json.dumps(queue_object(told, reach) | whose))
@@ -182,14 +166,11 @@ def stats(
 
 def queues(
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """List all queues."""
-    with open_queues(url, data, token_file, timeout) as cluster:
-        names = cluster.queues(timeout=timeout)
+    with at.open() as cluster:
+        names = cluster.queues(timeout=at.timeout)
     if as_json:
         print(json.dumps({"queues": names}))
     else:
@@ -201,17 +182,14 @@ def purge(
     queue: Annotated[str, QUEUE],
     dead: Annotated[bool, typer.Option("--dead", help="Those set aside as dead.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """Remove all items that wait, for ever. What is leased stays with its holder."""
-    with open_queues(url, data, token_file, timeout) as cluster:
-        found = cluster.queue(queue, timeout=timeout)
+    with at.open() as cluster:
+        found = cluster.queue(queue, timeout=at.timeout)
         if not yes:
-            confirm(_question(found, dead, timeout))
-        count = found.purge(dead=dead, timeout=timeout)
+            confirm(_question(found, dead, at.timeout))
+        count = found.purge(dead=dead, timeout=at.timeout)
     print(f"{count} items removed from {queue}")
 
 
@@ -233,20 +211,17 @@ def confirm(question: str) -> None:
 def redrive(
     queue: Annotated[str, QUEUE],
     rate: Annotated[int, typer.Option(help="At most so many a second; 0 is all at once.")] = 0,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """Bring dead items back to their positions."""
     if rate < 0:
         raise BadOption("--rate", rate, "0 or more")
-    with open_queues(url, data, token_file, timeout) as cluster:
-        found = cluster.queue(queue, timeout=timeout)
+    with at.open() as cluster:
+        found = cluster.queue(queue, timeout=at.timeout)
         if isinstance(found, Fifo):
-            count = found.redrive(per_second=rate, timeout=timeout)
+            count = found.redrive(per_second=rate, timeout=at.timeout)
         elif rate:
             raise BadOption("--rate", rate, "0: the dead of a priority queue come back at once")
         else:
-            count = found.redrive(timeout=timeout)
+            count = found.redrive(timeout=at.timeout)
     print(f"{count} items of {queue} come back")

@@ -1,13 +1,16 @@
 """`snowmelt select`, `quantile`: items of a priority queue by their rank. Nothing is taken."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL
-from snowmelt.cli.queue import DATA, QUEUE, open_queues
+from snowmelt.cli.asking import (
+    HERE,
+    JSON,
+    Place,
+)
+from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import peek_lines, seen_object
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.steps import Seen
@@ -19,15 +22,12 @@ def select(
     queue: Annotated[str, QUEUE],
     rank: Annotated[int, typer.Argument(help="1 is the next.")],
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """Show the item of a rank among those that are ready. Ends with 4 when fewer are."""
-    with open_queues(url, data, token_file, timeout) as cluster:
-        found = _ranked(cluster.queue(queue, timeout=timeout), timeout)
-        seen = found.select(rank, timeout=timeout)
+    with at.open() as cluster:
+        found = _ranked(cluster.queue(queue, timeout=at.timeout), at.timeout)
+        seen = found.select(rank, timeout=at.timeout)
     _show(queue, seen, f"fewer than {rank} items of {queue} are ready", as_json)
 
 
@@ -35,15 +35,12 @@ def quantile(
     queue: Annotated[str, QUEUE],
     share: Annotated[float, typer.Argument(help="0 is the first, 0.5 the median, 1 the last.")],
     as_json: Annotated[bool, JSON] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """Show the item behind a share of those that are ready. Ends with 4 when none is."""
-    with open_queues(url, data, token_file, timeout) as cluster:
-        found = _ranked(cluster.queue(queue, timeout=timeout), timeout)
-        seen = found.quantile(share, timeout=timeout)
+    with at.open() as cluster:
+        found = _ranked(cluster.queue(queue, timeout=at.timeout), at.timeout)
+        seen = found.quantile(share, timeout=at.timeout)
     _show(queue, seen, f"no item of {queue} is ready", as_json)
 
 

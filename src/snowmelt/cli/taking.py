@@ -12,8 +12,11 @@ from typing import Annotated, Protocol, TypeVar
 import typer
 from rich.console import Console
 
-from snowmelt.cli.cluster import DEFAULT_URL, TIMEOUT, TOKEN, URL
-from snowmelt.cli.queue import DATA, QUEUE, open_queues
+from snowmelt.cli.asking import (
+    HERE,
+    Place,
+)
+from snowmelt.cli.queue import QUEUE
 from snowmelt.client.leases.items import Items
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, Empty
@@ -45,18 +48,15 @@ def get(
         Path | None, typer.Option(help="Folder; each item becomes a file, named by position.")
     ] = None,
     no_ack: Annotated[bool, typer.Option("--no-ack", help="Put them back in the end.")] = False,
-    url: Annotated[str, URL] = DEFAULT_URL,
-    data: Annotated[Path | None, DATA] = None,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: Place = HERE,
 ) -> None:
     """Take items and write their bodies as they are. Ends with 4 when there was none."""
     limit = checked_count(count, every=every)
     check_wait(wait)
     write = _to_files(folder_for(out)) if out else to_stdout(lines)
     console = Console(stderr=True, quiet=sys.stdout.isatty())  # where the bodies themselves show
-    with open_queues(url, data, token_file, timeout) as cluster:
-        found = cluster.queue(queue, timeout=timeout)
+    with at.open() as cluster:
+        found = cluster.queue(queue, timeout=at.timeout)
         with console.status("getting …") as status:
             take(
                 lambda most: found.get_many(most, timeout=wait),

@@ -1,0 +1,76 @@
+"""The options that say which cluster is asked, or which folder; most commands have them.
+
+`commands.py` makes an option of each field.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from snowmelt.cli.node import read_token
+from snowmelt.client.cluster import Cluster
+from snowmelt.client.connection.clients import Clients
+from snowmelt.client.connection.url import read
+from snowmelt.client.embedded.face import EmbeddedCluster
+from snowmelt.client.embedded.face import open as open_folder
+from snowmelt.core.errors import BadOption
+
+URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
+DATA = typer.Option(help="A folder with queues, in place of a cluster.", envvar="SNOWMELT_DATA")
+TOKEN = typer.Option(help="File with the cluster's token.")
+JSON = typer.Option("--json", help="Print one JSON object and nothing else.")
+TIMEOUT = typer.Option(help="Seconds to wait at most.")
+DEFAULT_URL: Final = "snowmelt://127.0.0.1:4410"
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A cluster."""
+
+    url: Annotated[str, URL] = DEFAULT_URL
+    token_file: Annotated[Path | None, TOKEN] = None
+    timeout: Annotated[float, TIMEOUT] = 10.0
+
+    def open(self) -> Cluster:
+        """To be closed by whoever opens it."""
+        check_timeout(self.timeout)
+        return Cluster(self.url, read_token(self.token_file) or None)
+
+    @contextmanager
+    def clients(self) -> Iterator[Clients]:
+        """For what no face has a method for."""
+        check_timeout(self.timeout)
+        clients = Clients(read(self.url, read_token(self.token_file) or None))
+        try:
+            yield clients
+        finally:
+            clients.close()
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A cluster or a folder."""
+
+    url: Annotated[str, URL] = DEFAULT_URL
+    data: Annotated[Path | None, DATA] = None
+    token_file: Annotated[Path | None, TOKEN] = None
+    timeout: Annotated[float, TIMEOUT] = 10.0
+
+    def open(self) -> Cluster | EmbeddedCluster:
+        """To be closed by whoever opens it."""
+        if self.data is None:
+            return Asked(self.url, self.token_file, self.timeout).open()
+        check_timeout(self.timeout)
+        return open_folder(self.data, timeout=self.timeout)
+
+
+CLUSTER: Final = Asked()
+HERE: Final = Place()
+
+
+def check_timeout(timeout: float) -> None:
+    """Refuses a time-out in which nothing can happen."""
+    if not 0 < timeout <= 86_400:
+        raise BadOption("--timeout", timeout, "more than 0, at most 86400 seconds")

@@ -9,13 +9,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import (
-    JSON,
-    TIMEOUT,
-    TOKEN,
-    Asked,
-    check_timeout,
-)
+from snowmelt.cli.asking import JSON, TIMEOUT, TOKEN, Asked, check_timeout
 from snowmelt.cli.tables import listing
 from snowmelt.client.connection.steps import run
 from snowmelt.client.pool.status import describe

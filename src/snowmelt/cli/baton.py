@@ -11,15 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.cli.asking import (
-    CLUSTER,
-    DEFAULT_URL,
-    JSON,
-    TOKEN,
-    URL,
-    Asked,
-    check_timeout,
-)
+from snowmelt.cli.asking import CLUSTER, DEFAULT_URL, JSON, TOKEN, URL, Asked, check_timeout
 from snowmelt.cli.baton_command import KILL_AFTER, Command, check_kill_after
 from snowmelt.cli.commands import Commands
 from snowmelt.cli.tables import listing
@@ -117,10 +109,7 @@ def show(
 
 
 @baton.command(name="list")
-def list_(
-    as_json: Annotated[bool, JSON] = False,
-    at: Asked = CLUSTER,
-) -> None:
+def list_(as_json: Annotated[bool, JSON] = False, at: Asked = CLUSTER) -> None:
     """List the batons that some node knows of."""
     names = _told(at, list_batons(at.timeout))
     if as_json:
@@ -131,10 +120,7 @@ def list_(
 
 
 @baton.command()
-def reset(
-    name: Annotated[str, NAME],
-    at: Asked = CLUSTER,
-) -> None:
+def reset(name: Annotated[str, NAME], at: Asked = CLUSTER) -> None:
     """Give up a value that can't be read on the coordinator's disk; the baton goes on without."""
     _told(at, _reset(name, at.timeout))
 

@@ -9,11 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.cli.asking import (
-    HERE,
-    JSON,
-    Place,
-)
+from snowmelt.cli.asking import HERE, JSON, Place
 from snowmelt.cli.commands import Commands
 from snowmelt.cli.queue import QUEUE, confirm
 from snowmelt.cli.tables import listing

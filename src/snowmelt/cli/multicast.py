@@ -9,14 +9,7 @@ from typing import Annotated
 
 import typer
 
-from snowmelt.cli.asking import (
-    CLUSTER,
-    DEFAULT_URL,
-    TOKEN,
-    URL,
-    Asked,
-    check_timeout,
-)
+from snowmelt.cli.asking import CLUSTER, DEFAULT_URL, TOKEN, URL, Asked, check_timeout
 from snowmelt.cli.commands import Commands
 from snowmelt.client.multicast.face import Subscription
 from snowmelt.core.errors import BadOption, Empty

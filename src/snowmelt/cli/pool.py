@@ -10,11 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from snowmelt.cli.asking import (
-    CLUSTER,
-    JSON,
-    Asked,
-)
+from snowmelt.cli.asking import CLUSTER, JSON, Asked
 from snowmelt.cli.commands import Commands
 from snowmelt.cli.pool_moving import POOL, get, put
 from snowmelt.cli.pool_trial import try_
@@ -27,10 +23,7 @@ pool = Commands(help="Pools: objects stay with whoever made them.", no_args_is_h
 
 
 @pool.command(name="list")
-def list_(
-    as_json: Annotated[bool, JSON] = False,
-    at: Asked = CLUSTER,
-) -> None:
+def list_(as_json: Annotated[bool, JSON] = False, at: Asked = CLUSTER) -> None:
     """List the pools that somebody is in."""
     with at.clients() as port:
         found = run(port, pools(at.timeout))

@@ -16,10 +16,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import (
-    CLUSTER,
-    Asked,
-)
+from snowmelt.cli.asking import CLUSTER, Asked
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.queue import source
 from snowmelt.cli.taking import check_wait, checked_count, folder_for, take, to_stdout, unwritable

@@ -17,11 +17,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import (
-    CLUSTER,
-    JSON,
-    Asked,
-)
+from snowmelt.cli.asking import CLUSTER, JSON, Asked
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
 from snowmelt.cli.pool_moving import reached

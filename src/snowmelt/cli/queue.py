@@ -15,11 +15,7 @@ from typing import Annotated, BinaryIO
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import (
-    HERE,
-    JSON,
-    Place,
-)
+from snowmelt.cli.asking import HERE, JSON, Place
 from snowmelt.cli.queue_show import peek_lines, queue_object, queue_table, seen_object
 from snowmelt.cli.urgency import LARGEST_FIRST, PRIORITIES, PRIORITY, Into, into, reach_of, urgency
 from snowmelt.client.embedded.face import EmbeddedCluster
@@ -164,10 +160,7 @@ def stats(
         Console().print(table)
 
 
-def queues(
-    as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
-) -> None:
+def queues(as_json: Annotated[bool, JSON] = False, at: Place = HERE) -> None:
     """List all queues."""
     with at.open() as cluster:
         names = cluster.queues(timeout=at.timeout)

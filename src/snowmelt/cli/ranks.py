@@ -5,11 +5,7 @@ from typing import Annotated
 
 import typer
 
-from snowmelt.cli.asking import (
-    HERE,
-    JSON,
-    Place,
-)
+from snowmelt.cli.asking import HERE, JSON, Place
 from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import peek_lines, seen_object
 from snowmelt.client.fifo.face import Fifo

@@ -12,10 +12,7 @@ from typing import Annotated, Protocol, TypeVar
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import (
-    HERE,
-    Place,
-)
+from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.queue import QUEUE
 from snowmelt.client.leases.items import Items
 from snowmelt.core.batch import Batch

@@ -67,10 +67,9 @@ def line(axes: Axes, sizes: Sequence[int], fit: Fit) -> None:
 
 def rest(axes: Axes, sizes: Sequence[int], fit: Fit, unit: str) -> None:
     """What the fit leaves over, in a panel of its own."""
-    worst = max(map(abs, fit.residuals))
     axes.axhline(0, color=RIGHT, linewidth=1.2)
     axes.vlines(sizes, 0, fit.residuals, color=PALE)
-    dots(axes, sizes, fit.residuals, f"measured less the line, {worst:g} at most", RIGHT)
+    dots(axes, sizes, fit.residuals, f"measured less the line, {fit.worst:g} at most", RIGHT)
     axes.set_title(f"What the line leaves over, in {unit}")
     axes.margins(y=0.25)
 

@@ -11,6 +11,8 @@ from snowmelt.core.errors import BadOption
 
 SIZES: Final = (10, 32, 100, 316, 1_000, 3_162, 10_000, 31_623, 100_000)
 SIZES_MIN: Final = 3
+SALTS: Final = 5
+"""One overlay of a size says little: heights differ by a third from salt to salt."""
 
 
 def sizes_up_to(nodes: int) -> list[int]:
@@ -26,11 +28,16 @@ def sizes_up_to(nodes: int) -> list[int]:
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """Rounds as a + b log2 n, with what is left over at each size."""
+    """Values as a + b log2 n, with what is left over at each size."""
 
     start: float
     per_doubling: float
     residuals: tuple[float, ...]
+
+    @property
+    def worst(self) -> float:
+        """How far off it is at most."""
+        return max(map(abs, self.residuals))
 
 
 def fitted(sizes: Sequence[int], values: Sequence[float]) -> Fit:

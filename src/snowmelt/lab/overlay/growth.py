@@ -10,10 +10,9 @@ import msgspec
 from matplotlib.axes import Axes
 
 from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save
-from snowmelt.lab.overlay.measures import PAPERS, Overlay, fitted, measured
+from snowmelt.lab.fitting import SALTS, fitted
+from snowmelt.lab.overlay.measures import PAPERS, Overlay, measured
 
-SALTS: Final = 5
-"""One overlay of a size says little: heights differ by a third from salt to salt."""
 SIZES_MIN: Final = 3
 
 

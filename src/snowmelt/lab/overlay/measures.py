@@ -1,6 +1,5 @@
 """What the overlay costs for a number of nodes: heights, hops, shares; and against that number."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -81,23 +80,3 @@ def sizes_up_to(nodes: int) -> list[int]:
     """
     sizes = [round(10 ** (1 + third / 3)) for third in range(13)]
     return [size for size in sizes if size <= nodes]
-
-
-class Fit(msgspec.Struct, frozen=True):
-    """`values` as a + b log2 n, and how far off that is at the worst."""
-
-    start: float
-    per_doubling: float
-    worst: float
-
-
-def fitted(sizes: Sequence[int], values: Sequence[float]) -> Fit:
-    """The best straight line against the logarithm.
-
-    >>> fitted([2, 4, 8], [3.0, 5.0, 7.0])
-    Fit(start=1.0, per_doubling=2.0, worst=0.0)
-    """
-    logs = np.log2(sizes)
-    slope, start = np.polyfit(logs, values, 1)
-    worst = np.abs(np.asarray(values) - start - slope * logs).max()
-    return Fit(*(round(float(one), 2) + 0.0 for one in (start, slope, worst)))

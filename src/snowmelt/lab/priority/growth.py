@@ -10,12 +10,10 @@ from typing import Final
 import msgspec
 
 from snowmelt.lab.engine import MACHINES_MAX
-from snowmelt.lab.fitting import sizes_up_to
+from snowmelt.lab.fitting import SALTS, sizes_up_to
 from snowmelt.lab.priority import arrays, experiment
 from snowmelt.lab.priority.options import PriorityOptions, Protocol
 
-SALTS: Final = 5
-"""One overlay of a size says little: heights differ by a third from salt to salt."""
 RATES: Final = (1, 8, 64)
 AT_ONCE: Final = 600_000
 """Operations of one experiment at most: five for each point have to end within minutes."""

@@ -2,18 +2,14 @@
 
 from collections.abc import Iterator
 from statistics import fmean
-from typing import Final
 
 import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.engine import MACHINES_MAX
-from snowmelt.lab.fitting import sizes_up_to
+from snowmelt.lab.fitting import SALTS, sizes_up_to
 from snowmelt.lab.select import arrays, experiment
 from snowmelt.lab.select.options import ELEMENTS_MAX, SelectOptions
-
-SALTS: Final = 5
-"""One overlay of a size says little: heights differ by a third from salt to salt."""
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):

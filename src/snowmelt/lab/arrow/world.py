@@ -110,8 +110,7 @@ class World:
         for one, tree in enumerate(self.trees):
             tree.due = Instant(self.chance.randint(0, ROUND_TRIP))
             self._set(one, TreeAlarm.BEAT, tree.due)
-        pairs = zip(self.trees, self.branches, strict=True)
-        wrong = [one for one, (tree, branch) in enumerate(pairs) if tree.branch != branch]
+        wrong = [at for at, tree in enumerate(self.trees) if tree.branch != self.branches[at]]
         self._wrong_branches = dict.fromkeys(wrong)
         self.tree_at = None if self._wrong_branches else START
         self.watch = Watch([child for _, child in self.plan.edges], self._is_well)

@@ -24,7 +24,7 @@ from snowmelt.protocols.baton import MESSAGES, BatonNode, BatonSettings, calls
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import Member, View
-from snowmelt.sim.explore.small import Act, Ask, Look, SmallLife
+from snowmelt.sim.explore.small import Act, Look, SmallLife
 from snowmelt.sim.explore.value import Dice, LeftOut
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.planted import Bug, planted
@@ -245,9 +245,6 @@ class BatonWorld(SmallLife):
                 return f"{process.node} is not in the last view"
         waiting = [user for user in scene.users if user.does not in ("over", "comes")]
         return f"{waiting[0].name} still {waiting[0].does}" if waiting else ""
-
-    def judge(self, look: Look, ask: Ask) -> None:
-        """Everything is judged as it is seen."""
 
 
 class TwoNodes(BatonWorld):

@@ -39,7 +39,7 @@ from snowmelt.protocols.priority import MESSAGES, calls
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.sim.explore.small import Act, Ask, Look, SmallLife
+from snowmelt.sim.explore.small import Act, Look, SmallLife
 from snowmelt.sim.explore.value import Dice, LeftOut
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.families.priority_planted import machine
@@ -378,9 +378,6 @@ class PriorityWorld(SmallLife):
                 return f"{process.node} is not in the last view"
         waiting = [user for user in scene.users if user.rest]
         return f"{waiting[0].name} still {waiting[0].rest[0]}s" if waiting else ""
-
-    def judge(self, look: Look, ask: Ask) -> None:
-        """Everything is judged as it is seen."""
 
 
 class Alone(PriorityWorld):

@@ -21,7 +21,6 @@ from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.core.record import Damaged
 from snowmelt.protocols import fifo
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Forget, View
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
@@ -38,6 +37,7 @@ from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.fifo_steward import Looker, Steward
 from snowmelt.sim.families.fifo_together import SharingConsumer, SharingProducer
 from snowmelt.sim.families.membership import SETTINGS, address, member
+from snowmelt.sim.families.programs import in_reach
 from snowmelt.sim.faults import (
     ClockJump,
     CutLinks,
@@ -50,7 +50,6 @@ from snowmelt.sim.faults import (
     WallClock,
 )
 from snowmelt.sim.life import FamilyLife, Tally
-from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
@@ -107,7 +106,7 @@ class FifoLife(FamilyLife):
         self._ledgers = [
             Ledger(
                 f"q{number}",
-                _in_reach(settings_of(chance, self._load, together, len(hurt)), scenario.style),
+                in_reach(settings_of(chance, self._load, together, len(hurt)), scenario.style, 8),
                 leaps=[one.at for one in leaps],
                 early=early,
             )
@@ -374,13 +373,3 @@ class FifoLife(FamilyLife):
         del world
         for ledger in self._ledgers:
             judge(ledger)
-
-
-def _in_reach(settings: QueueSettings, style: LinkStyle) -> QueueSettings:
-    """A lease lasts for as long as it mostly takes to read an item and to say so.
-
-    It is told, its item is asked for and comes, and its end goes by way of a node that is not the
-    master: six messages. Who never has the time for them never empties a queue.
-    """
-    least = 8 * (style.delay_min + style.delay_mean)
-    return replace(settings, lease=Duration(max(settings.lease, least)))

@@ -60,14 +60,13 @@ class Putter(Program):
         return Numbers(self.name if self.numbered else None, names=self.new_name)
 
     def begin(self) -> None:
-        for at in self._times:
-            self.stage.world.at(max(at, self.now), self._begin)
+        self.begin_at(self._times, self._begin)
 
     def put(self, sequence: int) -> None:
         raise NotImplementedError
 
     def _begin(self) -> None:
-        if self.stage.phase is Phase.LOAD:
+        if self.loads:
             self._sequence += 1
             self.put(self._sequence - 1)
 
@@ -129,13 +128,13 @@ class Producer(Putter):
                 certain = certain and definite
                 if self._gives_up(batch, error):
                     if certain:
-                        self._refused(batch, str(error))
+                        self.told_refused(batch, str(error))
                     break
                 yield pause(self.some(seconds(1)))
             else:
                 self._told(batch, first)
                 certain = False
-                if self.chance.random() > 0.05 or not (self.numbered and self._loads):
+                if self.chance.random() > 0.05 or not (self.numbered and self.loads):
                     break  # else as if it had not been heard
         self.unfinished.pop(batch.sequence, None)
 
@@ -155,18 +154,7 @@ class Producer(Putter):
     def _gives_up(self, batch: Asked, error: Exception) -> bool:
         passing = isinstance(error, Unavailable | Unreachable) or not isinstance(error, StateError)
         tired = not passing and self.chance.random() < 0.7
-        return tired or not (self.numbered and self._loads) or batch.ended is Ended.SUCCEEDED
-
-    @property
-    def _loads(self) -> bool:
-        return self.stage.phase is Phase.LOAD
-
-    def _refused(self, batch: Asked, why: str) -> None:
-        """It is told that nothing of it is in the queue, or ever will be."""
-        if batch.ended is Ended.SUCCEEDED:
-            text = f"{batch.values[0]} is in the queue, and was said to be refused: {why}"
-            self.ledger.wrong(text, self.name)
-        self.ledger.refused(batch, why, self.now)
+        return tired or not (self.numbered and self.loads) or batch.ended is Ended.SUCCEEDED
 
     def _told(self, batch: Asked, first: int) -> None:
         """It is told that all of it is in the queue, where a node said it is."""

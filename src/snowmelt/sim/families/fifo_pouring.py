@@ -78,9 +78,9 @@ class Pourer(Producer):
                 where = yield from put
             except FAILURES as error:
                 left = self._half(left, error)
-                if not self._loads or self.chance.random() < 0.5:
+                if not self.loads or self.chance.random() < 0.5:
                     for one in left:
-                        self._refused(one, str(error))
+                        self.told_refused(one, str(error))
                     break
                 yield pause(self.some(seconds(1)))
             else:

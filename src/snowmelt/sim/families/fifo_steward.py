@@ -49,8 +49,7 @@ class Looker(Program):
         self._peeked = Instant(0)
 
     def begin(self) -> None:
-        for at in self._times:
-            self.stage.world.at(max(at, self.now), self._look)
+        self.begin_at(self._times, self._look)
 
     def query(self, step: Query, told: Done) -> None:
         """Some fetch late what they are shown, and then ask for the numbers."""

@@ -23,7 +23,6 @@ from snowmelt.protocols.fifo.node import FifoNode
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Depart, Departed, View
 from snowmelt.protocols.priority import PriorityNode
-from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.families.fifo_actors import PATIENCE, Phase, Stage
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Operators
@@ -38,6 +37,7 @@ from snowmelt.sim.families.priority_planted import machine
 from snowmelt.sim.families.priority_programs import Program
 from snowmelt.sim.families.priority_readers import Reader
 from snowmelt.sim.families.priority_steward import Looker, Steward
+from snowmelt.sim.families.programs import in_reach
 from snowmelt.sim.faults import (
     ClockJump,
     Duplication,
@@ -49,7 +49,6 @@ from snowmelt.sim.faults import (
     WallClock,
 )
 from snowmelt.sim.life import FamilyLife, Tally
-from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
@@ -107,7 +106,7 @@ class PriorityLife(FamilyLife):
         for number in range(1, self._load.queues + 1):
             name = f"q{number}"
             settings = settings_of(chance, self._load, name, len(scenario.nodes), len(hurt))
-            settings = _in_reach(settings, scenario.style)
+            settings = in_reach(settings, scenario.style, 16)
             if scenario.protocol == "seap":
                 settings = any_priorities(chance, self._load, settings)
             ledger = Ledger(settings, self._excuses, self._load.limits.block, early=early)
@@ -354,9 +353,3 @@ class PriorityLife(FamilyLife):
         del world
         for ledger in self._ledgers:
             judge(ledger)
-
-
-def _in_reach(settings: QueueSettings, style: LinkStyle) -> QueueSettings:
-    """A lease lasts for as long as it mostly takes to be told of it, and to say so."""
-    least = 16 * (style.delay_min + style.delay_mean)
-    return replace(settings, lease=Duration(max(settings.lease, least)))

@@ -50,8 +50,7 @@ class Putter(Program):
         self.unfinished: dict[int, None] = {}
 
     def begin(self) -> None:
-        for at in self._times:
-            self.stage.world.at(max(at, self.now), self._begin)
+        self.begin_at(self._times, self._begin)
 
     def put(self, number: int) -> None:
         raise NotImplementedError
@@ -65,14 +64,10 @@ class Putter(Program):
         self.unfinished.clear()
 
     def _begin(self) -> None:
-        if self.stage.phase is Phase.LOAD:
+        if self.loads:
             self._count += 1
             self.unfinished[self._count] = None
             self.put(self._count)
-
-    @property
-    def loads(self) -> bool:
-        return self.stage.phase is Phase.LOAD
 
 
 class Producer(Putter):
@@ -124,7 +119,7 @@ class Producer(Putter):
                     return
                 tired = isinstance(error, StateError) and self.chance.random() < 0.7
                 if tired or not self.loads:
-                    self._refused(put, str(error))
+                    self.told_refused(put, str(error))
                     return
                 yield pause(self.some(seconds(1)))
             else:
@@ -152,13 +147,6 @@ class Producer(Putter):
             count = yield from steps.put_many(pairs, None, labels, delay, patience)
         if put.ended is not Ended.SUCCEEDED or count != len(put.places):
             self.ledger.wrong(f"{count} from {values[0]} are told to be put", self.name)
-
-    def _refused(self, put: Asked, why: str) -> None:
-        """It is told that nothing of it is in the queue, or ever will be."""
-        if put.ended is Ended.SUCCEEDED:
-            text = f"{put.values[0]} is in the queue, and was said to be refused: {why}"
-            self.ledger.wrong(text, self.name)
-        self.ledger.refused(put, why, self.now)
 
 
 class Consumer(consumers.Consumer, Program):

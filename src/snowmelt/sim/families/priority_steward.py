@@ -39,8 +39,7 @@ class Looker(Program):
         """When it was last asked how many there are."""
 
     def begin(self, times: list[Instant]) -> None:
-        for at in times:
-            self.stage.world.at(max(at, self.now), self._look)
+        self.begin_at(times, self._look)
 
     def asks(self, body: Any) -> None:
         """A purge may have taken any from now on."""

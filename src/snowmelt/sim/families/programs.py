@@ -16,8 +16,11 @@ person is told is held against that:
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
+
+from snowmelt.check.history import Ended
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.core.errors import SnowmeltError
@@ -25,13 +28,17 @@ from snowmelt.core.instant import SECOND, Duration, Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.outcome import Outcome
 from snowmelt.protocols.calling import Ask
-from snowmelt.sim.families.fifo_actors import Actor, Stage
+from snowmelt.protocols.fifo import settings as fifo
+from snowmelt.protocols.priority import settings as priority
+from snowmelt.sim.families.fifo_actors import Actor, Phase, Stage
 from snowmelt.sim.families.shipped import Done, Interrupted, Run, answer_of, patience_of
+from snowmelt.sim.network import LinkStyle
 
 INTERRUPTS: Final = 0.04
 """How many calls of a person are interrupted, or their process killed, while there is load."""
 FAILURES: Final = (SnowmeltError, Interrupted)
 """What a call of a person ends with, if not with its answer."""
+Made = TypeVar("Made", fifo.QueueSettings, priority.QueueSettings)
 
 
 class Leasing(Protocol):
@@ -57,6 +64,9 @@ class Book(Protocol):
 
     def wrong(self, sentence: str, subject: str) -> None:
         """Something that the promise excludes."""
+
+    def refused(self, put: Any, why: str, at: Instant) -> None:
+        """Nobody may ever get anything of it."""
 
 
 class Lease(Protocol):
@@ -108,6 +118,14 @@ class Program(Actor):
         self._runs.append(run)
         run.go(None)
         return run
+
+    @property
+    def loads(self) -> bool:
+        return self.stage.phase is Phase.LOAD
+
+    def begin_at(self, times: Iterable[Instant], act: Callable[[], None]) -> None:
+        for at in times:
+            self.stage.world.at(max(at, self.now), act)
 
     @property
     def busy(self) -> bool:
@@ -191,6 +209,13 @@ class Program(Actor):
             self.ledger.wrong(f"{text} it was told", self.name)
         return mine
 
+    def told_refused(self, put: Any, why: str) -> None:
+        """It is told that nothing of it is in the queue, or ever will be (2)."""
+        if put.ended is Ended.SUCCEEDED:
+            text = f"{put.values[0]} is in the queue, and was said to be refused: {why}"
+            self.ledger.wrong(text, self.name)
+        self.ledger.refused(put, why, self.now)
+
     def acked(self, token: int) -> dict[int, None]:
         """What of a lease nodes said is done."""
         return self._acked.get(token, {})
@@ -202,6 +227,16 @@ class Program(Actor):
             if where not in taken:
                 text = f"{self.name} is told that position {where} is done, and no node said so"
                 self.ledger.wrong(text, self.name)
+
+
+def in_reach(settings: Made, style: LinkStyle, messages: int) -> Made:
+    """A lease lasts for as long as it mostly takes to read an item and to say so.
+
+    It is told, its item is asked for and comes, and its end goes by way of a node that is not the
+    master: six messages. Who never has the time for them never empties a queue.
+    """
+    least = messages * (style.delay_min + style.delay_mean)
+    return msgspec.structs.replace(settings, lease=Duration(max(settings.lease, least)))
 
 
 def places(intervals: Iterable[Interval]) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import typer
 from snowmelt.cli.progress import shown
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import NodeId, plain_name
+from snowmelt.lab.bounds import within
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.output import PICTURES, checked_file
 from snowmelt.protocols.overlay import Ring
@@ -58,14 +59,9 @@ def overlay(
 
 
 def _check(nodes: int, changes: int, routes: int, salt: str) -> None:
-    bounds = (
-        ("--nodes", nodes, 1, 100_000),
-        ("--changes", changes, 0, TRIALS_MAX),
-        ("--routes", routes, 1, 1_000_000),
-    )
-    for option, value, least, most in bounds:
-        if not least <= value <= most:
-            raise BadOption(option, value, f"{least} to {most}")
+    within("--nodes", nodes, 1, 100_000)
+    within("--changes", changes, 0, TRIALS_MAX)
+    within("--routes", routes, 1, 1_000_000)
     if changes and nodes > CHANGES_MAX:
         raise BadOption("--changes", changes, f"0 with more than {CHANGES_MAX} nodes")
     plain_name("--salt", salt)

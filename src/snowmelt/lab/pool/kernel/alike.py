@@ -29,6 +29,15 @@ def send(pool: Any, player: int, at: float, kind: int, row: NDArray[Any]) -> Non
 
 
 @compiled
+def begin(pool: Any, kind: int, row: NDArray[Any]) -> None:
+    """Where there is a broker: everybody makes an object, or asks it for one."""
+    for producer in range(len(pool.stock)):
+        make(pool, producer, 0.0)
+    for consumer in range(len(pool.asked)):
+        send(pool, len(pool.stock) + consumer, 0.0, kind, row)
+
+
+@compiled
 def give(pool: Any, consumer: int, hops: int, kind: int, now: float, row: NDArray[Any]) -> float:
     """An object goes to the consumer; when it asks again is decided right away, and told."""
     comes = now + pool.pace.transit * exponential(pool.chance)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snowmelt.lab.pool.kernel import counts
-from snowmelt.lab.pool.kernel.alike import give, make, send
+from snowmelt.lab.pool.kernel.alike import begin, give, make, send
 from snowmelt.lab.pool.kernel.chance import exponential, seeded
 from snowmelt.lab.pool.kernel.compiled import compiled
 from snowmelt.lab.pool.kernel.counts import moved
@@ -77,16 +77,8 @@ def pool(options: PoolOptions) -> Pool:
         busy_until=np.zeros(producers + 1),
         dealt_with=np.zeros(players, np.bool_),
     )
-    _begin(begun, counts.row())
+    begin(begun, ASK, counts.row())
     return begun
-
-
-@compiled
-def _begin(pool: Pool, row: NDArray[Any]) -> None:
-    for producer in range(len(pool.stock)):
-        make(pool, producer, 0.0)
-    for consumer in range(len(pool.asked)):
-        send(pool, len(pool.stock) + consumer, 0.0, ASK, row)
 
 
 @compiled

@@ -41,6 +41,13 @@ from snowmelt.runtime.peer import Engine, PeerConfig
 ONE = b"\0\0\0\0\1\0\0\0"
 
 
+def until(so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 5
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 class Alarm(Enum):
     GETS = "gets"
 
@@ -165,6 +172,7 @@ def test_what_came_and_was_not_handed_out_goes_back_the_last_first(
         thread.start()
         next(loop)
         thread.join(10)
+    until(lambda: len(machine.back) == 4)
     assert machine.back == [4, 3, 2, 1]
     assert (machine.held, machine.done, machine.gets) == (set(), [], {})
 
@@ -176,10 +184,7 @@ def test_a_loop_that_is_dropped_withdraws_what_it_asked_for(
     threading.Timer(0.05, put).start()
     for _ in pool.consume(prefetch=5):
         break
-    end = time.monotonic() + 5
-    while machine.gets or machine.held:
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    until(lambda: not (machine.gets or machine.held))
     assert machine.back == [1]
 
 

@@ -1,9 +1,10 @@
 """A tiny pool for tests of the engine: one machine that gives what it has to whoever asks."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from threading import Event
 from typing import Any
 
 from snowmelt.core.instant import Duration, later, milliseconds
@@ -170,6 +171,21 @@ def engine(name: str, **config: Any) -> Iterator[tuple[Engine, Simple]]:
         yield made, machine
     finally:
         made.close(2.0)
+
+
+def inside(of: Engine, do: Callable[[], None]) -> None:
+    """Has it done by the thread that owns the engine, in its next turn; waits for that."""
+    done = Event()
+
+    def word() -> None:
+        do()
+        done.set()
+
+    dropped = {1}  # a set can be watched
+    of.words.watch(dropped, word)
+    del dropped
+    of.words.ring()
+    assert done.wait(10)
 
 
 def know(consumer: Engine, machine: Simple, *producers: Engine, wanted: bool = True) -> None:

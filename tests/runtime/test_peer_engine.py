@@ -10,8 +10,9 @@ from time import monotonic, sleep
 
 import pytest
 
-from runtime.peering import GET, PATIENCE, engine, know, put, wait_room
+from runtime.peering import GET, PATIENCE, engine, inside, know, put, wait_room
 from snowmelt.core.errors import BadOption, Empty, MachineCrashed, OutcomeUnknown, Unreachable
+from snowmelt.core.instant import SECOND
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.calls import Acquaintances, Describe, Stop, Unsent
@@ -113,7 +114,7 @@ def test_a_timer_fires_while_a_caller_waits_and_while_none_does():
         assert machine.late == []
 
 
-def test_an_earlier_timer_of_another_thread_wakes_who_sits():
+def test_an_earlier_timer_of_another_thread_is_not_late():
     with engine("c-a") as (one, _):
         slow = threading.Thread(target=one.call, args=(wait_room(3_000), 5))
         slow.start()
@@ -133,7 +134,7 @@ def test_declined_is_raised_and_submitted_calls_are_told():
             one.call(Stop(PATIENCE), 1)
         told = []
         one.submit(Stop(PATIENCE), told.append)
-        assert told == [Declined("Empty", "nothing here")]
+        until(lambda: told == [Declined("Empty", "nothing here")])
 
 
 def test_a_machine_that_never_answers_is_given_up_on_and_the_call_withdrawn(monkeypatch):
@@ -142,7 +143,7 @@ def test_a_machine_that_never_answers_is_given_up_on_and_the_call_withdrawn(monk
         machine.producer = NodeId("c-nobody")
         with pytest.raises(OutcomeUnknown, match="no answer"):
             one.call(GET, 0.05)
-        assert machine.withdrawn == [1]
+        until(lambda: machine.withdrawn == [1])
         assert machine.gets == {}
         assert one.statistics().links.dropped == {"no route": 1}
 
@@ -328,11 +329,12 @@ def test_dials_that_fail_wait_longer_each_time():
 
 
 def test_many_threads_of_two_processes_lose_no_wake_up(monkeypatch):
-    """Both put and get at once, so that keeper, callers and lines all happen. All must come.
+    """Both put and get at once. All must come.
 
     Nobody wakes by itself here, as in life, so that a ring that is lost shows.
     """
-    monkeypatch.setattr("snowmelt.runtime.peer.seat.LONGEST_SLEEP", 60.0)
+    monkeypatch.setattr("snowmelt.runtime.bell.LONGEST_SLEEP", 60.0)
+    monkeypatch.setattr("snowmelt.runtime.peer.owner.LONGEST_POLL", 60 * SECOND)
     rounds, width = 150, 6
     with engine("c-a") as (one, first), engine("c-b") as (other, second):
         know(one, first, other)
@@ -386,7 +388,7 @@ def test_threads_that_wait_for_different_times_each_end_in_theirs():
         assert max(late) < 1.5
 
 
-def test_the_keeper_answers_while_the_program_computes():
+def test_others_are_answered_while_the_program_does_something_else():
     with engine("c-a") as (giver, _), engine("c-b") as (taker, machine):
         know(taker, machine, giver)
         for _ in range(20):
@@ -410,6 +412,8 @@ with engine("c-a") as (giver, giving), engine("c-b") as (taker, machine):
     try:
         taker.call(GET, 20)
     except KeyboardInterrupt:
+        while not machine.withdrawn:
+            time.sleep(0.01)
         print("interrupted", machine.withdrawn, flush=True)
     giving.line.clear()
     giver.call(put(b"x"), 5)
@@ -424,7 +428,6 @@ def test_an_interrupted_call_is_withdrawn_and_the_engine_lives():
     )
     first, second = done.stdout.splitlines()
     assert first.startswith(b"interrupted [")
-    assert first != b"interrupted []"
     assert second == b"b'x'"
 
 
@@ -458,12 +461,14 @@ def test_what_is_more_than_may_be_on_its_way_comes_later(limits, size):
         for _ in range(50):
             taker.submit(GET, came.append)
         until(lambda: len(giving.line) == 50)
-        with giver._turn:  # so that all are given at once
+
+        def give_all_at_once():
             giver._links.eager = False
             giving.objects.extend(bytes(size) for _ in range(50))
             for effect in giving._match():
                 giver._links.send(effect.target, effect.message)
-            giver._links.flush()
+
+        inside(giver, give_all_at_once)
         until(lambda: len(came) == 50, 20)
         assert {len(got.blob) for got in came} == {size}
         assert giving.lost() == taking.lost() == []

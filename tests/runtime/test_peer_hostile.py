@@ -14,7 +14,7 @@ from typing import Any, Self
 import msgspec
 import pytest
 
-from runtime.peering import GET, Simple, engine, know, put
+from runtime.peering import GET, Simple, engine, inside, know, put
 from snowmelt.core.instant import milliseconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
@@ -268,9 +268,7 @@ def test_a_link_too_many_is_refused_and_the_others_live():
 
 def give(one: Engine, message: Any, to: str = "c-stranger") -> None:
     """Sends it to the stranger, or another."""
-    with one._turn:
-        one._links.send(NodeId(to), message)
-        one._links.flush()
+    inside(one, lambda: one._links.send(NodeId(to), message))
 
 
 def test_one_who_reads_late_has_all_that_it_asked_for():

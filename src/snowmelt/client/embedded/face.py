@@ -42,6 +42,7 @@ from snowmelt.client.counter.face import Counter
 from snowmelt.client.counter.tally import counter_baton
 from snowmelt.client.embedded.batons import FOR_BATONS, ME, SAVED, machines_of_batons, of_batons
 from snowmelt.client.embedded.callers import LocalCallers, read_by_node
+from snowmelt.client.embedded.turn import Turn
 from snowmelt.client.multicast.face import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool
@@ -61,10 +62,9 @@ from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
+from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.folders import EPOCHS, OPENINGS, check_embedded, check_nobody_within
-from snowmelt.runtime.peer.seat import Bell
-from snowmelt.runtime.peer.turn import Turn
 from snowmelt.runtime.running import Quiet
 from snowmelt.runtime.steps import FOR_EVER, Steps
 from snowmelt.store import Store
@@ -103,7 +103,7 @@ class Machine(Quiet):
         ]
         self._queues = self._running(machines)
         self._batons: Steps | None = None
-        self.turn = Turn("folder")
+        self.turn = Turn()
         """Of whoever drives it."""
         self._open: dict[int, ref[Asked]] = {}
         self._many = _FEW

@@ -1,4 +1,4 @@
-"""How threads ask their process' part in a pool: each waits in the seat, or in line for it."""
+"""How threads ask their process' part in a pool."""
 
 from typing import Any
 
@@ -6,8 +6,9 @@ from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.parts import Part
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
+from snowmelt.runtime.bell import Bell
+from snowmelt.runtime.clock import seconds_until
 from snowmelt.runtime.peer.asking import Asked
-from snowmelt.runtime.peer.seat import Guest
 
 
 class Asking:
@@ -26,5 +27,7 @@ class Asking:
 
     def wait(self, catch: Catch, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
-        guest = Guest()
-        self._engine.wait(guest, catch.ready(guest), until)
+        self._engine.check()
+        bell = Bell()
+        if not catch.ready(bell):
+            bell.wait(seconds_until(until))

@@ -59,8 +59,7 @@ class Asking:
         asked = Asked(self._engine.words, told)
         try:
             self._engine.begin(body, asked)
-            if not asked.answered:
-                await crossing.future
+            await crossing.future
         except BaseException:
             asked.drop()
             raise
@@ -68,6 +67,7 @@ class Asking:
 
     async def wait(self, catch: Catch, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
+        self._engine.check()
         crossing = Crossing()
-        if not self._engine.look(catch.ready(crossing)):
+        if not catch.ready(crossing):
             await asyncio.wait([crossing.future], timeout=seconds_until(until))

@@ -17,7 +17,6 @@ does (`leases.looping`): nothing while an object takes long, and never for many 
 """
 
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -56,7 +55,7 @@ class Held(Protocol):
 
 class Waiter(Protocol):
     def answer(self, body: Any) -> object:
-        """There is something to look at; told under the engine's lock."""
+        """There is something to look at; told in the owner's thread."""
 
 
 class Catch:
@@ -140,26 +139,20 @@ class Catch:
     def empty(self) -> bool:
         return not (self._open or self._came)
 
-    def ready(self, waiter: Waiter) -> Callable[[], bool]:
-        """Whether there is something to look at; else it is told when there is."""
-
-        def look() -> bool:
-            if self._came or self.over or self._failure is not None or not self._open:
-                return True
-            self._waiting.append(waiter)
-            return False
-
-        return look
+    def ready(self, waiter: Waiter) -> bool:
+        """Whether there is something to look at; it is told when there is."""
+        self._waiting.append(waiter)  # first, since an answer may come meanwhile
+        return bool(self._came or self.over or self._failure is not None or not self._open)
 
     def _told(self, asked: Asked) -> None:
-        """Under the engine's lock: a get is answered."""
-        self._open.pop(asked, None)
+        """In the owner's thread: a get is answered."""
         if type(asked.body) is Got:
             self._came.append(asked)
             if self.over:
                 self._return()
         elif asked.body.error != "Empty":
             self._failure = asked
+        self._open.pop(asked, None)  # now: `empty` says that nothing is on its way
         while self._waiting:
             self._waiting.popleft().answer(None)
 

@@ -61,13 +61,13 @@ class Consumption:
     def close(self) -> None:
         """Ends it; what is in hand goes back."""
         self._catch.close(this_thread())
-        self._catch.part.engine.say_now()
+        self._catch.part.engine.words.ring()
 
     def end_of(self, port: Any) -> None:
         """Ends it when it is of this part, which is about to be closed, or whatever its part."""
         if port is None or port is self._catch.part:
             self._catch.close(this_thread())
-            self._catch.part.engine.say_now()
+            self._catch.part.engine.words.ring()
 
     def __del__(self) -> None:
         if not sys.is_finalizing():

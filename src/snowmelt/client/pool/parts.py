@@ -23,8 +23,8 @@ from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import Delivery, pool_name
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.peer import Engine, PeerConfig
-from snowmelt.runtime.peer.driving import CLOSING
 from snowmelt.runtime.peer.limits import PeerLimits
+from snowmelt.runtime.peer.owner import CLOSING
 from snowmelt.store import Store
 
 USUAL: Final = PeerLimits()

@@ -15,6 +15,8 @@ class Alarm:
     def __init__(self) -> None:
         self.socket, self._bell = socket.socketpair()
         """To wait for."""
+        self.sleeps = False
+        """Whether who is to be woken waits, or is about to."""
         self.socket.setblocking(False)
         self._bell.setblocking(False)
 
@@ -22,10 +24,16 @@ class Alarm:
         with contextlib.suppress(OSError):  # it is full of rings already, or closed
             self._bell.send(b"\0")
 
+    def wake(self) -> None:
+        """Rings when that is needed."""
+        if self.sleeps:
+            self.ring()
+
     def silence(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while self.socket.recv(64):
-                pass
+        try:
+            self.socket.recv(64)  # what is left after that wakes once more
+        except BlockingIOError:
+            return
 
     def close(self) -> None:
         self.socket.close()

@@ -1,24 +1,27 @@
-"""The calls of an engine: their answers, and what nobody has taken of these.
+"""The calls of an engine: how they reach its owner, their answers, and what nobody has taken.
 
-1. A call has one answer, told under the engine's lock, in whichever thread has it.
-2. What an answer brings is somebody's from then on: of the call itself, until it is taken from
+1. Whoever wants something of the machine leaves a word for the owner's thread (`owner.py`), which
+   says it in its next turn. That takes no lock.
+2. A call has one answer, told in the owner's thread.
+3. What an answer brings is somebody's from then on: of the call itself, until it is taken from
    there. A call that is dropped with its answer in it (its thread was interrupted, its task
    cancelled, its event loop closed, its generator collected) gives back what that brought.
-3. Whoever is dropped may be dropped anywhere: in any thread, in the middle of a step, with any lock
-   held. So he only leaves a word, which is said in the next turn. That takes not one instruction
-   of Python (a `Watch` is called by the interpreter itself), between two of which the handler of a
-   signal could raise, as it can in a `__del__`, where that is swallowed, too.
+4. Whoever is dropped may be dropped anywhere: in any thread, in the middle of a step, with any lock
+   held. So he only leaves a word. That takes not one instruction of Python (a `Watch` is called by
+   the interpreter itself), between two of which the handler of a signal could raise, as it can in
+   a `__del__`, where that is swallowed, too.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
 from typing import Any, Final
 from weakref import ref
 
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.calls import Got, Nack, Withdraw
-from snowmelt.runtime.peer.seat import Guest
 
 NOBODYS: Final = 0
 """The token of what there is nothing to settle of."""
@@ -34,12 +37,14 @@ class Watch(ref[Any]):
 
 
 class Words:
-    """What is to be said to the machine in the next turn, and nobody waits for its answer.
+    """What is to be said to the machine in the next turn of its owner.
 
-    No lock is taken to leave one.
+    No lock is taken to leave one. A word is a message whose answer nobody waits for, or an event.
+    They are said in the order in which they were left: what was said of an object comes before the
+    word that it was dropped.
     """
 
-    __slots__ = ("_ring", "_watches", "closed", "dropped", "left", "left_here")
+    __slots__ = ("_line", "_ring", "_watches", "closed", "left")
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self.left = False
@@ -47,19 +52,17 @@ class Words:
         self.closed = False
         """Whether nothing is said any more."""
         self._ring = ring
-        self.left_here: deque[Any] = deque()
-        """Messages to the machine."""
-        self.dropped: deque[Watch] = deque()
-        """Those whose words are to be said; whoever is asked in each turn looks at both himself."""
+        self._line: deque[Any] = deque()
+        """Words, and watches whose words are to be said."""
         self._watches: dict[int, Watch] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.left_here or self.dropped)
+        return bool(self._line)
 
-    def leave(self, message: Any, *, soon: bool = True) -> None:
+    def leave(self, word: Any, *, soon: bool = True) -> None:
         """One more; it is said soon, or when there is a turn anyhow."""
         if not (self.left or self.closed):
-            self.left_here.append(message)
+            self._line.append(word)
             if soon:
                 self._ring()
 
@@ -69,7 +72,7 @@ class Words:
 
     def watch(self, one: Any, word: Any) -> Watch:
         """Has this word said when that one is dropped, in the first turn after it."""
-        watch = Watch(one, self.dropped.append)
+        watch = Watch(one, self._line.append)
         watch.word = word
         self._watches[id(watch)] = watch
         return watch
@@ -78,29 +81,27 @@ class Words:
         self._watches.pop(id(watch), None)
 
     def take(self) -> Iterator[Any]:
-        while self:
-            if self.dropped:
-                watch = self.dropped.popleft()
-                if self._watches.pop(id(watch), None) is None:
+        while self._line:
+            word = self._line.popleft()
+            if type(word) is Watch:
+                if self._watches.pop(id(word), None) is None:
                     continue
-                if not callable(watch.word):
-                    yield watch.word
-                else:
-                    watch.word()
+                word = word.word
+            if callable(word):
+                word()
             else:
-                yield self.left_here.popleft()
+                yield word
 
 
-class Asked(Guest):
-    """A call that was begun, its answer, and the thread that waits for it, if one does."""
+class Asked:
+    """A call that was begun, and its answer."""
 
-    __slots__ = ("__weakref__", "_told", "_watch", "number", "words")
+    __slots__ = ("__weakref__", "_told", "_watch", "answered", "body", "number", "words")
 
-    def __init__(self, words: Words, told: "Callable[[Asked], None] | None" = None) -> None:
-        self._bell = None  # as a guest begins; most are answered at once
-        self.answered = self.inside = False
-        self.thread = self.number = 0
-        self.below = self.body = None
+    def __init__(self, words: Words, told: "Callable[[Asked], object] | None" = None) -> None:
+        self.answered = False
+        self.body: Any = None
+        self.number = 0
         self.words = words
         self._told = told
         self._watch: Watch | None = None
@@ -110,8 +111,6 @@ class Asked(Guest):
             self._watch = self.words.watch(self, Nack(body.token, ()))
         self.body = body
         self.answered = True
-        if self._bell is not None:
-            self._bell.ring()
         if self._told is not None:
             told, self._told = self._told, None
             told(self)
@@ -140,24 +139,23 @@ class Asked(Guest):
 
 
 class Calls:
+    """Those that have no answer yet. Any thread may begin one; the owner answers them."""
+
     def __init__(self, name: NodeId) -> None:
         self.count = 0
         self._name = name
+        self._numbers = count(1)
         self._open: dict[int, Callable[[Any], None]] = {}
 
     def begin(self, done: Callable[[Any], None]) -> OperationId:
-        self.count = number = self.count + 1
-        self._open[number] = done
-        return OperationId(self._name, number)
+        operation = self.aside()
+        self._open[operation.number] = done
+        return operation
 
     def aside(self) -> OperationId:
         """For one whose answer nobody waits for."""
-        self.count += 1
-        return OperationId(self._name, self.count)
-
-    def drop(self, number: int) -> bool:
-        """Nobody waits for this one any more; whether it waited still."""
-        return self._open.pop(number, None) is not None
+        self.count = number = next(self._numbers)
+        return OperationId(self._name, number)
 
     def answered(self, operation: OperationId, body: Any) -> None:
         done = self._open.pop(operation.number, None)
@@ -165,6 +163,7 @@ class Calls:
             done(body)
 
     def end(self, error: str, text: str) -> None:
-        calls, self._open = self._open, {}
-        for done in calls.values():
-            done(Declined(error, text))
+        """All that is open is answered so; whoever has just begun one may do it, too."""
+        while self._open:
+            with suppress(KeyError):  # another thread was at it as well
+                self._open.popitem()[1](Declined(error, text))

@@ -1,6 +1,6 @@
 """All connections of a process in a pool: those who knock, those that were dialled, their end.
 
-Which of them is the way to whom stands in `ways.py`. A handshake of TLS costs the lock a signature;
+Which of them is the way to whom stands in `ways.py`. A handshake of TLS costs a turn a signature;
 a few in each turn, the others wait for the next.
 """
 
@@ -48,7 +48,7 @@ class LinkStatistics(msgspec.Struct, frozen=True):
 
 
 class Links:
-    """The links of one process, under its engine's lock."""
+    """The links of one process, of its owner's thread."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Links:
 
     def statistics(self) -> LinkStatistics:
         sums = list(self._past)
-        for link in self._links:
+        for link in list(self._links):  # asked from any thread
             sums = [one + more for one, more in zip(sums, _counts(link), strict=True)]
         frames_in, frames_out, bytes_in, bytes_out = sums
         return LinkStatistics(
@@ -176,7 +176,8 @@ class Links:
     # --- dialling ---------------------------------------------------------------------------------
 
     def adopt(self) -> None:
-        for outcome in self._outcomes:
+        """What dials have brought since the last time."""
+        for outcome in self._outcomes or ():
             self._ways.dialled(outcome.target)
             if isinstance(outcome, Missed):
                 self._ways.missed(outcome.target, outcome.error)

@@ -82,7 +82,7 @@ class Engine:
     def begin(self, message: Any, asked: Asked) -> None:
         """Calls the machine; the answer is told to `asked`."""
         self.check()
-        self.say_now()
+        self._say_now()
         values = self._asks(message)
         told = partial(self._told, message, values, self._world.now, asked)
         operation = self._calls.begin(told)
@@ -98,11 +98,7 @@ class Engine:
             raise as_error(asked.body.error, asked.body.text)
         return asked
 
-    def look(self, ready: Any) -> bool:
-        self.check()
-        return bool(ready())
-
-    def say_now(self) -> None:
+    def _say_now(self) -> None:
         for word in () if self.closed else self.words.take():
             self._asks(word)
             operation = self._calls.aside()
@@ -116,7 +112,7 @@ class Engine:
 
     def _rung_for(self) -> None:
         self._rings = False
-        self.say_now()
+        self._say_now()
 
     # --- its process ------------------------------------------------------------------------------
 
@@ -276,8 +272,9 @@ class Asking:
 
     async def wait(self, catch: Catch, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
+        self._engine.check()
         bell = Bell(self._world)
-        if not self._engine.look(catch.ready(bell)):
+        if not catch.ready(bell):
             await rung(bell, seconds_until(until))
 
 

@@ -14,10 +14,9 @@ from snowmelt.runtime.shielding import SHIELD
 class Turn:
     """Held by one thread at a time, for moments; nobody waits for anything meanwhile."""
 
-    __slots__ = ("_holder", "_into", "_lock")
+    __slots__ = ("_holder", "_lock")
 
-    def __init__(self, into: str = "pool") -> None:
-        self._into = into
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holder = 0
 
@@ -28,8 +27,8 @@ class Turn:
         if self._holder == me:
             SHIELD.down()
             raise CallerError(
-                f"this thread is in the middle of a call into the same {self._into}: a finalizer "
-                "can't call it; have it leave a word for another thread"
+                "this thread is in the middle of a call into the same folder: a finalizer can't "
+                "call it; have it leave a word for another thread"
             )
         self._lock.acquire()
         self._holder = me

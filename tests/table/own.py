@@ -67,6 +67,8 @@ class Own:
         """How large bodies are at least; how many a queue may hold, if that is bounded."""
         self.beside: list[Own] = []
         """Others of the same thing, whose parts keep some of it."""
+        self.leaving: list[Any] = []
+        """Parts of a pool that were told to leave, and may not have left."""
         self.held: weakref.ref[Any] | None = None
         self._made: dict[str, Any] = {}
         if row.kind == "pool":
@@ -263,11 +265,19 @@ class Own:
             if self.row.kind == "pool":
                 mine = [self, *self.beside] if self.face is snowmelt else []
                 parts = [queue, *(part for one in mine for part in (one.judged, one.queue))]
-                return any(told.stock + told.on_loan for told in (one.stats() for one in parts))
+                parts += self.leaving if mine else []
+                return any(told.stock + told.on_loan for told in map(described, parts) if told)
             told = queue.stats()
             return bool(told.ready + told.leased)
         except snowmelt.NoSuchQueue:
             return False
+
+
+def described(part: Any) -> Any:
+    """How a part of a pool is; nothing of one that is closed."""
+    with suppress(snowmelt.Closed):
+        return part.stats()
+    return None
 
 
 def awaits(thing: Any) -> bool:

@@ -79,6 +79,7 @@ def close(own):
     with own.puts(body):
         yield part.put(body)
     own.fill()  # who puts, takes over
+    own.leaving.append(part)
     try:
         yield Act(part.close) if own.row.call == "Pool.close" else Act(own.within, part)
     except snowmelt.DataLost:

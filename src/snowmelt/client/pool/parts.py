@@ -10,7 +10,6 @@ import msgspec
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.session import TIMEOUT, new_name
-from snowmelt.client.connection.steps import run
 from snowmelt.client.connection.url import Place
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.options import PoolOptions, listening, pool_settings, spill_folder
@@ -63,18 +62,19 @@ class Part(msgspec.Struct, frozen=True):
         What is queued by then has so much time to leave.
         """
         if self.engine.closed:
+            self.engine.close(closing)  # somebody was interrupted while it did
             return
         end_loops(self)
         if self.alone:
             timeout = 0.0  # there is nobody to wait for
         try:
-            left = run(self, pool_steps.stop(timeout))
-        finally:
+            left = self.engine.leave(Stop(pool_steps.patience(timeout)), timeout, closing).left
+        except SnowmeltError:  # else it was interrupted, and goes on leaving
             self.engine.close(closing)
-            if self.store is not None:
-                self.store.close()
-            if self.machine is not None:  # it knows itself in circles, and would stay in memory
-                vars(self.machine).clear()
+            raise
+        finally:
+            if self.machine is not None and self.engine.ended:
+                vars(self.machine).clear()  # it knows itself in circles, and would stay in memory
         if left and self.store is None:
             what = "object" if left == 1 else "objects"
             how = f"not taken over, nor acknowledged by who has them, in {timeout:g} s"

@@ -77,9 +77,7 @@ class Engine:
         told = Told(self._links, self._calls, self.failed)
         self._steps = Steps(node, self._links.send, told, store)
         self._links.report = self._steps.handle
-        self._owner = Owner(
-            self._steps, self._links, self._alarm, self.words, self._say, self.failed
-        )
+        self._owner = Owner(self, self._steps, self._links, self._alarm, self.words)
         self._closing = False
         try:
             self.address = self._start()
@@ -107,10 +105,12 @@ class Engine:
 
     def ask(self, message: Any, timeout: float) -> Asked:
         """The same; the answer stays where it goes back by itself if nobody takes it."""
+        bell = Bell()
+        return self._await(message, Asked(self.words, bell.answer), bell, timeout)
+
+    def _await(self, message: Any, asked: Asked, bell: Bell, timeout: float) -> Asked:
         if self._owner.here:
             raise CallerError(WITHIN)
-        bell = Bell()
-        asked = Asked(self.words, bell.answer)
         end = later(steady_now(), Duration(seconds(max(0.0, timeout)) + MARGIN))
         try:
             self.begin(message, asked)
@@ -162,7 +162,7 @@ class Engine:
         self.check()
         self.words.leave(Announced(fact))
 
-    def _say(self, word: Any) -> None:
+    def say(self, word: Any) -> None:
         """In the owner's thread: a message without an answer, or an event."""
         if type(word) is not Requested and type(word) is not Announced:
             word = Requested(self._calls.aside(), word)
@@ -195,6 +195,11 @@ class Engine:
         return self.words.left or self._closing
 
     @property
+    def ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self._owner.ended
+
+    @property
     def last_failure(self) -> Exception | None:
         """Why a link did not come to be, whoever dialled; nothing once a node is reached."""
         return self._links.last_failure
@@ -203,12 +208,36 @@ class Engine:
         self._check_here()
         return EngineStatistics(self._steps.events, self._calls.count, self._links.statistics())
 
+    def leave(self, stop: Any, timeout: float, closing: float = CLOSING) -> Any:
+        """The machine leaves in order, then all ends by itself, also if this is interrupted.
+
+        Returns what the machine said of it.
+        """
+
+        def left(asked: Asked) -> None:
+            if not isinstance(asked.body, Declined):
+                self._closing = True
+                self._owner.leave(later(real_now(), seconds(closing)))
+            bell.ring()
+
+        bell = Bell()
+        told = self._await(stop, Asked(self.words, left), bell, timeout).take()
+        self.close(closing)
+        return told
+
     def close(self, timeout: float = CLOSING) -> None:
         """Sends what is queued, within the time, and ends everything."""
-        if self.closed or sys.is_finalizing():
+        if self.words.left or sys.is_finalizing():
             return
-        self._closing = True
-        self._owner.leave(later(real_now(), seconds(max(0.0, timeout))))
+        if not self._closing:
+            self._closing = True
+            self._owner.leave(later(real_now(), seconds(max(0.0, timeout))))
+        self._owner.join()
+
+    def over(self) -> None:
+        """In the owner's thread: its disk is given back."""
+        if self._store is not None:
+            self._store.close()
 
     def forked(self) -> None:
         """In a child: nothing of it is the child's, and nothing is said for its parent."""

@@ -16,8 +16,7 @@ be said; fire the timers that are due; send what all of that has added, each lin
 
 import threading
 from _thread import get_ident
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from snowmelt.core.errors import Unavailable
 from snowmelt.core.instant import SECOND, Instant
@@ -33,27 +32,28 @@ WORDS_A_TURN: Final = 1000
 """So that the network has its turn, however much the program asks."""
 
 
+class Owned(Protocol):
+    def say(self, word: Any) -> None:
+        """Gives a word to the machine."""
+
+    def failed(self, error: str, text: str) -> None:
+        """All calls end: a name from `core.errors`, and a sentence."""
+
+    def over(self) -> None:
+        """Nothing of it is used any more."""
+
+
 class Owner:
     """The thread of one engine, and what it goes on until."""
 
-    def __init__(
-        self,
-        steps: Steps,
-        links: Links,
-        alarm: Alarm,
-        words: Words,
-        say: Callable[[Any], None],
-        ended: Callable[[str, str], None],
-    ) -> None:
+    def __init__(self, of: Owned, steps: Steps, links: Links, alarm: Alarm, words: Words) -> None:
         self.failure: tuple[str, str] | None = None
         """Why it has stopped: a name from `core.errors`, and a sentence."""
+        self._of = of
         self._steps = steps
         self._links = links
         self._alarm = alarm
         self._words = words
-        self._say = say
-        """Gives a word to the machine."""
-        self._ended = ended
         self._leaves_by: Instant | None = None
         """When it ends though something is still to be sent; it leaves then."""
         self._thread = threading.Thread(target=self._run, name="snowmelt-pool", daemon=True)
@@ -77,14 +77,23 @@ class Owner:
         self._words.closed = True
 
     def leave(self, by: Instant) -> None:
-        """What is queued leaves until then, and all ends; waits for that, within reason."""
+        """What is queued leaves until then, and all ends."""
         self._leaves_by = by
         self._words.closed = True
         self._alarm.ring()
         if self._thread.ident is None:
             self._end()
-        elif not self.here:
+
+    def join(self) -> None:
+        """Waits for its end, within reason; it comes also if this is interrupted."""
+        by = self._leaves_by
+        if by is not None and self._thread.is_alive() and not self.here:
             self._thread.join((by - real_now()) / SECOND + CLOSING)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its thread is over."""
+        return self._thread.ident is not None and not self._thread.is_alive()
 
     # --- its turns --------------------------------------------------------------------------------
 
@@ -128,7 +137,7 @@ class Owner:
         links, words = self._links, self._words
         for _, word in zip(range(WORDS_A_TURN), words.take(), strict=False):
             links.eager = not words  # nothing else comes with it, and somebody waits for it
-            self._say(word)
+            self._of.say(word)
         links.eager = False
 
     def _leaves(self) -> bool:
@@ -142,9 +151,10 @@ class Owner:
     def _end(self) -> None:
         """All calls end, and the links; nothing of what was kept stays in memory."""
         left = "has left" if self.failure else "leaves"
-        self._ended("OutcomeUnknown", "the pool was closed before the answer came")
+        self._of.failed("OutcomeUnknown", "the pool was closed before the answer came")
         try:
             self._links.close(Unavailable(f"this process {left} the pool"))
         finally:
             self._alarm.close()
             self._steps.close()
+            self._of.over()

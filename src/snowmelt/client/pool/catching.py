@@ -17,6 +17,7 @@ does (`leases.looping`): nothing while an object takes long, and never for many 
 """
 
 from collections import deque
+from contextlib import suppress
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -187,11 +188,9 @@ class Catch:
 
     def _return(self) -> None:
         """The last first: each goes in front of those that wait where it came from."""
-        try:
-            while True:
+        with suppress(IndexError):  # another thread may do it as well
+            while self._came:
                 self._came.pop().give_back()
-        except IndexError:
-            return
 
 
 class Wish:

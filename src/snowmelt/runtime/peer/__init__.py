@@ -1,6 +1,6 @@
-"""One process of a pool on a real network: plain sockets, driven by whoever calls.
+"""One process of a pool on a real network: plain sockets, and one thread that owns them.
 
-A newcomer starts at `engine.py`, then `driving.py` and `seat.py`. `links.py` knows who is reached;
+A newcomer starts at `engine.py`, then `owner.py` and `asking.py`. `links.py` knows who is reached;
 a `link.py` has `outgoing.py` and `incoming.py`, by which a large object passes uncopied.
 """
 

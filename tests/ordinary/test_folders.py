@@ -12,13 +12,13 @@ import snowmelt
 from ordinary.interrupting import Interrupted
 from snowmelt.client.connection import steps
 from snowmelt.client.embedded import face as embedded
+from snowmelt.client.embedded import turn
 from snowmelt.client.fifo import steps as fifo_steps
 from snowmelt.client.priority import steps as priority_steps
 from snowmelt.core.errors import Empty
-from snowmelt.runtime import shielding
-from snowmelt.runtime.peer import seat, turn
+from snowmelt.runtime import bell, shielding
 
-STEPS = embedded, fifo_steps, priority_steps, steps, shielding, seat, turn, threading
+STEPS = embedded, fifo_steps, priority_steps, steps, shielding, bell, turn, threading
 
 
 @pytest.mark.parametrize("kind", ["fifo", "priority"])

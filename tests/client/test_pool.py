@@ -381,6 +381,48 @@ def test_embedded_pools_are_shared_by_name(tmp_path: Path) -> None:
         assert one.body == b"one"
 
 
+def test_who_shares_a_pool_and_leaves_takes_it_from_nobody_else(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        kept = cluster.pool("frames")
+        with cluster.pool("frames") as left:
+            left.put(b"one")
+        with pytest.raises(snowmelt.Closed):
+            left.put(b"late")
+        with kept.get() as one:
+            assert one.body == b"one"
+        with pytest.raises(snowmelt.Closed):
+            next(left.consume(timeout=1))
+        kept.close()
+        with cluster.pool("frames") as anew, pytest.raises(snowmelt.Empty):
+            anew.get(timeout=0.01)
+
+
+def test_objects_that_are_iterated_twice_are_the_same(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        pool = cluster.pool("frames")
+        pool.put_many([b"one", b"two", b"three"])
+        objects = pool.get_many()
+        first, *_ = objects
+        first.ack()
+        assert [one.open for one in objects] == [False, True, True]
+        for one in objects:
+            if one.open:
+                one.ack()
+        assert not objects.open
+        assert pool.stats().on_loan == 0
+
+
+def test_a_get_waits_for_its_time_however_short(
+    pair: tuple[snowmelt.Pool, snowmelt.Pool],
+) -> None:
+    _, taker = pair
+    begin = time.monotonic()
+    for _ in range(20):
+        with pytest.raises(snowmelt.Empty):
+            taker.get(timeout=0.01)
+    assert time.monotonic() - begin < 2, "it was 0.2 s each"
+
+
 def test_a_spill_that_does_not_read_is_refused_with_a_way_out(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path) as cluster:
         cluster.pool("kept", spill=True).put(b"one")

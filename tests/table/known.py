@@ -53,11 +53,6 @@ KNOWN: Final[list[Known]] = [
         "thrown in the middle of a step, it stops the folder's machine: it has to be opened anew",
     ),
     Known(
-        ("pool: Pool.with", "pool: Pool.close"),
-        "SIGINT",
-        "a part whose leaving is interrupted is neither left nor there, and what it kept is lost",
-    ),
-    Known(
         (
             "cluster: connect",
             "cluster: Cluster.ping",

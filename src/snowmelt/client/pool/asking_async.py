@@ -9,8 +9,10 @@ from typing import Any
 
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.parts import Part
+from snowmelt.core.errors import Closed
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.calls import CLOSED
 from snowmelt.runtime.clock import seconds_until
 from snowmelt.runtime.peer.asking import Asked
 
@@ -40,6 +42,17 @@ class Asking:
 
     def __init__(self, part: Part) -> None:
         self._engine = part.engine
+        self._closed = False
+
+    def close(self) -> None:
+        """Nothing is asked through this one any more; the part may go on for others."""
+        self._closed = True
+
+    def check(self) -> None:
+        """Raises `Closed` when it is."""
+        if self._closed:
+            raise Closed(CLOSED)
+        self._engine.check()
 
     async def call(
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
@@ -50,6 +63,7 @@ class Asking:
     async def ask(self, body: Any, timeout: float) -> Asked:
         """The same; the answer stays where it goes back by itself if nobody takes it."""
         del timeout  # the machine keeps it
+        self.check()
         crossing = Crossing()
 
         def told(asked: Asked) -> None:
@@ -67,7 +81,7 @@ class Asking:
 
     async def wait(self, catch: Catch, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
-        self._engine.check()
+        self.check()
         crossing = Crossing()
         if not catch.ready(crossing):
             await asyncio.wait([crossing.future], timeout=seconds_until(until))

@@ -51,6 +51,7 @@ class Pool:
         self._codec = codec
         self._part = part
         self._port = port or Asking(part)
+        part.handles.add(self)
 
     def __repr__(self) -> str:
         return f"Pool({self.name!r})"
@@ -131,9 +132,15 @@ class Pool:
     def close(self, *, timeout: float = TIMEOUT) -> None:
         """Leaves: what is held goes back, and what is kept here is taken over by others.
 
+        In an open folder the last of those who share the pool leaves for all.
         Raises `DataLost` when nobody took it in the time; with `spill` it waits on the disk.
         """
-        self._part.close(checked(timeout))
+        timeout = checked(timeout)
+        self._part.handles.discard(self)
+        if self._part.handles:
+            self._port.close()
+        else:
+            self._part.close(timeout)
 
     def __enter__(self) -> Self:
         return self

@@ -28,7 +28,7 @@ class Loan:
     anything of: their loan is not renewed, and they come to others when its lease is over.
     """
 
-    __slots__ = ("__weakref__", "_watch", "_words", "left", "producer", "token", "untold")
+    __slots__ = ("__weakref__", "_watch", "_words", "ended", "left", "producer", "token", "untold")
 
     def __init__(self, words: Words, producer: NodeId, token: int, count: int) -> None:
         self._words = words
@@ -36,6 +36,8 @@ class Loan:
         self.token = token
         self.left = count
         """How many of them are neither acknowledged nor given back."""
+        self.ended: set[int] = set()
+        """Those that are, by their numbers, where they are ended one by one."""
         self.untold = 0
         """How many are, and the machine has not heard of it."""
         self._watch = words.watch(self, LetGo(token)) if token else None

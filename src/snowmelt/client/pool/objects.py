@@ -97,6 +97,8 @@ class Object:
         """It is not this program's any more, and its machine is to hear of it."""
         loan = self._loan.begin(int(self.open))
         self.open = False
+        for one in self.intervals:
+            loan.ended.add(one.start)  # should it be made once more
         return loan
 
     def __enter__(self) -> Self:
@@ -134,8 +136,11 @@ class Objects:
         return len(self.batch)
 
     def __iter__(self) -> Iterator[Object]:
+        loan = self._loan
         for body, number in zip(self.batch, numbers(self._spans), strict=True):
-            yield Object(self._port, self._loan, bytes(body), (number,), self._codec)
+            one = Object(self._port, loan, bytes(body), (number,), self._codec)
+            one.open = bool(loan.left) and number.start not in loan.ended
+            yield one
 
     @property
     def open(self) -> bool:

@@ -4,6 +4,7 @@ import threading
 from contextlib import suppress
 from random import Random
 from typing import Any, Final, Unpack
+from weakref import WeakSet
 
 import msgspec
 
@@ -40,6 +41,8 @@ class Part(msgspec.Struct, frozen=True):
     machine: PoolPeer | None = None
     alone: bool = False
     """Whether nobody else can ever come into this pool."""
+    handles: WeakSet[Any] = msgspec.field(default_factory=WeakSet)
+    """Those that a program has of it and has not closed; the last one closes the part."""
 
     @property
     def me(self) -> NodeId:

@@ -29,7 +29,7 @@ ANSWERED_LONGEST: Final = seconds(3600)
 _ONE: Final = struct.Struct("<2i")
 ANSWERED_MAX: Final = 100_000
 SHORTEST: Final = milliseconds(200)
-"""A get for which nobody waits asks all the same, and its answer has so long to come."""
+"""A get without a time asks all the same, and its answer has so long to come."""
 
 
 class Want(msgspec.Struct):
@@ -101,7 +101,7 @@ class Consumer:
         self.used = True
         self.using = False
         self.counts.requests += 1
-        deadline = later(now, max(get.patience, SHORTEST))
+        deadline = later(now, get.patience or SHORTEST)
         want = Want(self.next_number(), operation, get, now, deadline)
         self._wants[want.number] = want
         way = self._access.way(self._settings.max_hops)

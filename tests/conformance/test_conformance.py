@@ -7,7 +7,8 @@ from stages import STAGES
 
 from snowmelt.core.outcome import Failed
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
-from snowmelt.protocols.membership import Forget, Forgotten
+from snowmelt.protocols.membership import Forget
+from snowmelt.protocols.membership.messages import Forgotten
 
 
 @pytest.fixture(params=STAGES, ids=lambda stage: stage.__name__)

@@ -15,7 +15,7 @@ from snowmelt.client.embedded import face as embedded
 from snowmelt.client.embedded import turn
 from snowmelt.client.fifo import steps as fifo_steps
 from snowmelt.client.priority import steps as priority_steps
-from snowmelt.core.errors import Empty
+from snowmelt.core.errors import Empty, OutcomeUnknown
 from snowmelt.runtime import bell, shielding
 
 STEPS = embedded, fifo_steps, priority_steps, steps, shielding, bell, turn, threading
@@ -60,7 +60,7 @@ def test_a_handler_may_put_at_any_line_of_a_get(tmp_path: Path, kind: str) -> No
         try:
             while not done:
                 line += 1
-                with Interrupted(line, STEPS) as interrupted, suppress(Empty):
+                with Interrupted(line, STEPS) as interrupted, suppress(Empty, OutcomeUnknown):
                     came.append(queue.get(timeout=0.005).body)  # nothing is there: it waits
                 done = interrupted.left > 0
                 if len(came) < line and not done:

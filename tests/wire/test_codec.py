@@ -60,7 +60,7 @@ TO_CLIENTS = [
     Answer(2, echo.Remembered("name")),
     Answer(3, echo.Recalled("name", None, True)),
     Answer(4, membership.Status(N1, "current", VIEW, {N2: 5})),
-    Answer(5, membership.Forgotten(N2)),
+    Answer(5, words.Forgotten(N2)),
     Answer(6, Declined("Unavailable", "why")),
     Answer(7, Elsewhere(N2, HERE)),
     Answer(8, RECEIPT),

@@ -52,7 +52,7 @@ WORDS: Final = (
     (r"\bconnection\.asynchronous\b", "connection.clients"),
     (r"\bTogetherAsync\b", "TogetherThreads"),
     (r"\btogether\.tasks\b", "together.threads"),
-    (r"\bsnowmelt\.client\.connection\.tasks import this_task", "_thread import get_ident"),
+    (r"\bsnowmelt\.client\.connection\.takers import this_task", "_thread import get_ident"),
     (r"\bthis_task\b", "get_ident"),
     (r"\bthis_taker\b", "this_thread"),
     (r"\bOpenOnce\(port\)", "port"),  # threads open a queue each for themselves

@@ -11,7 +11,7 @@ from snowmelt.client.baton.steps import TURN_SECONDS, Hold, Want, statuses
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
-from snowmelt.client.connection.tasks import this_task
+from snowmelt.client.connection.takers import this_task
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import later, seconds

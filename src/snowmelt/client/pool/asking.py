@@ -3,32 +3,16 @@
 from typing import Any
 
 from snowmelt.client.pool.catching import Catch
-from snowmelt.client.pool.parts import Part
-from snowmelt.core.errors import Closed
+from snowmelt.client.pool.handle import Handle
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import CLOSED
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import seconds_until
 from snowmelt.runtime.peer.asking import Asked
 
 
-class Asking:
+class Asking(Handle):
     """A port to one process' part in a pool."""
-
-    def __init__(self, part: Part) -> None:
-        self._engine = part.engine
-        self._closed = False
-
-    def close(self) -> None:
-        """Nothing is asked through this one any more; the part may go on for others."""
-        self._closed = True
-
-    def check(self) -> None:
-        """Raises `Closed` when it is."""
-        if self._closed:
-            raise Closed(CLOSED)
-        self._engine.check()
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         del target, weight
@@ -42,6 +26,7 @@ class Asking:
     def wait(self, catch: Catch, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
         self.check()
+        self._engine.check()
         bell = Bell()
         if not catch.ready(bell):
             bell.wait(seconds_until(until))

@@ -8,11 +8,9 @@ from contextlib import suppress
 from typing import Any
 
 from snowmelt.client.pool.catching import Catch
-from snowmelt.client.pool.parts import Part
-from snowmelt.core.errors import Closed
+from snowmelt.client.pool.handle import Handle
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import CLOSED
 from snowmelt.runtime.clock import seconds_until
 from snowmelt.runtime.peer.asking import Asked
 
@@ -37,22 +35,8 @@ class Crossing:
             self.future.set_result(None)
 
 
-class Asking:
+class Asking(Handle):
     """A port to one process' part in a pool, for one event loop at a time."""
-
-    def __init__(self, part: Part) -> None:
-        self._engine = part.engine
-        self._closed = False
-
-    def close(self) -> None:
-        """Nothing is asked through this one any more; the part may go on for others."""
-        self._closed = True
-
-    def check(self) -> None:
-        """Raises `Closed` when it is."""
-        if self._closed:
-            raise Closed(CLOSED)
-        self._engine.check()
 
     async def call(
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
@@ -82,6 +66,7 @@ class Asking:
     async def wait(self, catch: Catch, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
         self.check()
+        self._engine.check()
         crossing = Crossing()
         if not catch.ready(crossing):
             await asyncio.wait([crossing.future], timeout=seconds_until(until))

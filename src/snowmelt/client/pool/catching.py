@@ -23,11 +23,11 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.takers import Taker
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.pool.loans import Loan, taken
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.pool.steps import BYTES_MAX, patience
-from snowmelt.client.pool.takers import Taker
 from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.interval import Interval

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.takers import Taker, this_thread
 from snowmelt.client.pool.asking import Asking
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects import Object, only
 from snowmelt.client.pool.parts import Part
-from snowmelt.client.pool.takers import Taker, this_thread
 from snowmelt.client.queue.codecs import PLAIN, Codec
 
 

@@ -5,11 +5,11 @@ from typing import Any, Self
 
 from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.takers import Taker, this_taker
 from snowmelt.client.pool.asking_async import Asking
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects_async import Object, only
 from snowmelt.client.pool.parts import Part
-from snowmelt.client.pool.takers import Taker, this_taker
 from snowmelt.client.queue.codecs import PLAIN, Codec
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import run_async
-from snowmelt.client.connection.tasks import this_task
+from snowmelt.client.connection.takers import this_task
 from snowmelt.client.leases.steps import checked_count
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.asking_async import Asking

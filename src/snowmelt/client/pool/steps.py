@@ -79,9 +79,3 @@ def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> calls.Ac
 def stats(timeout: float) -> Steps[calls.PeerStatistics]:
     told: calls.PeerStatistics = yield Query(calls.Describe(), checked(timeout))
     return told
-
-
-def stop(timeout: float) -> Steps[int]:
-    """Leaves in order; how many objects nobody took."""
-    stopped: calls.Stopped = yield Query(calls.Stop(patience(timeout)), timeout)
-    return stopped.left

@@ -60,9 +60,6 @@ class Outcomes:
         else:
             self._wake()
 
-    def __bool__(self) -> bool:
-        return bool(self._row)
-
     def __iter__(self) -> Iterator[Reached | Missed]:
         """Takes them out."""
         with contextlib.suppress(IndexError):  # two threads may do it at once, at the end

@@ -47,8 +47,6 @@ ENDED: Final = (
     "the interpreter shuts down, and what this part in a pool had kept goes with it; close it "
     "before: use it in a `with`, or have `atexit` close it"
 )
-
-
 WITHIN: Final = (
     "this thread runs the pool, and a finalizer that comes in its way can't call it: have it leave "
     "a word for another thread"

@@ -177,7 +177,7 @@ class Links:
 
     def adopt(self) -> None:
         """What dials have brought since the last time."""
-        for outcome in self._outcomes or ():
+        for outcome in self._outcomes:
             self._ways.dialled(outcome.target)
             if isinstance(outcome, Missed):
                 self._ways.missed(outcome.target, outcome.error)

@@ -22,16 +22,16 @@ from typing import Any, Final, TypeAlias, cast
 import msgspec
 
 from snowmelt.client.connection.open_loops import end_loops
-from snowmelt.client.connection.steps import Query, Rest, run_async
-from snowmelt.client.connection.tasks import known_as
+from snowmelt.client.connection.steps import Query, Rest
+from snowmelt.client.connection.takers import Taker, known_as
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.consuming_async import Consumption
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object, Objects
 from snowmelt.client.pool.parts import Part as ShippedPart
-from snowmelt.client.pool.takers import Taker, taking
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
+from snowmelt.protocols.pool.calls import Stop
 from snowmelt.protocols.pool.settings import AccessKind
 from snowmelt.sim.families.pool_engine import Asking, Engine
 from snowmelt.sim.families.pool_ledger import Ledger, Part
@@ -75,15 +75,14 @@ class Task:
 
     def __init__(self, script: Script, number: int) -> None:
         self._script = script
-        self._number = number
-        self._taker = Taker()
+        self._taker = Taker(number)
 
     def send(self, value: Any) -> Any:
-        with known_as(self._number), taking(self._taker):
+        with known_as(self._taker):
             return self._script.send(value)
 
     def throw(self, error: BaseException) -> Any:
-        with known_as(self._number), taking(self._taker):
+        with known_as(self._taker):
             return self._script.throw(error)
 
     def close(self) -> None:
@@ -156,7 +155,8 @@ class Process:
         several = self.stage.load.leaving
         most = several[0] if len(several) == 1 else self.chance.choice(several)
         timeout = self.some(most) / SECOND
-        self.part.left = await run_async(self._port, pool_steps.stop(timeout))
+        stop = Stop(pool_steps.patience(timeout))
+        self.part.left = (await self._port.call(stop, timeout)).left
         self.stage.left(self.part)
 
     def query(self, step: Query, told: Done) -> None:

@@ -1,4 +1,4 @@
-"""Who takes objects from a loop: a thread, or a task.
+"""Who runs: a thread, or a task.
 
 Numbers of threads and addresses of tasks are used again as soon as one has ended, and who comes
 next is another. A `Taker` is equal to itself alone, and is gone when its thread or task has ended.
@@ -13,14 +13,25 @@ from weakref import WeakKeyDictionary
 
 
 class Taker:
-    """One thread or one task, while it runs."""
+    """One thread or one task, while it runs; of one in a simulated world, its number."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "number")
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
 
 
-_THREADS: Final = threading.local()
 _simulated: Taker | None = None
+_THREADS: Final = threading.local()
 _TASKS: Final[WeakKeyDictionary[asyncio.Task[object], Taker]] = WeakKeyDictionary()
+
+
+def this_task() -> int:
+    """The task that runs, as a number; 0 where no event loop does."""
+    try:
+        return id(asyncio.current_task())
+    except RuntimeError:
+        return 0 if _simulated is None else _simulated.number
 
 
 def this_thread() -> Taker:
@@ -54,13 +65,12 @@ def this_taker() -> Taker:
 
 
 @contextmanager
-def taking(taker: Taker) -> Iterator[None]:
-    """Meanwhile this one takes: for tasks that live in a simulated world.
+def known_as(taker: Taker) -> Iterator[None]:
+    """Meanwhile this one runs: for tasks that live in a simulated world.
 
-    >>> one = Taker()
-    >>> with taking(one):
-    ...     this_taker() is one
-    True
+    >>> with known_as(Taker(7)):
+    ...     this_task(), this_taker().number
+    (7, 7)
     """
     global _simulated  # noqa: PLW0603 (a process runs one task at a time)
     before, _simulated = _simulated, taker

@@ -27,6 +27,9 @@ BATCH: Final = 1_000
 WARM: Final = 10
 """Of what a cell does, one part in so many is done before the clock starts."""
 
+ASIDE: Final = 0.02
+"""Seconds in which what the warm-up left to be done aside, as a loop that is left does, is done."""
+
 Took = tuple[float, float]
 """Seconds by the clock, and of processor."""
 
@@ -84,8 +87,8 @@ async def get_ack_tasks(queue: Any, count: int) -> None:
 WAYS: Final[dict[str, tuple[Callable[[Any, int], Any], int]]] = {
     "put": (put, 300),
     "get+ack": (get_ack, 300),
-    "put, consume": (put, 300),
-    "consume": (consume, 300),
+    "put, consume": (put, 1_000),
+    "consume": (consume, 1_000),
     "put 1,000 a call": (put_batches, 40_000),
     "get 1,000 a call": (get_batches, 40_000),
     "put_many of a generator": (put_generated, 40_000),
@@ -117,6 +120,7 @@ class Side:
             self._clusters[place] = self._kept.enter_context(self._open(snowmelt, place))
         queue = queue_of(self._clusters[place], place, kind)
         step(queue, count // WARM)
+        time.sleep(ASIDE)
         before = self._now()
         step(queue, count)
         return since(before, self._now())

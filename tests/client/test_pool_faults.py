@@ -50,8 +50,9 @@ def test_when_a_producer_is_killed_the_consumer_asks_elsewhere(
 
 
 def test_a_producer_killed_in_the_middle_of_a_large_object(
-    node: LocalNode, name: str, pool: snowmelt.Pool
+    node: LocalNode, name: str, pool: snowmelt.Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SNOWMELT_NEAR", "no")  # of a machine of its own: it comes in pieces
     with Other(node.url, name) as large, Other(node.url, name) as small:
         small.tell("put", body="known")  # so that it is known, and then has nothing
         pool.get().ack()

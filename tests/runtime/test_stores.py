@@ -6,9 +6,12 @@ import pytest
 
 from snowmelt.core.instant import SECOND, Instant, later, seconds
 from snowmelt.protocols.pool.messages import Cancel, Found
+from snowmelt.runtime.peer.carriers import Secure
 from snowmelt.runtime.peer.incoming import Handler, Incoming
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, LARGE, PeerLimits
 from snowmelt.runtime.peer.outgoing import Outgoing
+from snowmelt.runtime.peer.segments import Segments
+from snowmelt.runtime.peer.sharing import Sharing
 from snowmelt.runtime.peer.stores import FRESH, LATE, LOOKS, Stores
 from snowmelt.wire.codec import Codec
 
@@ -130,7 +133,9 @@ def test_a_link_that_talks_and_brings_nothing_keeps_no_room(
     stores: Stores, now: Now, brings: bool
 ) -> None:
     limits = PeerLimits(begun_bytes=0)
-    incoming = Incoming(limits, stores, Handler())
+    segments = Segments(0, lambda _, __: None)
+    sharing = Sharing(segments, 0, Secure(None), Outgoing(limits), lambda: None)
+    incoming = Incoming(limits, stores, Handler(), sharing)
     incoming.admit(FRAME_BYTES_MAX, Codec.for_peers().decode, lambda _: None)
     incoming.heard = now.at
     sender = Outgoing(limits)

@@ -68,6 +68,13 @@ def is_near(stream: socket.socket) -> bool:
     return POSSIBLE and stream.family == socket.AF_UNIX
 
 
+def process(stream: socket.socket) -> int:
+    """The number of the process on the other side."""
+    told = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    number, _, _ = _PEER.unpack(told)
+    return int(number)
+
+
 def make_room(stream: socket.socket) -> None:
     """Room for what is sent and not read yet: a large object wants more than there is at first."""
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNSENT_BYTES)

@@ -42,6 +42,10 @@ class Kind(IntEnum):
     GRANT = 11
     RELEASE = 12
     KEEP = 13
+    SEGMENT = 14
+    PLACE = 15
+    FREE = 16
+    BYTES = 17
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}

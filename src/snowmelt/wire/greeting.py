@@ -59,6 +59,8 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of peers: whether frames of the kinds `OFFER` and `GRANT` are understood."""
     releases: bool = False
     """Of peers: whether frames of the kinds `RELEASE` and `KEEP` are understood."""
+    shares: bool = False
+    """Of peers: whether frames of the kinds `SEGMENT` to `BYTES` are understood."""
 
 
 class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,6 +74,8 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     offers: bool = False
     """As in `Hello`."""
     releases: bool = False
+    """As in `Hello`."""
+    shares: bool = False
     """As in `Hello`."""
     identity: str = ""
     """Of nodes: of which cluster this one is; nothing while it is of none."""
@@ -187,7 +191,7 @@ class Gate(msgspec.Struct, frozen=True):
     def welcome(self, hello: Hello, name: NodeId, frame_max: int) -> Welcome:
         """The answer to a peer, with its proof."""
         nonce = secrets.token_bytes(NONCE_BYTES)
-        bare = Welcome(name, frame_max, nonce, offers=True, releases=True)
+        bare = Welcome(name, frame_max, nonce, offers=True, releases=True, shares=True)
         return msgspec.structs.replace(bare, proof=self._proof(b"welcome", hello, bare))
 
     def prove(self, hello: Hello, welcome: Welcome) -> Proof:

@@ -40,6 +40,7 @@ class Opened(msgspec.Struct, frozen=True):
     """Of peers, told by who dials: as in `Hello`."""
     offers: bool = False
     releases: bool = False
+    shares: bool = False
     """Of peers: what the other side understands, as in `Hello`."""
 
 
@@ -139,6 +140,7 @@ class PeerDialling:
             self._hello.nonce,
             offers=welcome.offers,
             releases=welcome.releases,
+            shares=welcome.shares,
         )
         return said(Kind.PROVE, proof), opened
 
@@ -178,6 +180,7 @@ class PeerListening:
                 hello.after,
                 hello.offers,
                 hello.releases,
+                hello.shares,
             )
         raise HandshakeError(f"{kind.name} does not stand here in a greeting")
 

@@ -1,7 +1,7 @@
 """What is to be put into a pool, cut into calls: small bodies together, a large one as it is."""
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, Parcel, as_buffer, parcels
@@ -14,12 +14,15 @@ from snowmelt.protocols.pool.settings import OBJECT_BYTES_MAX
 LARGE: Final = 64 << 10
 """From here on a body is not copied next to others."""
 _ONE: Final = struct.Struct("<2i")
+Written = Callable[[Buffer], memoryview | None]
+"""A large body, written where other processes of this machine read it; None where none asks."""
 
 
-def single(body: Buffer) -> Parcel:
+def single(body: Buffer, written: Written = lambda _: None) -> Parcel:
     """One body: what can change is copied, and so is what is small.
 
-    A large one that is read-only is kept as it is: by that it is handed over.
+    A large one that is read-only is kept as it is: by that it is handed over. Where another process
+    of this machine may ask for it, it is written where that reads it.
 
     >>> single("text")
     Traceback (most recent call last):
@@ -27,15 +30,20 @@ def single(body: Buffer) -> Parcel:
     """
     if type(body) is not bytes:
         body = as_buffer(body)
-        if len(body) < LARGE or not memoryview(body).readonly:
-            body = bytes(body)
     size = len(body)
     if size > OBJECT_BYTES_MAX:
         raise TooLarge(f"a body of {size} bytes; at most {OBJECT_BYTES_MAX} can be put")
+    placed = written(body) if size >= LARGE else None
+    if placed is not None:
+        body = placed
+    elif size < LARGE or not memoryview(body).readonly:
+        body = bytes(body)
     return Parcel(1, _ONE.pack(0, size), body)  # type: ignore[arg-type]  # a view is as good
 
 
-def several(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
+def several(
+    bodies: Iterable[Buffer] | Batch, written: Written = lambda _: None
+) -> Iterator[Parcel]:
     """Bodies, as few calls as they fit into.
 
     >>> [one.count for one in several([b"one", b"two", bytes(1 << 20), b"three"])]
@@ -56,7 +64,7 @@ def several(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
             yield from parcels(small)
             small, size = [], 0
         if large:
-            yield single(body)
+            yield single(body, written)
     yield from parcels(small)
 
 
@@ -85,18 +93,15 @@ def numbers(spans: tuple[Span, ...]) -> Iterator[Interval]:
             yield Interval(number, number + 1)
 
 
-def owned(blob: Buffer) -> bytes | bytearray:
-    """A body that came alone, as a program gets it; not copied when it came from elsewhere.
+def alone(blob: Buffer) -> Buffer:
+    """A body that came alone, as a program gets it: a large one is not copied.
 
-    What was put in this very process may be its program's own: that is copied.
-
-    >>> mine = bytearray(b"frame")
-    >>> got = owned(memoryview(mine).toreadonly()); mine[0] = 0; got
-    b'frame'
+    >>> alone(memoryview(b"frame")[1:])
+    b'rame'
     """
     if not isinstance(blob, memoryview):
         return blob
     whole = blob.obj
-    if isinstance(whole, bytes) and len(whole) == len(blob):
-        return whole
-    return bytes(blob)
+    if isinstance(whole, bytes):
+        return whole if len(whole) == len(blob) else bytes(blob)
+    return blob if len(blob) >= LARGE else bytes(blob)

@@ -13,12 +13,14 @@ from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.asking_async import Asking
 from snowmelt.client.pool.consuming_async import Consumption
 from snowmelt.client.pool.loans import taken
+from snowmelt.client.pool.making_async import Making
 from snowmelt.client.pool.objects_async import Object, Objects, only
 from snowmelt.client.pool.options import check_prefetch
 from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.shapes import Shape, bytes_of
 from snowmelt.client.pool.steps import BYTES_MAX
 from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.core.batch import Batch
+from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import PeerStatistics
@@ -51,6 +53,7 @@ class Pool:
         self._codec = codec
         self._part = part
         self._port = port or Asking(part)
+        self._written = part.engine.written
         part.handles.add(self)
 
     def __repr__(self) -> str:
@@ -73,10 +76,11 @@ class Pool:
         copied. One of 64 KiB or more that is read-only is not: `array.flags.writeable = False`, or
         `memoryview(body).toreadonly()`, hands it over, and it must not change from now on.
         """
-        kept = await self._port.call(
-            pool_steps.put(self._codec.body(body), timeout, this_task()), timeout
-        )
-        pool_steps.check_kept(kept, timeout)
+        await self._keep(self._codec.body(body), timeout)
+
+    async def _keep(self, body: Buffer, timeout: float) -> None:
+        call = pool_steps.put(body, timeout, this_task(), self._written)
+        pool_steps.check_kept(await self._port.call(call, timeout), timeout)
 
     async def put_many(self, bodies: Iterable[Any] | Batch, *, timeout: float = TIMEOUT) -> int:
         """Keeps objects here; returns how many. All of them count against `buffers`.
@@ -84,7 +88,29 @@ class Pool:
         Raises `Full` when there was not room for all; a note of the exception says how many are in.
         """
         rows = self._codec.bodies(bodies)
-        return await run_async(self._port, pool_steps.put_many(rows, timeout, this_task()))
+        return await run_async(
+            self._port, pool_steps.put_many(rows, timeout, this_task(), self._written)
+        )
+
+    def room(self, shape: Shape, dtype: Any = "B", *, timeout: float = TIMEOUT) -> Making:
+        """Memory to make an object in, for an `async with`; put when that ends without an error.
+
+        Processes of this machine then read it where it was written, and nothing copies it. The
+        memory is an array of this shape, as `numpy.asarray` takes it; `dtype` is numpy's, or a
+        letter of Python's `struct`. Behind the `with` it must not be written to.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         frames = cluster.pool("frames")
+        ...         async with frames.room(5) as frame:
+        ...             frame[:] = b"frame"
+        ...         async with await frames.get() as frame:
+        ...             frame.body
+        b'frame'
+        """
+        room = self._part.engine.room(bytes_of(shape, dtype))
+        return Making(self._keep, room, shape, dtype, checked(timeout))
 
     async def await_room(self, *, timeout: float = TIMEOUT) -> None:
         """Waits until there is room for another object, for those that are costly to make.

@@ -12,10 +12,10 @@ from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import AsyncPort
 from snowmelt.client.pool import steps as pool_steps
-from snowmelt.client.pool.bodies import joined, numbers, owned
+from snowmelt.client.pool.bodies import alone, joined, numbers
 from snowmelt.client.pool.loans import Loan
 from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.core.batch import Batch
+from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
@@ -42,7 +42,7 @@ class Object:
         self,
         port: AsyncPort,
         loan: Loan,
-        body: bytes | bytearray,
+        body: Buffer,
         intervals: tuple[Interval, ...] = (),
         codec: Codec = PLAIN,
     ) -> None:
@@ -185,4 +185,4 @@ async def leave(held: Object | Objects, error: BaseException | None) -> None:
 
 def only(port: AsyncPort, loan: Loan, got: Got, codec: Codec) -> Object:
     """The object of a get for one."""
-    return Object(port, loan, owned(got.blob), codec=codec)
+    return Object(port, loan, alone(got.blob), codec=codec)

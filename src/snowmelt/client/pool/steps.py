@@ -5,7 +5,7 @@ from typing import Final
 
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.steps import Query, SoFar, Steps
-from snowmelt.client.pool.bodies import several, single
+from snowmelt.client.pool.bodies import Written, several, single
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Closed, Full
 from snowmelt.core.instant import Duration, later, seconds
@@ -22,12 +22,12 @@ def patience(timeout: float) -> Duration:
     return seconds(max(0.0, checked(timeout)))
 
 
-def put(body: Buffer, timeout: float, asker: int) -> calls.Put:
+def put(body: Buffer, timeout: float, asker: int, written: Written) -> calls.Put:
     """The call that puts one object; `check_kept` looks at its answer.
 
     The asker is the thread or the task: it finds the room that it was told of.
     """
-    parcel = single(body)
+    parcel = single(body, written)
     return calls.Put(parcel.offsets, parcel.blob, patience(timeout), asker)
 
 
@@ -41,12 +41,14 @@ def check_kept(answer: calls.Kept, timeout: float) -> None:
         )
 
 
-def put_many(bodies: Iterable[Buffer] | Batch, timeout: float, asker: int) -> Steps[int]:
+def put_many(
+    bodies: Iterable[Buffer] | Batch, timeout: float, asker: int, written: Written
+) -> Steps[int]:
     timeout = checked(timeout)
     end = later(steady_now(), seconds(max(0.0, timeout)))
     count = 0
     with SoFar("the first {} are in the pool", 0) as so_far:
-        for parcel in several(bodies):
+        for parcel in several(bodies, written):
             left = seconds_until(end)
             part = calls.Put(parcel.offsets, parcel.blob, patience(left), asker)
             so_far.asked = True

@@ -7,16 +7,25 @@ selector sees: all that is hidden here.
 """
 
 import contextlib
+import os
 import socket
 import ssl
+from array import array
+from collections import deque
 from typing import Final, Protocol, Self
 
 from snowmelt.core.errors import HandshakeError
+from snowmelt.runtime import near
 from snowmelt.runtime.peer.protection import why
 
 NOT_NOW: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+DESCRIPTORS_MAX: Final = 4
+"""So many that came and were not asked for are kept; no honest peer sends two before the word."""
 TLS_HANDSHAKE: Final = b"\x16"
 """The first byte of whoever begins with TLS."""
+
+
+_ROOM: Final = socket.CMSG_SPACE(DESCRIPTORS_MAX * 4)
 
 
 class Carrier(Protocol):
@@ -63,6 +72,39 @@ class Plain:
         if more is None:
             return self._stream.recv_into(room)
         return self._stream.recvmsg_into([room, more])[0]
+
+
+class Near(Plain):
+    """The same between processes of one machine, and descriptors with the bytes."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        super().__init__(stream)
+        self._came: deque[int] = deque()
+
+    def show(self, pieces: list[memoryview], descriptor: int) -> int:
+        """Sends, and a descriptor with the first byte."""
+        one = array("i", [descriptor])
+        return self._stream.sendmsg(pieces, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, one)])
+
+    def receive(self, room: memoryview, more: memoryview | None = None) -> int:
+        """One read; the system ends it behind bytes with a descriptor."""
+        rooms = [room] if more is None else [room, more]
+        count, told, _, _ = self._stream.recvmsg_into(rooms, _ROOM, socket.MSG_CMSG_CLOEXEC)
+        for level, kind, data in told:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                self._came.extend(array("i", data[: len(data) // 4 * 4]))
+        while len(self._came) > DESCRIPTORS_MAX:
+            os.close(self._came.popleft())
+        return count
+
+    def descriptor(self) -> int | None:
+        """The next that came, which is whoever's who asks."""
+        return self._came.popleft() if self._came else None
+
+    def close(self) -> None:
+        """Those that nobody asked for."""
+        while self._came:
+            os.close(self._came.popleft())
 
 
 class Secure:
@@ -146,5 +188,7 @@ class Knocking:
 
 
 def carrier(stream: socket.socket) -> Carrier:
-    """For a stream that was dialled, and greeted."""
+    """For a stream that has no handshake before it."""
+    if near.is_near(stream):
+        return Near(stream)
     return Secure(stream) if isinstance(stream, ssl.SSLSocket) else Plain(stream)

@@ -172,6 +172,7 @@ class Dialler:
             after=after,
             offers=True,
             releases=True,
+            shares=True,
         )
         return PeerDialling(caller.gate.on(channel), hello, target)
 

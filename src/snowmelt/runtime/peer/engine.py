@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import CallerError, Closed, OutcomeUnknown
 from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.names import Address
@@ -28,6 +29,7 @@ from snowmelt.runtime.peer.alarm import Alarm
 from snowmelt.runtime.peer.asking import Asked, Calls, Words
 from snowmelt.runtime.peer.config import PeerConfig
 from snowmelt.runtime.peer.dialling import Caller
+from snowmelt.runtime.peer.limits import LARGE
 from snowmelt.runtime.peer.links import Links, LinkStatistics, forsake
 from snowmelt.runtime.peer.owner import CLOSING, Owner
 from snowmelt.runtime.peer.protection import Protection
@@ -71,7 +73,7 @@ class Engine:
         self._calls = Calls(config.name)
         self._alarm = Alarm()
         self.words = Words(self._alarm.wake)
-        self._links = Links(caller, config.limits, self._alarm.ring)
+        self._links = Links(caller, config.limits, self._alarm.ring, self.words.watch)
         told = Told(self._links, self._calls, self.failed)
         self._steps = Steps(node, self._links.send, told, store)
         self._links.report = self._steps.handle
@@ -153,6 +155,16 @@ class Engine:
         if failure is not None:
             error.add_note(f"the last link that did not come to be: {failure}")
         raise error
+
+    def room(self, size: int) -> memoryview:
+        """Memory to write a large body into."""
+        room = self._links.segments.room(size) if size >= LARGE else None
+        return memoryview(bytearray(size)) if room is None else room
+
+    def written(self, body: Buffer) -> memoryview | None:
+        """A large body where those of this machine read it; None where none of them asks."""
+        segments = self._links.segments
+        return segments.written(body) if segments.readers else None
 
     def announce(self, fact: msgspec.Struct) -> None:
         """Tells the machine a fact."""

@@ -6,7 +6,8 @@ copied by the system alone. Whatever does not fit raises `FrameError`, before it
 
 A blob that begins unasked (`PARCEL`) and finds no room is read and thrown away, and `refused`; one
 that is offered (`OFFER`) is sent when this side says that it has room (`stores.py`). One that is
-given up, for nothing came of it for long, is `refused` and thrown away too.
+given up, for nothing came of it for long, is `refused` and thrown away too. One that lies at a
+place (`PLACE`) does not come: it is read there.
 """
 
 from collections.abc import Callable
@@ -16,8 +17,9 @@ import msgspec
 
 from snowmelt.core.errors import FrameError, MessageError, TooLarge
 from snowmelt.runtime.clock import real_now
-from snowmelt.runtime.peer.limits import WITH_BLOB, PeerLimits
+from snowmelt.runtime.peer.limits import LARGE, WITH_BLOB, PeerLimits
 from snowmelt.runtime.peer.outgoing import CHUNK_HEAD, PARCEL_HEAD
+from snowmelt.runtime.peer.sharing import PLACE_HEAD, Sharing
 from snowmelt.runtime.peer.stores import Stores
 from snowmelt.wire.framing import HEADER, HEADER_BYTES, MAGIC, VERSION, Kind, refused
 
@@ -26,6 +28,8 @@ _PARCEL: Final = int(Kind.PARCEL)
 _CHUNK: Final = int(Kind.CHUNK)
 _OFFER: Final = int(Kind.OFFER)
 _GRANT: Final = int(Kind.GRANT)
+_PLACE: Final = int(Kind.PLACE)
+_SHARING: Final = frozenset({int(Kind.SEGMENT), int(Kind.FREE), int(Kind.BYTES)})
 _SCRAP: Final = bytearray(64 << 10)
 """Where goes what nobody wants."""
 _KINDS: Final = {int(kind): kind for kind in Kind}
@@ -42,15 +46,16 @@ class _Stream:
         self.refused = False  # and that was told
         self.message = message
         self.size = self.missing = size
-        self.blob: bytearray | None = None
+        self.blob: memoryview | None = None
         self.rest: memoryview | None = None
 
-    def make_room(self) -> bool:
+    def make_room(self, room: Callable[[int], memoryview | None]) -> bool:
         try:
-            self.blob = bytearray(self.size)
+            large = room(self.size) if self.size >= LARGE else None
+            self.rest = large or memoryview(bytearray(self.size))
         except MemoryError:
             return False
-        self.rest = memoryview(self.blob)
+        self.blob = self.rest.toreadonly()
         return True
 
 
@@ -74,7 +79,13 @@ class Handler:
 class Incoming:
     """The bytes of one link that have come and are not yet a message."""
 
-    def __init__(self, limits: PeerLimits, stores: Stores, handler: Handler) -> None:
+    def __init__(
+        self,
+        limits: PeerLimits,
+        stores: Stores,
+        handler: Handler,
+        sharing: Sharing,
+    ) -> None:
         self.frames = 0
         self.over = False
         self.heard = self.progress = real_now()
@@ -83,6 +94,7 @@ class Incoming:
         self._limits = limits
         self._stores = stores
         self._handler = handler
+        self._sharing = sharing
         self._frame_max = 0
         self._deliver: Callable[[Any], None] = lambda _: None
         self._rest = bytearray()
@@ -155,7 +167,7 @@ class Incoming:
         stream = self._streams[number]
         stream.waits = False
         self._offered -= 1
-        if not stream.make_room():
+        if not stream.make_room(self._sharing.room):
             self._stores.give(self, number)
         self._handler.room_made(number)
 
@@ -189,16 +201,31 @@ class Incoming:
             raise TooLarge(f"a blob of {size} bytes; allowed are 1 to {limits.blob_bytes}")
         if number in self._streams or len(self._streams) >= limits.streams:
             raise FrameError(f"stream {number} is open, or {limits.streams} others are")
-        message = self._decode(payload[PARCEL_HEAD.size :])
-        if type(message) not in WITH_BLOB or message.blob:
-            raise MessageError(f"a {type(message).__name__} has no large blob")
+        message = self._bare(payload[PARCEL_HEAD.size :])
         self._streams[number] = stream = _Stream(number, message, size, waits=kind == _OFFER)
         self._offered += stream.waits
         self._handler.heralded(message)
         if stream.waits:
             self._stores.offer(self, number, size)
-        elif self._stores.take(self, number, size) and not stream.make_room():
+        elif self._stores.take(self, number, size) and not stream.make_room(self._sharing.room):
             self._stores.give(self, number)
+
+    def _bare(self, payload: memoryview) -> Any:
+        """A message whose blob is elsewhere."""
+        message = self._decode(payload)
+        if type(message) not in WITH_BLOB or message.blob:
+            raise MessageError(f"a {type(message).__name__} has no large blob")
+        return message
+
+    def _read_place(self, payload: memoryview) -> None:
+        if len(payload) < PLACE_HEAD.size:
+            raise FrameError(f"a PLACE of {len(payload)} bytes")
+        message = self._bare(payload[PLACE_HEAD.size :])
+        blob = self._sharing.view(*PLACE_HEAD.unpack_from(payload))
+        if blob is None:
+            self._handler.refused(message, "no segment with its place")
+        else:
+            self._deliver(msgspec.structs.replace(message, blob=blob))
 
     def _begin_chunk(self, number: int, size: int) -> None:
         stream = self._streams.get(number)
@@ -252,6 +279,10 @@ class Incoming:
         elif kind == _CHUNK:
             (number,) = CHUNK_HEAD.unpack(payload)
             self._begin_chunk(number, length - CHUNK_HEAD.size)
+        elif kind == _PLACE:
+            self._read_place(payload)
+        elif kind in _SHARING:
+            self._sharing.heard(kind, payload)
         elif kind in (_PARCEL, _OFFER):
             self._begin(kind, payload)
         elif kind == _GRANT and length == CHUNK_HEAD.size:

@@ -39,6 +39,9 @@ class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one link, without what goes in chunks: above this a message is refused."""
     later_bytes: int = 1 << 30
     """Of one link, of blobs for which it has no stream yet: above this a message is refused."""
+    shared_bytes: int = 4 << 30
+    """Of the segments that this process makes, and of those that one link brings; what of them was
+    never written to takes no memory."""
     waiting: int = 65_536
     """Messages that wait for one dial; others are refused."""
     greeting: Duration = seconds(5)

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol
 
 from snowmelt.core.errors import FrameError, Full, SnowmeltError, TooLarge
@@ -14,10 +15,12 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Event, Received
 from snowmelt.runtime.clock import real_now
-from snowmelt.runtime.peer.carriers import NOT_NOW, Carrier
+from snowmelt.runtime.peer.carriers import NOT_NOW, Carrier, Near
 from snowmelt.runtime.peer.incoming import Handler, Incoming
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
 from snowmelt.runtime.peer.outgoing import Outgoing
+from snowmelt.runtime.peer.segments import Segments
+from snowmelt.runtime.peer.sharing import Sharing
 from snowmelt.runtime.peer.stores import Stores
 from snowmelt.wire.connection import Connection, Ended, Heard, Stage, Word
 from snowmelt.wire.framing import Kind
@@ -67,6 +70,7 @@ class Owner(Protocol):
     limits: PeerLimits
     stores: Stores
     buffers: Buffers
+    segments: Segments
     last_failure: Exception | None
     """Why a link ended before it was open, the last time."""
 
@@ -127,12 +131,16 @@ class Link(Handler):
         self.use = Use(self.began)
         self._owner = owner
         self._connection = greeted or Connection(owner.side(self), FRAME_BYTES_MAX)
-        self.incoming = Incoming(owner.limits, owner.stores, self)
         self.outgoing = Outgoing(owner.limits)
+        mapped, stir = owner.limits.shared_bytes, partial(owner.stir, self)
+        self.sharing = Sharing(owner.segments, mapped, carrier, self.outgoing, stir)
+        self.incoming = Incoming(owner.limits, owner.stores, self, self.sharing)
         self._read_blocked = False  # TLS must write before it can read on
 
-    def open(self, name: NodeId, target: NodeId) -> None:
-        """The other side has shown who it is."""
+    def open(self, name: NodeId, target: NodeId, *, shares: bool) -> None:
+        """The other side has shown who it is, and whether it knows of segments."""
+        if shares:
+            self.sharing.begin(self.socket)
         self.name, self.target, self.stage = name, target, Stage.OPEN
         report, connection = self._owner.report, self._connection
         self.incoming.frames += connection.frames_in
@@ -147,7 +155,8 @@ class Link(Handler):
         if self.outgoing.small_bytes > self._owner.limits.unsent_bytes:
             return "too much is unsent"
         try:
-            self.outgoing.add(message)
+            if not self.sharing.send(message):
+                self.outgoing.add(message)
         except TooLarge:
             return "too large"
         except Full:
@@ -176,7 +185,12 @@ class Link(Handler):
         outgoing, carrier = self.outgoing, self.carrier
         budget = TURN_BYTES
         while pieces := outgoing.pieces():
-            sent = carrier.send(pieces)
+            shows = outgoing.descriptor
+            if shows is None:
+                sent = carrier.send(pieces)
+            else:
+                assert isinstance(carrier, Near)
+                sent = carrier.show(pieces, shows)
             self.bytes_out += sent
             budget -= sent
             if not outgoing.sent(sent):
@@ -323,7 +337,7 @@ class Link(Handler):
         use, frames = self.use, self.incoming.frames + self.outgoing.frames
         if frames != use.frames:
             use.frames, use.since = frames, now
-        asks = use.asks and use.understood and not use.said
+        asks = use.asks and use.understood and not (use.said or self.sharing.busy)
         return asks and now - use.since >= self._owner.limits.unused
 
     @property
@@ -356,5 +370,6 @@ class Link(Handler):
         self.stage = Stage.CLOSED
         self.complete = self.idle
         self.incoming.end()
+        self.sharing.end()
         self._owner.closed(self, reason)
         self.socket.close()

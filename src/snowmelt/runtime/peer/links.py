@@ -17,12 +17,13 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Event
 from snowmelt.protocols.pool.calls import Coming, Refused
 from snowmelt.protocols.pool.messages import Found
-from snowmelt.runtime.peer.carriers import Carrier, Knocking, Plain, carrier
+from snowmelt.runtime.peer.carriers import Carrier, Knocking, carrier
 from snowmelt.runtime.peer.dialling import Caller, Dialler, Missed, Outcomes, set_options
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
 from snowmelt.runtime.peer.link import Buffers, Link
 from snowmelt.runtime.peer.listener import Listener
 from snowmelt.runtime.peer.poller import READ, WRITE, new_poller
+from snowmelt.runtime.peer.segments import Segments, Watch
 from snowmelt.runtime.peer.stores import Stores
 from snowmelt.runtime.peer.ways import Ways
 from snowmelt.runtime.statistics import Counts
@@ -55,10 +56,12 @@ class Links:
         caller: Caller,
         limits: PeerLimits,
         wake: Callable[[], None],
+        watch_gone: Watch,
     ) -> None:
         self.limits = limits
         self.stores = Stores(limits.incoming_bytes, limits.silent)
         self.buffers = Buffers()
+        self.segments = Segments(limits.shared_bytes, watch_gone)
         self.poller = new_poller()
         self.eager = False
         """Whether a message leaves at once, and not with others at the end of the turn."""
@@ -125,6 +128,7 @@ class Links:
     def close(self, reason: SnowmeltError) -> None:
         """Ends all; nobody may wait for the sockets any more."""
         self.end(reason)
+        self.segments.close()
         self.poller.close()
 
     def statistics(self) -> LinkStatistics:
@@ -202,6 +206,7 @@ class Links:
                     link.close(error)
                 elif link.unused(now):
                     self._ways.unused(link)
+            self.segments.look(now)
         self.stores.look(now)
         self._ways.look(now)
 
@@ -237,7 +242,7 @@ class Links:
             stream.close()
             return
         if tls is None:
-            self._begin(stream, Plain(stream))
+            self._begin(stream, carrier(stream))
         else:
             self._begin(tls, Knocking(tls, protection.shown))
 
@@ -276,7 +281,7 @@ class Links:
         link.nonce = opened.nonce
         link.outgoing.offers = opened.offers
         link.use.understood = opened.releases
-        link.open(opened.name, target or opened.name)
+        link.open(opened.name, target or opened.name, shares=opened.shares)
         self._ways.opened(link, opened.after)
 
     def heralded(self, link: Link, message: Any) -> None:
@@ -313,6 +318,8 @@ def forsake(links: Links) -> None:
     """
     for link in links._links:  # noqa: SLF001 - the same file's
         link.socket.close()
+        link.sharing.end()
+    links.segments.close()
     if links._listener is not None:  # noqa: SLF001
         links._listener.forsake()  # noqa: SLF001
     links._dialler.forsake()  # noqa: SLF001

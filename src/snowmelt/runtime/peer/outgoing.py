@@ -7,7 +7,9 @@
    message goes, so that the other side knows, and their chunks follow when it has room for them.
 3. At most so many blobs as one link may bring are open or offered; messages with more of them wait,
    in their order, up to so many bytes: one more is refused.
-4. While much waits on a link, small blobs travel apart too: whoever reads slowly is given what it
+4. A body that lies where the other side can read it goes as that place (`sharing.py`). Its segment
+   is shown before, in a write of its own, since a descriptor goes with its first byte.
+5. While much waits on a link, small blobs travel apart too: whoever reads slowly is given what it
    asked for as it can take it.
 """
 
@@ -40,7 +42,7 @@ _MESSAGE: Final = int(Kind.MESSAGE)
 _PARCEL: Final = int(Kind.PARCEL)
 _CHUNK: Final = int(Kind.CHUNK)
 _OFFER: Final = int(Kind.OFFER)
-_GRANT: Final = int(Kind.GRANT)
+_PLACE: Final = int(Kind.PLACE)
 
 
 def check_frame(size: int) -> None:
@@ -80,9 +82,11 @@ class Outgoing:
         "_limits",
         "_number",
         "_offered",
+        "_shown",
         "_small",
         "_streams",
         "_unasked",
+        "descriptor",
         "frames",
         "offers",
     )
@@ -91,7 +95,10 @@ class Outgoing:
         self.frames = 0
         self.offers = False
         """Whether the other side understands offers; else all begins unasked."""
+        self.descriptor: int | None = None
+        """What goes with the first of `pieces`."""
         self._limits = limits
+        self._shown: deque[tuple[bytes, int]] = deque()
         self._small = bytearray()
         self._streams: deque[_Stream] = deque()
         self._offered: dict[int, _Stream] = {}
@@ -104,7 +111,7 @@ class Outgoing:
 
     def __bool__(self) -> bool:
         """Whether anything may be sent now."""
-        return bool(self._cut or self._small or self._streams)
+        return bool(self._cut or self._small or self._streams or self._shown)
 
     @property
     def waits(self) -> bool:
@@ -131,10 +138,23 @@ class Outgoing:
         self._small += frame
         self.frames += 1
 
+    def add_word(self, kind: Kind, payload: bytes) -> None:
+        """Sends a frame that is no message."""
+        self.add_frame(HEADER.pack(MAGIC, VERSION, kind, 0, len(payload)) + payload)
+
+    def show(self, payload: bytes, descriptor: int) -> None:
+        """Shows the other side a segment, before all that is added from now on (rule 4)."""
+        head = HEADER.pack(MAGIC, VERSION, Kind.SEGMENT, 0, len(payload))
+        self._shown.append((head + payload, descriptor))
+        self.frames += 1
+
+    def add_place(self, message: Any, head: bytes) -> None:
+        """Sends a message whose blob lies at a place; or raises `TooLarge`, and adds nothing."""
+        self._add(_PLACE, head, msgspec.structs.replace(message, blob=b""))
+
     def grant(self, number: int) -> None:
         """Tells the other side that there is room for what it has offered."""
-        size = CHUNK_HEAD.size
-        self.add_frame(HEADER.pack(MAGIC, VERSION, _GRANT, 0, size) + CHUNK_HEAD.pack(number))
+        self.add_word(Kind.GRANT, CHUNK_HEAD.pack(number))
 
     def granted(self, number: int) -> bool:
         """The other side has room for what it was offered; whether it was offered anything."""
@@ -195,6 +215,10 @@ class Outgoing:
     def pieces(self) -> list[memoryview]:
         """What is to be sent next, as one write; empty when nothing waits."""
         if not self._cut:
+            if self._shown:
+                frame, self.descriptor = self._shown.popleft()
+                self._cut.append(memoryview(frame))
+                return self._cut
             if self._small:
                 self._cut.append(memoryview(self._small))
                 self._small = bytearray()
@@ -216,6 +240,8 @@ class Outgoing:
     def sent(self, count: int) -> bool:
         """So many bytes of `pieces` have left; whether that is all of them."""
         cut = self._cut
+        if count:
+            self.descriptor = None
         while cut and count >= len(cut[0]):
             count -= len(cut.pop(0))
         if cut:

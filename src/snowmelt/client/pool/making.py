@@ -1,0 +1,37 @@
+# Made of making_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""Memory that an object is made in; blocking: written in place, and put when it is done."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.pool.shapes import Shape, shaped
+
+
+class Making:
+    """An object that is being made; `pool.room` gives it, for a `with`."""
+
+    __reduce__ = stays("send what was made in it")
+
+    def __init__(
+        self,
+        put: Callable[[memoryview, float], Any],
+        room: memoryview,
+        shape: Shape,
+        dtype: Any,
+        timeout: float,
+    ) -> None:
+        self._put = put
+        self._room = room
+        self._view = shaped(room, shape, dtype)
+        self._timeout = timeout
+
+    def __enter__(self) -> memoryview:
+        return self._view
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            self._put(self._room.toreadonly(), self._timeout)
+        with suppress(BufferError):  # an array of it lives, and must not be written to
+            self._view.release()

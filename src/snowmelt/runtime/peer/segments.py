@@ -1,0 +1,367 @@
+"""Large bodies in memory that the processes of one machine share: segments, cut into places.
+
+1. A segment is a file in memory, without a name in any folder. Who made it writes into it; others
+   get a descriptor that reads, over the Unix socket that the two have anyhow. A body is written
+   once, and read where it lies.
+2. A place has one body. It is free for another when no view of it lives here, nor in any process
+   that it was lent to: that one says so (`FREE`) when its last view is gone.
+3. A link may end while views of it live on the other side. Until that process has ended what it
+   had is not used again; the system says when it has. One that began anew is another process.
+4. There are so many bytes of segments and no more. Whoever finds no place travels as bytes, as
+   where there are no segments: other systems, other machines, TLS.
+5. What was free for a while goes back to the system: the segment stays, its memory does not.
+6. A fork takes no descriptor along, and no segment but those of views that it has in its hands.
+
+Bodies that come over a network are read into places, too, which are used again: memory that the
+system gives anew costs more than the copy.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import mmap
+import os
+import select
+import sys
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import count
+from typing import Any, Final
+from weakref import ref
+
+from snowmelt.core.batch import Buffer
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.runtime.peer.limits import LARGE
+
+POSSIBLE: Final = sys.platform == "linux" and hasattr(os, "memfd_create")
+SEGMENT_BYTES: Final = 16 << 20
+"""A segment has so many bytes, or one place where that is larger."""
+SEGMENTS_MAX: Final = 1 << 10
+COPIED_AT_ONCE: Final = 4 << 20
+IDLE: Final = seconds(10)
+"""What was free for so long goes back to the system."""
+_SEALS: Final = 0x1 | 0x2 | 0x4  # no other seals, no less and no more bytes: see `memfd_create(2)`
+_ADD_SEALS: Final = 1033
+_GET_SEALS: Final = 1034
+
+Watch = Callable[[Any, Callable[[], None]], object]
+"""Has something done, in the owner's thread, when an object is gone."""
+
+
+class Segment:
+    """One of this process' own."""
+
+    __slots__ = ("idle_since", "map", "number", "place_bytes", "places", "reader", "size")
+
+    def __init__(self, number: int, place_bytes: int) -> None:
+        self.number = number
+        self.place_bytes = place_bytes
+        self.size = max(SEGMENT_BYTES, place_bytes)
+        self.reader = -1
+        """Its descriptor for others, who can't write."""
+        writer = os.memfd_create("snowmelt-pool", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(writer, self.size)
+            fcntl.fcntl(writer, _ADD_SEALS, _SEALS)
+            self.map = mmap.mmap(writer, self.size)
+            self.reader = os.open(f"/proc/self/fd/{writer}", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(writer)
+        self.places = [Place(self, at) for at in range(0, self.size, place_bytes)]
+        self.idle_since: Instant | None = None
+        """Since when all of it was free, as far as was looked."""
+
+    def close(self) -> None:
+        if self.reader >= 0:
+            os.close(self.reader)
+            self.reader = -1
+        _unmap(self.map)
+
+
+class Place:
+    """Where one body lies."""
+
+    __slots__ = ("at", "lent", "seen", "segment", "size")
+
+    def __init__(self, segment: Segment, at: int) -> None:
+        self.segment = segment
+        self.at = at
+        self.size = 0
+        """Of its body."""
+        self.seen = False
+        """Whether a view of it lives here."""
+        self.lent = 0
+        """How often others have it."""
+
+    @property
+    def free(self) -> bool:
+        return not (self.seen or self.lent)
+
+
+class Borrower:
+    """One process that places were lent to, and that has not said that it sees them no more."""
+
+    def __init__(self, process: int | None) -> None:
+        self.places: Counter[Place] = Counter()
+        self._end = _end_of(process)
+
+    @property
+    def has(self) -> bool:
+        """Whether it has any."""
+        return bool(self.places)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is no more; where that can't be known it never is."""
+        if self._end is None:
+            return False
+        poll = select.poll()
+        poll.register(self._end, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        if self._end is not None:
+            os.close(self._end)
+            self._end = None
+
+
+class Segments:
+    """All of this process' own; any thread may take a place, all else is the owner's thread's.
+
+    >>> segments = Segments(1 << 30, lambda view, word: None)
+    >>> room = segments.room(100_000)
+    >>> room[:5] = b"frame"
+    >>> segments.place_of(room.toreadonly()).size
+    100000
+    >>> segments.close()
+    """
+
+    def __init__(self, bytes_max: int, watch: Watch) -> None:
+        self._bytes_max = bytes_max if POSSIBLE else 0
+        self.watch = watch
+        self.readers = 0
+        """How many links are with processes that read what lies here."""
+        self._segments: dict[int, Segment] = {}
+        self._numbers = count(1)
+        self._bytes = 0
+        self._free: dict[int, deque[Place]] = defaultdict(deque)
+        """By their bytes, what was free last at the end: its memory is warm."""
+        self._seen: dict[int, tuple[Place, ref[Any]]] = {}
+        """By the address of what their views are of; that may be another's, a moment later."""
+        self._gone: list[Borrower] = []
+        """Those whose link has ended (rule 3)."""
+        self._look_at = Instant(0)
+
+    def room(self, size: int) -> memoryview | None:
+        """A place to write a body into; None where there is none."""
+        place_bytes = _place_bytes(size)
+        with contextlib.suppress(ValueError):  # all was closed meanwhile
+            try:
+                return self._view(self._free[place_bytes].pop(), size)
+            except IndexError:
+                made = self._made(place_bytes)
+                return None if made is None else self._view(made, size)
+        return None
+
+    def written(self, body: Buffer) -> memoryview | None:
+        """A body in a place, where it lies already or was copied to; None where there is none."""
+        if isinstance(body, memoryview) and self.place_of(body) is not None:
+            return body.toreadonly()
+        room = self.room(len(body))
+        if room is None:
+            return None
+        source = memoryview(body)
+        for at in range(0, len(source), COPIED_AT_ONCE):  # other threads have their turns
+            room[at : at + COPIED_AT_ONCE] = source[at : at + COPIED_AT_ONCE]
+        return room.toreadonly()
+
+    def _made(self, place_bytes: int) -> Place | None:
+        size = max(SEGMENT_BYTES, place_bytes)
+        if self._bytes + size > self._bytes_max or len(self._segments) >= SEGMENTS_MAX:
+            return None
+        try:
+            segment = Segment(next(self._numbers), place_bytes)
+        except (OSError, ValueError, MemoryError):  # no descriptor is left, or no memory
+            return None
+        self._bytes += size
+        self._segments[segment.number] = segment
+        first, *others = segment.places
+        self._free[place_bytes].extend(reversed(others))
+        return first
+
+    def _view(self, place: Place, size: int) -> memoryview:
+        """Rule 2: what all views of it are of is gone when the last of them is."""
+        segment = place.segment
+        whole = _array(segment.place_bytes).from_buffer(segment.map, place.at)
+        place.size, place.seen = size, True
+        self._seen[id(whole)] = place, ref(whole)
+        self.watch(whole, partial(self._unseen, place, id(whole)))
+        return memoryview(whole).cast("B")[:size]
+
+    def _unseen(self, place: Place, address: int) -> None:
+        known = self._seen.get(address)
+        if known is not None and known[0] is place:  # else that address is another's by now
+            del self._seen[address]
+        place.seen = False
+        self._freed(place)
+
+    def _freed(self, place: Place) -> None:
+        if place.free:
+            self._free[place.segment.place_bytes].append(place)
+
+    def place_of(self, body: Buffer) -> Place | None:
+        """Where a body lies, if that is as a whole in a place of this process."""
+        if type(body) is not memoryview:
+            return None
+        known = self._seen.get(id(body.obj))
+        if known is None or known[1]() is not body.obj or known[0].size != len(body):
+            return None
+        return known[0]
+
+    # --- others have it ---------------------------------------------------------------------------
+
+    def lend(self, place: Place, borrower: Borrower) -> None:
+        """A process is told where it lies."""
+        place.lent += 1
+        borrower.places[place] += 1
+
+    def give_back(self, number: int, at: int, borrower: Borrower) -> bool:
+        """It sees one no more; whether it had that."""
+        segment = self._segments.get(number)
+        if segment is None or at % segment.place_bytes or not 0 <= at < segment.size:
+            return False
+        place = segment.places[at // segment.place_bytes]
+        if not borrower.places[place]:
+            return False
+        borrower.places[place] -= 1
+        if not borrower.places[place]:
+            del borrower.places[place]
+        self._returned(place, 1)
+        return True
+
+    def part(self, borrower: Borrower) -> None:
+        """The link with it has ended (rule 3)."""
+        self._gone.append(borrower)
+        self._part_from_ended()
+
+    def _part_from_ended(self) -> None:
+        left, self._gone = self._gone, []
+        for borrower in left:
+            if borrower.has and not borrower.ended:
+                self._gone.append(borrower)
+                continue
+            borrower.close()
+            for place, times in borrower.places.items():
+                self._returned(place, times)
+
+    def _returned(self, place: Place, times: int) -> None:
+        place.lent -= times
+        self._freed(place)
+
+    # --- now and then -----------------------------------------------------------------------------
+
+    def look(self, now: Instant) -> None:
+        """For rules 3 and 5."""
+        self._part_from_ended()
+        if now < self._look_at:
+            return
+        self._look_at = later(now, seconds(1))
+        for segment in list(self._segments.values()):
+            if any(not place.free for place in segment.places):
+                segment.idle_since = None
+            elif segment.idle_since is None:
+                segment.idle_since = now
+            elif now > later(segment.idle_since, IDLE):
+                segment.idle_since = Instant(1 << 62)
+                self._empty(segment)
+
+    def _empty(self, segment: Segment) -> None:
+        """Its memory is the system's again; meanwhile nobody can take a place of it."""
+        free, taken = self._free[segment.place_bytes], []
+        for place in segment.places:
+            with contextlib.suppress(ValueError):  # another thread has it by now
+                free.remove(place)
+                taken.append(place)
+        if len(taken) == len(segment.places):
+            segment.map.madvise(mmap.MADV_REMOVE)
+        free.extendleft(taken)
+
+    # --- its end ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Nothing is lent any more; views that a program has live on."""
+        self._bytes_max = 0
+        self._free.clear()
+        for borrower in self._gone:
+            borrower.close()
+        while self._segments:
+            self._segments.popitem()[1].close()
+
+
+class Mapped:
+    """The segments of one other process, as far as it has shown them."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._maps: dict[int, mmap.mmap] = {}
+        self._bytes = 0
+
+    def add(self, number: int, descriptor: int) -> bool:
+        """Takes one, and its descriptor; whether that could be."""
+        try:
+            size = os.fstat(descriptor).st_size
+            sealed = fcntl.fcntl(descriptor, _GET_SEALS) & _SEALS == _SEALS
+            if not sealed or number in self._maps or self._bytes + size > self._bytes_max:
+                return False
+            self._maps[number] = mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY)
+        except (OSError, ValueError, MemoryError):
+            return False
+        finally:
+            os.close(descriptor)
+        self._bytes += size
+        return True
+
+    def view(
+        self, number: int, at: int, size: int, seen: Callable[[Any], object]
+    ) -> memoryview | None:
+        """What lies there, to be read; None where there is nothing.
+
+        `seen` is given what all its views are of.
+        """
+        known = self._maps.get(number)
+        if known is None or at < 0 or size < 1:
+            return None
+        room = _place_bytes(size)
+        if at + room > len(known):
+            return None
+        whole = _array(room).from_buffer(known, at)
+        seen(whole)
+        return memoryview(whole).cast("B")[:size].toreadonly()
+
+    def close(self) -> None:
+        while self._maps:
+            _unmap(self._maps.popitem()[1])
+
+
+def _place_bytes(size: int) -> int:
+    return max(LARGE, 1 << (size - 1).bit_length())
+
+
+@cache
+def _array(size: int) -> Any:
+    return ctypes.c_ubyte * size
+
+
+def _unmap(known: mmap.mmap) -> None:
+    with contextlib.suppress(BufferError):  # views of it live, and it ends with the last
+        known.close()
+
+
+def _end_of(process: int | None) -> int | None:
+    """What tells when a process has ended."""
+    if process is None or not hasattr(os, "pidfd_open"):
+        return None
+    with contextlib.suppress(OSError):
+        return os.pidfd_open(process)
+    return None

@@ -1,0 +1,163 @@
+"""Large objects between processes of one machine: read where they were written."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import snowmelt
+import snowmelt.aio
+from client.pool_process import Other, pattern
+from snowmelt.cli.local import LocalNode
+from snowmelt.core.errors import BadOption
+from snowmelt.runtime.peer import segments
+
+MIB = 1 << 20
+pytestmark = pytest.mark.skipif(not segments.POSSIBLE, reason="this system has no memory files")
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A pool of this test's own."""
+    return "".join(one if one.isalnum() else "-" for one in request.node.name)[-90:].strip("-")
+
+
+@pytest.fixture
+def pool(node: LocalNode, name: str) -> Iterator[snowmelt.Pool]:
+    with snowmelt.connect(node.url) as cluster:
+        yield cluster.pool(name, buffers=4)
+
+
+def memory_files(process: int | str = "self") -> int:
+    """How many descriptors of such a process are of segments."""
+    links = Path(f"/proc/{process}/fd").iterdir()
+    return sum("snowmelt-pool" in str(one.readlink()) for one in list(links) if one.is_symlink())
+
+
+def met(pool: snowmelt.Pool, other: Other) -> None:
+    """Both know each other, so that what is put from now on is written where it is read."""
+    other.tell("put", body="known")
+    pool.get().ack()
+
+
+def test_what_is_in_hand_stays_as_it_is_though_it_is_done(
+    node: LocalNode, name: str, pool: snowmelt.Pool
+) -> None:
+    with Other(node.url, name, buffers=4) as other:
+        met(pool, other)
+        kept = []
+        for number in range(60):
+            other.tell("put_sized", first=number, count=1, size=MIB)
+            with pool.get() as frame:
+                assert isinstance(frame.body, memoryview)
+                kept.append(np.frombuffer(frame.body, np.uint8)[5:])
+        for number, body in enumerate(kept):
+            assert body.tobytes() == pattern(number, MIB)[5:]
+
+
+def test_a_consumer_that_is_killed_gives_its_places_back(
+    node: LocalNode, name: str, pool: snowmelt.Pool
+) -> None:
+    before = memory_files()
+    for round_ in range(6):
+        with Other(node.url, name) as other:
+            pool.put(b"known")
+            other.tell("get")
+            for number in range(20):
+                pool.put(pattern(number, MIB))
+                other.tell("hold")
+                other.tell("ack")
+            other.kill()
+        if round_ == 0:
+            first = memory_files()
+    assert before < first
+    assert memory_files() <= first + 2  # of the rounds before nothing is kept
+
+
+def test_a_child_has_no_descriptor_of_its_parents(
+    node: LocalNode, name: str, pool: snowmelt.Pool
+) -> None:
+    with Other(node.url, name) as other:
+        met(pool, other)
+        other.tell("put_sized", first=1, count=1, size=MIB)
+        frame = pool.get()
+        pool.put(b"known too")
+        other.tell("get")
+        pool.put(bytes(MIB))
+        other.tell("get")
+        assert memory_files()
+        child = os.fork()
+        if not child:
+            seen = frame.body[:12] == pattern(1, 12)
+            os._exit(10 * memory_files_that_nobody_sees() + seen)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 1
+        frame.ack()
+
+
+def memory_files_that_nobody_sees() -> int:
+    """One is the child's as long as it sees the object that its parent had in hand."""
+    return max(0, memory_files() - 1)
+
+
+def test_an_array_is_made_where_it_is_read(node: LocalNode, name: str, pool: snowmelt.Pool) -> None:
+    with snowmelt.connect(node.url) as cluster:
+        mine = cluster.pool(name)
+        for dtype in ("uint16", np.uint16, "H"):
+            with mine.room((256, 1024), dtype) as room:
+                array = np.asarray(room)
+                array[:] = np.arange(256 * 1024).reshape(256, 1024)
+                del array
+            with pool.get() as frame:
+                got = np.frombuffer(frame.body, np.uint16).reshape(256, 1024)
+                assert (got == np.arange(256 * 1024).reshape(256, 1024).astype("H")).all()
+
+
+def test_what_was_not_made_to_its_end_is_not_put(pool: snowmelt.Pool) -> None:
+    with pytest.raises(ZeroDivisionError), pool.room(MIB) as room:
+        room[0] = 1 // 0
+    assert pool.stats().put == 0
+    with pool.room(MIB, timeout=5) as room:
+        room[:] = b"x" * MIB
+    with pytest.raises(ValueError, match="released"):
+        room[0] = 2
+    with pool.get() as frame:
+        assert frame.body == b"x" * MIB
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "said"),
+    [
+        (0, "B", "shape is 0"),
+        ((), "B", r"shape is \(\)"),
+        ((2, -1), "B", "shape is"),
+        (1 << 40, "B", "shape is"),
+        (2.5, "B", "shape is 2.5"),
+        (10, "O", "dtype is 'O'"),
+        (10, ">u2", "dtype is '>u2'"),
+        (10, None, "dtype is None"),
+        (10, object, "dtype is"),
+    ],
+)
+def test_a_shape_that_is_none_is_refused(
+    pool: snowmelt.Pool, shape: object, dtype: object, said: str
+) -> None:
+    with pytest.raises(BadOption, match=said):
+        pool.room(shape, dtype)  # type: ignore[arg-type]
+
+
+async def _made(url: str, name: str) -> bytes:
+    async with snowmelt.aio.connect(url) as cluster:
+        frames = cluster.pool(name)
+        async with frames.room(MIB) as room:
+            room[:5] = b"frame"
+        async with await frames.get() as frame:
+            return bytes(frame.body[:5])
+
+
+def test_a_task_makes_one(node: LocalNode, name: str) -> None:
+
+    assert asyncio.run(_made(node.url, name)) == b"frame"

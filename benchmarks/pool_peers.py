@@ -1,12 +1,13 @@
-"""Snowmelt's pool beside Redis lists, multiprocessing, Ray's and Dask's queues, in one run.
+"""Snowmelt's pool beside Redis lists, RabbitMQ, multiprocessing, Ray's and Dask's queues, in one run.
 
     python benchmarks/pool_peers.py [--quick] [--only large,hand-over] [--peers snowmelt,redis]
         [--rounds 3] [--seconds 2] [--json] [--figure bench-results/pool_peers.png]
 
 It starts what they need itself, on free ports of the loopback, and stops it in the end. The Python
-packages come with `pip install -e '.[bench]'`, Redis with
+packages come with `pip install -e '.[bench]'`, Redis and
+RabbitMQ with
 
-    apt-get install --no-install-recommends redis-server
+    apt-get install --no-install-recommends redis-server rabbitmq-server
 
 Producers and consumers are processes, started anew for each turn, on any core; all peers are
 measured in the same way, see `benchmarks/pool_peers_parts/work.py`. The peers take turns within

@@ -25,7 +25,7 @@ QUICK = Bounds(seconds=1.0, hand_overs=500)
 def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="pool_peers",
-        description="Snowmelt's pool beside Redis lists, multiprocessing, Ray and Dask.",
+        description="Snowmelt's pool beside Redis lists, RabbitMQ, multiprocessing, Ray and Dask.",
     )
     parser.add_argument("--quick", action="store_true", help="one short round, for a first look")
     parser.add_argument("--peers", help=f"of {', '.join(KINDS)}, or a family such as redis")

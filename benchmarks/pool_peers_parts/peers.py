@@ -28,13 +28,14 @@ KINDS: Final[dict[str, tuple[str, str, tuple[Any, ...]]]] = {
     "redis-own": ("redis_lists", "RedisPeer", ("Own",)),
     "redis-script": ("redis_lists", "RedisPeer", ("Script",)),
     "redis-own-unix": ("redis_lists", "RedisPeer", ("Own", "unix")),
+    "rabbitmq": ("rabbitmq", "RabbitPoolPeer", ()),
     OURS_AT_MOST_ONCE: ("snowmelt_pool", "PoolPeer", ("at_most_once",)),
     "redis-plain": ("redis_lists", "RedisPeer", ("Plain",)),
     "multiprocessing": ("mp_queue", "QueuePeer", ()),
     "ray": ("ray_queue", "RayPeer", ()),
     "dask": ("dask_queue", "DaskPeer", ()),
 }
-AT_LEAST_ONCE: Final = (OURS, *RIVALS, "redis-script", "redis-own-unix")
+AT_LEAST_ONCE: Final = (OURS, *RIVALS, "redis-script", "redis-own-unix", "rabbitmq")
 
 
 def named(word: str) -> list[str]:

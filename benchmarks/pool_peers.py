@@ -1,11 +1,10 @@
-"""Snowmelt's pool beside Redis lists, RabbitMQ, multiprocessing, Ray's and Dask's queues, in one run.
+"""Snowmelt's pool beside Redis lists, RabbitMQ, multiprocessing, Ray and Dask, in one run.
 
     python benchmarks/pool_peers.py [--quick] [--only large,hand-over] [--peers snowmelt,redis]
         [--rounds 3] [--seconds 2] [--json] [--figure bench-results/pool_peers.png]
 
 It starts what they need itself, on free ports of the loopback, and stops it in the end. The Python
-packages come with `pip install -e '.[bench]'`, Redis and
-RabbitMQ with
+packages come with `pip install -e '.[bench]'`, Redis and RabbitMQ with
 
     apt-get install --no-install-recommends redis-server rabbitmq-server
 

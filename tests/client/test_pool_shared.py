@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -147,6 +148,29 @@ def test_a_shape_that_is_none_is_refused(
 ) -> None:
     with pytest.raises(BadOption, match=said):
         pool.room(shape, dtype)  # type: ignore[arg-type]
+
+
+def test_an_object_that_moves_has_one_holder_at_a_time(
+    node: LocalNode, name: str, pool: snowmelt.Pool
+) -> None:
+    pool.put(np.zeros(MIB, np.uint8))
+
+    def moves() -> None:
+        with snowmelt.connect(node.url) as cluster:
+            models = cluster.pool(name)
+            for _ in range(5):
+                with cluster.baton(name).acquire(timeout=30):
+                    old = models.get(timeout=10)
+                    models.put(np.frombuffer(old.body, np.uint8) + 1)
+                    old.ack()
+
+    threads = [Thread(target=moves) for _ in range(3)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(60)
+    with pool.get() as last:
+        assert set(last.body) == {15}
 
 
 async def _made(url: str, name: str) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.client.embedded.callers import read_by_node
+from snowmelt.client.connection.session import read_by_node
 from snowmelt.core import errors
 from snowmelt.core.errors import StoreBusy, StoreError
 from snowmelt.protocols.fifo.calls import Put

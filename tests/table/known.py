@@ -52,32 +52,6 @@ KNOWN: Final[list[Known]] = [
         "exception from outside",
         "thrown in the middle of a step, it stops the folder's machine: it has to be opened anew",
     ),
-    Known(
-        (
-            "cluster: connect",
-            "cluster: Cluster.ping",
-            "cluster: Cluster.queue",
-            "fifo: Fifo.p[elu]*",
-            "fifo: Fifo.redrive",
-            "fifo: Group.advance",
-            "priority: PriorityQueue.p[eu][!b]*",
-            "priority: PriorityQueue.stage",
-            "folder: EmbeddedCluster.pool",
-            "folder: Fifo.put*",
-            "f*: Fifo.stage",
-            "*: Item*.nack",
-        ),
-        "extreme arguments",
-        "an array of numpy, or text that can't be encoded, raises Python's own ValueError",
-    ),
-    Known(
-        ("folder: open",),
-        "extreme arguments",
-        "a name that is too long for a file raises the system's own error",
-    ),
-    Known(
-        ("folder: Fifo.read",), "fork", "a child reads what its parent has open, and is not refused"
-    ),
 ]
 
 

@@ -2,14 +2,26 @@
 
 import secrets
 from numbers import Real
-from typing import Any, Final, TypeVar, assert_never
+from typing import Any, Final, TypeVar, assert_never, get_type_hints
 
-from snowmelt.core.errors import BadOption, OutcomeUnknown, SnowmeltError, Unreachable
+import msgspec
+from msgspec.structs import replace
+
+from snowmelt.core.errors import (
+    BadOption,
+    CallerError,
+    MessageError,
+    OutcomeUnknown,
+    SnowmeltError,
+    Unreachable,
+    in_short,
+)
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Requested
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
-from snowmelt.protocols.calling import Ask
+from snowmelt.protocols.calling import Ask, Call
+from snowmelt.wire.codec import Codec, encode
 from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
 
 T = TypeVar("T")
@@ -17,6 +29,7 @@ T = TypeVar("T")
 TIMEOUT: Final = 10.0
 TIMEOUT_MAX: Final = 1_000_000
 _NUMBERS: Final = frozenset({float, int})
+_LARGE: Final = 64 << 10
 
 
 def new_name() -> NodeId:
@@ -53,6 +66,34 @@ def checked_kind(option: str, value: Any, kind: type[T], allowed: str) -> T:
     return value
 
 
+def read_by_node(body: Any) -> Any:
+    """What a node would read of a call; raises `CallerError` of a field that it would refuse.
+
+    It would answer by ending the connection, with all that others ask on it. Any bytes are read as
+    they are: large ones stay aside, and are not copied.
+    """
+    blob = getattr(body, "blob", b"")
+    aside = type(blob) is bytes and len(blob) > _LARGE
+    fields = replace(body, blob=b"") if aside else body
+    try:
+        read = Codec.for_callers().decode(encode(Call(0, fields))).body
+    except (MessageError, TypeError, ValueError, OverflowError) as error:
+        name = type(body).__name__
+        raise CallerError(f"{name} can't be asked so: {_why(body, error)}") from error
+    return replace(read, blob=blob) if aside else read
+
+
+def _why(body: Any, error: Exception) -> str:
+    """Which field it is that a node would not read, and what it has to be."""
+    for name, kind in get_type_hints(type(body), include_extras=True).items():
+        value = getattr(body, name)
+        try:
+            msgspec.msgpack.decode(encode(value), type=kind)
+        except (TypeError, ValueError, OverflowError) as told:
+            return f"{name} is {in_short(value)}: {told}"
+    return str(error)
+
+
 class Session:
     """Numbers the calls of one client and turns outcomes into values and exceptions."""
 
@@ -64,7 +105,7 @@ class Session:
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
     ) -> Requested[Any]:
         patience: Duration = seconds(max(0.001, timeout))
-        return Requested(self.operation(), Ask(body, patience, target, weight))
+        return Requested(self.operation(), Ask(read_by_node(body), patience, target, weight))
 
     def operation(self) -> OperationId:
         self._calls += 1

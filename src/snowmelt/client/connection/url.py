@@ -10,6 +10,7 @@ the URL: URLs end up in logs.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
@@ -51,8 +52,9 @@ def read(url: str, token: str | None = None) -> Place:
     """
     checked_kind("url", url, str, ALLOWED)
     try:
+        url.encode()
         parts = urlsplit(url)
-    except ValueError:
+    except ValueError:  # as an error of encoding is
         raise BadOption("url", url, ALLOWED) from None
     if parts.scheme != SCHEME or not parts.netloc or "@" in parts.netloc:
         raise BadOption("url", url, ALLOWED)
@@ -61,7 +63,7 @@ def read(url: str, token: str | None = None) -> Place:
     for name in options:
         if name not in OPTIONS:
             raise BadOption("url option", name, ", ".join(OPTIONS))
-    secret = token if token is not None else os.environ.get("SNOWMELT_TOKEN", "")
+    secret = _secret(os.environ.get("SNOWMELT_TOKEN", "") if token is None else token)
     credentials = Credentials(
         token=secret, **{name: Path(options[name]) for name in FILES if name in options}
     )
@@ -86,6 +88,20 @@ def pinned(url: str, identity: str) -> str:
     if not identity or "cluster" in dict(parse_qsl(urlsplit(url).query)):
         return url
     return f"{url}{'&' if '?' in url else '?'}cluster={identity}"
+
+
+def _secret(token: object) -> str:
+    """A token; what is none is named by its kind alone, since errors end up in logs.
+
+    >>> _secret(7)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: token is <class 'int'>; allowed: text that UTF-8 can write
+    """
+    if isinstance(token, str):
+        with suppress(UnicodeEncodeError):
+            token.encode()
+            return token
+    raise BadOption("token", type(token), "text that UTF-8 can write")
 
 
 def _known(pinned: str | None) -> KnownCluster:

@@ -5,33 +5,12 @@ is gone.
 """
 
 from collections import deque
-from typing import Any, Final, Protocol
-
-from msgspec.structs import replace
+from typing import Any, Protocol
 
 from snowmelt.client.connection.clients import Clients
 from snowmelt.client.connection.session import new_name
-from snowmelt.core.errors import CallerError, Closed, MessageError
+from snowmelt.core.errors import Closed
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.calling import Call
-from snowmelt.wire.codec import Codec, encode
-
-_LARGE: Final = 64 << 10
-
-
-def read_by_node(body: Any) -> Any:
-    """What a node would read of a call: a field that it refuses must not end the machine here.
-
-    Any bytes are read as they are: large ones stay aside, and are not copied.
-    """
-    blob = getattr(body, "blob", b"")
-    aside = type(blob) is bytes and len(blob) > _LARGE
-    fields = replace(body, blob=b"") if aside else body
-    try:
-        read = Codec.for_callers().decode(encode(Call(0, fields))).body
-    except (MessageError, TypeError, ValueError, OverflowError) as error:
-        raise CallerError(f"{type(body).__name__} can't be asked so: {error}") from error
-    return replace(read, blob=blob) if aside else read
 
 
 class Called(Protocol):

@@ -21,6 +21,7 @@ Rules, for threads that are interrupted anywhere:
    which whoever only queues is not to wake for. What they have yet to save is saved on closing.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -36,12 +37,12 @@ from snowmelt.client.baton.keeper import Keeper
 from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.open_loops import end_loops
-from snowmelt.client.connection.session import TIMEOUT, Session, checked
+from snowmelt.client.connection.session import TIMEOUT, Session, checked, read_by_node
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.counter.face import Counter
 from snowmelt.client.counter.tally import counter_baton
 from snowmelt.client.embedded.batons import FOR_BATONS, ME, SAVED, machines_of_batons, of_batons
-from snowmelt.client.embedded.callers import LocalCallers, read_by_node
+from snowmelt.client.embedded.callers import LocalCallers
 from snowmelt.client.embedded.turn import Turn
 from snowmelt.client.multicast.face import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
@@ -68,6 +69,7 @@ from snowmelt.runtime.folders import EPOCHS, OPENINGS, check_embedded, check_nob
 from snowmelt.runtime.running import Quiet
 from snowmelt.runtime.steps import FOR_EVER, Steps
 from snowmelt.store import Store
+from snowmelt.store.folder import naming
 from snowmelt.store.stamp import read_stamp
 from snowmelt.wire.greeting import as_error
 
@@ -404,7 +406,12 @@ def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  #
 
 def folder_of(path: str | Path) -> Path:
     """The folder that is meant; no name at all is a mistake, and not the folder one is in."""
-    if path == "":
+    named = os.fspath(path)
+    try:
+        os.access(named, os.F_OK)  # it raises for what the system has no way to write
+    except ValueError:
+        named = ""
+    if not named:
         raise errors.BadOption(
             "folder", path, 'the path of a folder; "." is the one this program is in'
         )
@@ -414,7 +421,8 @@ def folder_of(path: str | Path) -> Path:
 def open_store(folder: Path, timeout: float, pause: Callable[[float], object] = sleep) -> Store:
     """The store in a folder, waited for while another process has it, or until `pause` is true."""
     end = monotonic() + timeout
-    check_nobody_within(folder)
+    with naming(folder):
+        check_nobody_within(folder)
     while True:
         try:
             store = Store.open(folder)

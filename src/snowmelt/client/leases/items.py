@@ -24,7 +24,7 @@ from snowmelt.client.leases.delivered import (
     priority_of,
     put_at_of,
 )
-from snowmelt.client.leases.reasons import UNTOLD, failure_text
+from snowmelt.client.leases.reasons import failure_text, told_reason
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.together.joint_acks import Acks
@@ -192,7 +192,7 @@ class Item:
 
         With `dead` it is set aside as dead at once, as after `max_deliveries`.
         """
-        where, why = self._where(), reason or UNTOLD
+        where, why = self._where(), told_reason(reason)
         self._counter.give_back(self._delivered, where, delay, why, dead)
 
     def release(self) -> None:
@@ -284,7 +284,7 @@ class Items:
 
     def nack(self, delay: float = 0.0, reason: str = "") -> None:
         """All that is still open failed, and is to be delivered again after `delay` seconds."""
-        self._counter.give_back(self._delivered, None, delay, reason or UNTOLD)
+        self._counter.give_back(self._delivered, None, delay, told_reason(reason))
 
     def release(self) -> None:
         """All that is still open goes back as if it had not been taken."""

@@ -23,7 +23,7 @@ from snowmelt.client.leases.delivered import (
     priority_of,
     put_at_of,
 )
-from snowmelt.client.leases.reasons import UNTOLD, failure_text
+from snowmelt.client.leases.reasons import failure_text, told_reason
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.together.joint_acks import Acks
@@ -191,7 +191,7 @@ class Item:
 
         With `dead` it is set aside as dead at once, as after `max_deliveries`.
         """
-        where, why = self._where(), reason or UNTOLD
+        where, why = self._where(), told_reason(reason)
         await self._counter.give_back(self._delivered, where, delay, why, dead)
 
     async def release(self) -> None:
@@ -283,7 +283,7 @@ class Items:
 
     async def nack(self, delay: float = 0.0, reason: str = "") -> None:
         """All that is still open failed, and is to be delivered again after `delay` seconds."""
-        await self._counter.give_back(self._delivered, None, delay, reason or UNTOLD)
+        await self._counter.give_back(self._delivered, None, delay, told_reason(reason))
 
     async def release(self) -> None:
         """All that is still open goes back as if it had not been taken."""

@@ -3,9 +3,21 @@
 from typing import Final
 
 from snowmelt.client.leases.delivered import shortened
+from snowmelt.core.errors import BadOption
 
 UNTOLD: Final = "given back without a reason"
 """The reason that stands for none: an empty one would not count as a delivery that failed."""
+
+
+def told_reason(reason: str) -> str:
+    """What somebody gave as the reason; raises `BadOption` for what is no text.
+
+    >>> told_reason(""), told_reason("no such file")
+    ('given back without a reason', 'no such file')
+    """
+    if not isinstance(reason, str):
+        raise BadOption("reason", reason, "text, as str(error) is")
+    return reason or UNTOLD
 
 
 def failure_text(error: BaseException) -> str:

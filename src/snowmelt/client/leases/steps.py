@@ -247,11 +247,9 @@ class LeaseSteps(ABC):
         """These go back; without a reason it doesn't count as a delivery that failed."""
         delivered.check_process()
         back = delivered.open_in(where)
-        if not isinstance(reason, str):
-            raise BadOption("reason", reason, "text, as str(error) is")
         if back:
-            held, why = delay_of(delay), shortened(reason)
-            word = Word(delivered.token, back=back, delay=held, reason=why, dead=bool(dead))
+            held, why, dead = delay_of(delay), shortened(reason), checked_flag("dead", dead)
+            word = Word(delivered.token, back=back, delay=held, reason=why, dead=dead)
             yield from self.settle(delivered, word)
 
     def extend(self, delivered: Delivered) -> Steps[None]:
@@ -393,6 +391,14 @@ def ask_anybody(body: Any, wait: Wait, weight: int = 0) -> Steps[Any]:
             return (yield Query(body, wait.left, None, weight))
         except (OutcomeUnknown, Unavailable, Unreachable) as error:
             yield going.after(error)
+
+
+def checked_flag(option: str, value: object) -> bool:
+    """Anything that is true or false; raises `BadOption` for what is neither, as an array is."""
+    try:
+        return bool(value)
+    except ValueError:
+        raise BadOption(option, value, "True or False") from None
 
 
 def checked_count(option: str, value: int, highest: int) -> int:

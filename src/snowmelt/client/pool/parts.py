@@ -14,7 +14,7 @@ from snowmelt.client.connection.session import TIMEOUT, new_name
 from snowmelt.client.connection.url import Place
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.options import PoolOptions, listening, pool_settings, spill_folder
-from snowmelt.core.errors import BadOption, Closed, DataLost, SnowmeltError
+from snowmelt.core.errors import Closed, DataLost, SnowmeltError
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.pool.calls import Known, Stop
@@ -91,13 +91,11 @@ def join(
     **options: Unpack[PoolOptions],
 ) -> Part:
     """Makes this process part of a pool; without a place it is alone in it."""
-    if not isinstance(name, str):
-        raise BadOption("name", name, "text")
-    settings = pool_settings(**options)
+    pool, settings = pool_name(name), pool_settings(**options)
     me = new_name()
     contacts = tuple(contact(one) for one in place.addresses) if place else ()
     producer = options.get("producer", "")
-    peer = PoolPeer(me, pool_name(name), settings, Random(), contacts, producer)
+    peer = PoolPeer(me, pool, settings, Random(), contacts, producer)
     listen, advertise = listening(options)
     config = PeerConfig(name=me, listen=listen, advertise=advertise, limits=limits)
     if place is not None:
@@ -149,9 +147,10 @@ class Parts:
     def share(self, name: str, **options: Unpack[PoolOptions]) -> Part:
         """The part of this name, made when it is not there; all of them are one process'."""
         self._origin.check("this open folder", "one process has it: connect to a node, to share it")
+        wanted = pool_name(name)
         with self._sharing:
             for part in list(self._parts.values()):
-                if part.name == name and not part.engine.closed:
+                if part.name == wanted and not part.engine.closed:
                     return part
             return self.join(name, None, **options)
 

@@ -107,7 +107,7 @@ def packed_headers(headers: Mapping[str, str | bytes] | Labels | None) -> bytes:
     >>> packed_headers({"kind": "page"})
     b'\x81\xa4kind\xa4page'
     """
-    if not headers:
+    if headers is None:
         return b""
     if isinstance(headers, Labels):
         return pack(headers)
@@ -118,7 +118,7 @@ def packed_headers(headers: Mapping[str, str | bytes] | Labels | None) -> bytes:
         raise BadOption("headers", headers, "a map from text to text or bytes") from None
     if len(packed) > HEADERS_BYTES_MAX:
         raise TooLarge(f"headers of {len(packed)} bytes; at most {HEADERS_BYTES_MAX} can be put")
-    return packed
+    return packed if len(packed) > 1 else b""  # an empty map is none
 
 
 def as_buffer(body: object) -> Buffer:

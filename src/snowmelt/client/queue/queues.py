@@ -113,6 +113,7 @@ class Queues:
         self, name: str, *, codec: str | None = None, timeout: float = TIMEOUT
     ) -> Fifo | PriorityQueue:
         """The queue of this name, of whichever kind it is; a fifo when there is none yet."""
+        queue_name(name)
         if name not in run(self._queues, list_priority_queues(timeout)):
             return self.fifo(name, codec=codec)
         if name in run(self._queues, list_queues(timeout)):

@@ -16,6 +16,7 @@ from snowmelt.cli.local import LocalNode, free_port
 from snowmelt.core.errors import BadOption, DataLost, LeaseLost, StoreVersion, TooLarge, Unreachable
 from snowmelt.core.record import Write
 from snowmelt.store import Store
+from timing import in_time
 
 KIB = 1 << 10
 
@@ -166,6 +167,42 @@ def test_bytes_are_bounded_too(node: LocalNode, name: str) -> None:
         pool.get().ack()
         pool.put(bytes(200), timeout=0)
         pool.get().ack()
+        with pytest.raises(TooLarge, match=r"an object of 60000 bytes; max_bytes .* is 1000"):
+            pool.put_many([b"small", bytes(60_000), b"small"])
+        with pytest.raises(snowmelt.Full) as full:
+            pool.put_many([bytes(300)] * 60, timeout=0.1)
+        assert full.value.__notes__ == ["the first 3 are in the pool"]
+        with pool.get_many(60) as objects:
+            assert len(objects) == 3
+
+
+def test_a_million_empty_objects_come_at_once(node: LocalNode, name: str) -> None:
+    with (
+        snowmelt.connect(node.url) as cluster,
+        snowmelt.connect(node.url) as other,
+        cluster.pool(name, buffers=1 << 20) as maker,
+        other.pool(name) as taker,
+    ):
+
+        def round_trip() -> None:
+            assert maker.put_many([b""] * 1_000_000) == 1_000_000
+            with taker.get_many(1_000_000) as objects:
+                assert len(objects) == 1_000_000
+
+        in_time(4, round_trip)
+        assert maker.stats().stock == 0
+
+
+def test_the_readme_names_what_a_producers_with_may_end_in(node: LocalNode, name: str) -> None:
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text()
+    said = readme.partition("## Large objects")[2].partition("\n## ")[0]
+    with snowmelt.connect(node.url) as cluster:
+        pool = cluster.pool(name)
+        pool.put(b"nobody takes it")
+        with pytest.raises(snowmelt.SnowmeltError) as raised:
+            pool.close(timeout=0.2)
+    for word in (type(raised.value).__name__, "spill=True", "stay until"):
+        assert word in said
 
 
 def test_why_there_was_nothing_is_told(node: LocalNode, name: str) -> None:

@@ -194,6 +194,30 @@ def test_an_object_too_large_for_its_producer_is_declined():
     )
 
 
+def test_an_object_too_large_is_declined_among_others_too_and_none_of_them_is_in():
+    _, producer, _ = pair(bytes_max=10)
+    for bodies in ((b"x" * 60, b"y"), (b"y", b"x" * 60), (b"x" * 60,) * 3):
+        declined = producer.told[producer.put(*bodies)]
+        assert declined == Declined(
+            "TooLarge", "an object of 60 bytes; max_bytes of this producer is 10"
+        )
+    assert producer.statistics.stock_bytes == 0
+    producer.put(b"x" * 10)
+    assert producer.statistics.stock_bytes == 10
+
+
+def test_of_several_objects_as_many_come_in_as_there_is_room_for():
+    bench, producer, consumer = pair(bytes_max=10, buffers=100)
+    call = producer.put(*(b"xxx" for _ in range(8)))
+    for first in (0, 3, 6):
+        assert producer.statistics.stock_bytes <= 10
+        got = consumer.fetch(100)
+        assert got.spans[0].interval.start == first
+        consumer.ack(got)
+        bench.deliver()
+    assert producer.told[call] == calls.Kept(8, Interval(0, 8))
+
+
 # --- rules 4 and 5 --------------------------------------------------------------------------------
 
 

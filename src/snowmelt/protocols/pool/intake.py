@@ -71,8 +71,8 @@ class Intake:
         batch = Batch(put.offsets, put.blob)
         count = batch.count
         most = self._settings.bytes_max
-        if count == 1 and batch.size > most:
-            text = f"an object of {batch.size} bytes; max_bytes of this producer is {most}"
+        if batch.size > most and (largest := max(map(len, batch))) > most:  # it would wait for ever
+            text = f"an object of {largest} bytes; max_bytes of this producer is {most}"
             return [Reply(operation, Declined("TooLarge", text))]
         if self._lender.leaving:
             return [Reply(operation, _leaving())]
@@ -215,16 +215,12 @@ class Intake:
         return count, settings.bytes_max - stock.size - self._lender.loans.size - self._keep.size
 
     def _fitting(self, batch: Batch, now: Instant) -> int:
-        """How many of the first objects may come in; one always may where nothing else is."""
+        """How many of the first objects may come in."""
         count, size = self._room()
         first = self._lender.line.first(now) if count < batch.count else None
         if first is not None and self._keep.at_once:  # these will not stay
             count += max(1, fitting(batch, first.objects_max, first.bytes_max))
-        most = fitting(batch, count, size)
-        if most:
-            return most
-        alone = not (self._lender.stock.count or self._lender.loans.count or self._keep.count)
-        return 1 if alone else 0
+        return fitting(batch, count, size)
 
     def _waited(self, since: Instant, now: Instant) -> None:
         self.blocked = Duration(self.blocked + now - since)

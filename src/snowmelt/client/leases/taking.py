@@ -104,7 +104,10 @@ class Taking(Generic[S]):
         return delivered
 
     def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
-        """Shows the first items (or of those set aside as dead), taking none of them."""
+        """Shows the first items (or of those set aside as dead), taking none of them.
+
+        A queue of any priorities shows 64 at most.
+        """
         checked_count("count", count, ITEMS_HIGHEST)
         return run(self._port, self._steps.peek(count, dead, timeout))
 

@@ -121,7 +121,7 @@ def is_awaited(row: Row) -> bool:
     face = ASYNC.get((row.kind, name)) or ASYNC.get(("", name)) or getattr(snowmelt.aio, name)
     if not call:
         return inspect.iscoroutinefunction(face)
-    if call in {"with", "next"}:
+    if call in {"with", "next", "room"}:
         return True
     made = getattr(face, call, None) or getattr(face, f"a{call}", None)
     return inspect.iscoroutinefunction(made)

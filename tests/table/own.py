@@ -180,17 +180,17 @@ class Own:
 
     # --- one word for both faces -----------------------------------------------------------------
 
-    def within(self, thing: Any) -> Any:
-        """`with thing as one: return one`, or `async with`."""
+    def within(self, thing: Any, use: Any = lambda one: one) -> Any:
+        """`with thing as one: return one`, or `async with`; or what is made of it there."""
         if hasattr(thing, "__aenter__"):
 
             async def enter() -> Any:
                 async with thing as one:
-                    return one
+                    return use(one)
 
             return enter()
         with thing as one:
-            return one
+            return use(one)
 
     def following(self, loop: Any) -> Any:
         """The next of a loop."""

@@ -180,7 +180,7 @@ def used_again(bench: Bench, rows: list[Row]) -> Failures:
 
 # --- a full bound ---------------------------------------------------------------------------------
 
-ADDS = {"put", "put_many", "publish", "published", "await_room"}
+ADDS = {"put", "put_many", "room", "publish", "published", "await_room"}
 
 
 def no_room_needed(row: Row) -> str:

@@ -21,6 +21,23 @@ def put_many(own):
         yield Act(own.queue.put_many, bodies)
 
 
+@recipe("Pool.room")
+def room(own):
+    body = own.new()
+    whole = len(body)
+
+    def write(array):
+        with array.cast("B") as plain:  # of whatever shape
+            size = min(len(plain), whole)
+            plain[:size] = body[:size]
+
+    def make(shape=whole, dtype="B", **options):
+        return own.within(own.queue.room(shape, dtype, **options), write)
+
+    with own.puts(body):
+        yield Act(make)
+
+
 @recipe("Pool.get")
 def get(own):
     own.fill()

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from snowmelt.client.connection.steps import Query
 from snowmelt.client.pool.catching import Catch
-from snowmelt.core.batch import Batch
+from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Closed
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval
@@ -78,6 +78,9 @@ class Engine:
     def check(self) -> None:
         if self.closed:
             raise Closed(calls.CLOSED)
+
+    def written(self, body: Buffer) -> None:
+        """Nobody here shares memory."""
 
     def begin(self, message: Any, asked: Asked) -> None:
         """Calls the machine; the answer is told to `asked`."""

@@ -62,6 +62,9 @@ class Other:
         """As a process that the system does not run."""
         self._process.send_signal(signal.SIGSTOP)
 
+    def go_on(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
     def answer(self) -> Any:
         """What came of the first that was begun and not asked after."""
         assert self._process.stdout is not None

@@ -197,6 +197,14 @@ def test_a_later_word_that_does_not_fit_ends_the_link_with_a_reason(case):
         is_served(one, machine)
 
 
+def test_a_word_that_only_a_later_version_has_ends_nothing():
+    unknown, known = (framed(Kind.MESSAGE, encode(one)) for one in (["pool.praise", 7], REQUEST))
+    with victim() as (one, machine), stranger(one) as other:
+        other.greet().send(unknown + known)
+        until(lambda: machine.line)
+        assert machine.lost() == []
+
+
 def test_who_answers_without_the_token_is_not_believed():
     other_token = Credentials(token="x")
     with victim() as (one, _), engine("c-b", credentials=other_token) as (taker, machine):

@@ -289,7 +289,7 @@ def test_a_disk_without_a_world_does_what_a_disk_does():
 )
 def test_what_is_small_is_walked_to_its_end_and_nothing_breaks(protocol, world, injuries):
     life = small_world(protocol, world)
-    found = explored(SmallWorld(life(), injuries_named(injuries, life)), states_max=60_000)
+    found = explored(SmallWorld(life(), injuries_named(injuries, life)), states_max=80_000)
     assert (found.complete, found.bad) == (True, ())
     assert found.states > 10
 

@@ -3,10 +3,10 @@
 import pytest
 
 from snowmelt.core.node import Send
-from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.adopting import Adopter
 from snowmelt.protocols.pool.consumer import Consumer
 from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.inquiry import Inquiry
 from snowmelt.protocols.pool.intake import Intake
 from snowmelt.protocols.pool.keep import Disk
 from snowmelt.protocols.pool.lending import Lender
@@ -46,7 +46,12 @@ HEIR_SEEDS = (1140,)
 
 
 # The same: a link stayed open, though nobody used it any more.
-RELEASED_SEEDS = (54,)
+RELEASED_SEEDS = (1, 141)
+
+
+# The same: many stood still, and each in turn kept the request that went round all producers.
+STILL = "standing still"
+STILL_SEEDS = (2, 5, 13, 18)
 
 
 # Here the judge was wrong, and the machine right: it was given, at most once, by a way that had
@@ -95,6 +100,31 @@ def test_no_link_is_left_that_nobody_needs(seed, monkeypatch):
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")
     monkeypatch.setattr(PoolPeer, "_needs", lambda *_: True)  # as it was, before links ended so
     assert "is open, and nothing has passed on it" in lived(seed, KINDS, theme=None).sentence
+
+
+@pytest.mark.parametrize("seed", STILL_SEEDS)
+def test_nobody_is_idle_beside_a_full_producer_while_others_stand_still(seed):
+    report = lived(seed, theme=STILL)
+    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
+def only_in_time(real):
+    def answered(self, producer, count, now):
+        if self.runs:
+            real(self, producer, count, now)
+
+    return answered
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "seeds"),
+    [("due", lambda _: lambda *_: [], range(40)), ("answered", only_in_time, (57, 70))],
+    ids=["waits for those that stand still", "hears no answer that comes late"],
+)
+def test_an_idle_consumer_is_found_that(name, spoil, seeds, monkeypatch):
+    monkeypatch.setattr(Inquiry, name, spoil(getattr(Inquiry, name)))
+    sentences = (lived(seed, theme=STILL).sentence for seed in seeds)
+    assert any("is idle beside" in sentence for sentence in sentences)
 
 
 def test_without_faults_nothing_comes_twice_and_nobody_is_idle():
@@ -180,7 +210,7 @@ BUGS = {
     "spilled": (Disk, "write", kept_before_it_is_safe, ALL, ""),
     "erased": (Shelf, "settle", disk_is_not_told, ALL, "acknowledged"),
     "bounds": (Intake, "_fitting", lambda _: lambda _s, batch, _n: len(batch), NOTHING, "may have"),
-    "idle": (AccessList, "round", lambda _: lambda self: tuple(self._ids[:1]), NOTHING, "is idle"),
+    "idle": (Inquiry, "way", lambda _: lambda self: self._access.way(1), NOTHING, "is idle"),
 }
 LIVES = 60
 

@@ -8,8 +8,18 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.baton.calls import KeepMany, Where
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.pool.introductions import Introduce
-from snowmelt.protocols.pool.messages import Found, GiveBack, Hold, Over, Request, Settle, Span
-from snowmelt.wire.codec import Codec, encode
+from snowmelt.protocols.pool.messages import (
+    Found,
+    GiveBack,
+    Hold,
+    Inquire,
+    Over,
+    Request,
+    Settle,
+    Span,
+    Stocked,
+)
+from snowmelt.wire.codec import UNKNOWN_BYTES_MAX, Codec, Unknown, encode
 
 MANY = b"\xdd\x00\xff\xff\xff"
 """Sixteen million of something follow, says msgpack; nothing does."""
@@ -68,3 +78,37 @@ def test_a_number_that_nobody_can_count_on_from_is_refused(number: int) -> None:
     ):
         with pytest.raises(MessageError, match="Expected `int`"):
             Codec.for_peers().decode(encode(word))
+
+
+@pytest.mark.parametrize("number", [-1, (1 << 62) + 1, (1 << 64) - 1])
+def test_so_is_what_nobody_can_have(number: int) -> None:
+    with pytest.raises(MessageError, match="Expected `int`"):
+        Codec.for_peers().decode(encode(Stocked(number)))
+    assert Codec.for_peers().decode(encode(Stocked(1 << 62))) == Stocked(1 << 62)
+    assert Codec.for_peers().decode(encode(Inquire())) == Inquire()
+
+
+def test_a_word_that_only_a_later_version_has_is_none_that_does_not_read() -> None:
+    decode = Codec.for_peers().decode
+    for word in (["pool.praise"], ["pool.praise", 7, {"x": [1.5, None]}]):
+        assert decode(encode(word)) == Unknown("pool.praise")
+    assert decode(encode([*msgspec.msgpack.decode(encode(Stocked(3))), "more"])) == Stocked(3)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        ["pool.stocked", "many"],  # known, and wrong
+        ["praise", 7],  # of no pool
+        ["pool.praise", "x" * UNKNOWN_BYTES_MAX],
+        [["pool.praise"]],
+        {"pool.praise": 7},
+        [],
+        "pool.praise",
+    ],
+)
+def test_what_is_no_such_word_does_not_read(word: object) -> None:
+    with pytest.raises(MessageError, match="does not read"):
+        Codec.for_peers().decode(encode(word))
+    with pytest.raises(MessageError, match="does not read"):
+        Codec.for_peers().decode(encode(["pool.praise", 7])[:-1])

@@ -85,7 +85,7 @@ class Cluster(Queues):
         that they survive this process; `producer` is its name, for others' `access` and statistics.
 
         For one that gets: a request asks up to `max_hops` producers before it waits in line, and
-        goes round all after `wait` seconds; `access` is "adaptive" (as likely as a producer is
+        after `wait` seconds all are asked; `access` is "adaptive" (as likely as a producer is
         fast), "uniform", or weights by producers' names; `fan_out` is how many producers it may
         know. `delivery` is "at_least_once", or "at_most_once".
 

@@ -63,6 +63,7 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
         "once": Theme(14, ("crash", "cut-links", "loss"), 5, calm=0.6),
         "large": Theme(10, ("pause", "partition", "crash"), 5, calm=0.4),
         "leaving": Theme(12, ("partition", "crash", "pause"), 5, calm=0.5),
+        "standing still": Theme(0, ("pause",), 6, calm=1, alone=1),
     },
     "priority": {
         ANY: Theme(50),
@@ -122,6 +123,7 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
         9: ("power", _NIGHT),
         **dict.fromkeys((7, 17), ("stalls", _STALLED)),
     },
+    "pool": dict.fromkeys((9, 19), ("standing still", THEMES["pool"]["standing still"])),
     "priority": {
         **dict.fromkeys((4, 14), ("batches", _BATCHES)),
         **dict.fromkeys((7, 17), ("backlog", _AWAY)),

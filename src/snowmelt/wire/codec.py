@@ -106,7 +106,11 @@ class Codec:
 
     @classmethod
     def for_peers(cls) -> "Codec":
-        """What one process of a pool may be sent by another."""
+        """What one process of a pool may be sent by another.
+
+        >>> Codec.for_peers().decode(encode(["pool.praise", 7]))
+        Unknown(tag='pool.praise')
+        """
         return _FOR_PEERS
 
     def decode(self, payload: Buffer) -> Any:
@@ -142,7 +146,47 @@ class _Callers(Codec):
             raise MessageError(f"{text}: {error}") from error
 
 
+class Unknown(msgspec.Struct, frozen=True):
+    """What one process of a pool said to another that does not know such words; nobody acts on it.
+
+    It has a later version, perhaps. So it is no reason to end a link that others share.
+    """
+
+    tag: str
+
+
+UNKNOWN_BYTES_MAX: Final = 4 << 10
+"""A longer one is not looked at."""
+_OF_PEERS: Final = tuple(one.__struct_config__.tag for one in pool_messages.MESSAGES)
+_PARTS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_TAG: Final = msgspec.msgpack.Decoder(str)
+
+
+class _Peers(Codec):
+    """Tells what does not read from what is only not known here."""
+
+    __slots__ = ()
+
+    def decode(self, payload: Buffer) -> Any:
+        """A message, or `Unknown`; raises `MessageError`."""
+        try:
+            return super().decode(payload)
+        except MessageError:
+            tag = _tag(payload)
+            if not tag.startswith("pool.") or tag in _OF_PEERS:
+                raise
+            return Unknown(tag)
+
+
+def _tag(payload: Buffer) -> str:
+    """What a message calls itself; nothing where that does not read."""
+    try:
+        return _TAG.decode(_PARTS.decode(payload)[0]) if len(payload) <= UNKNOWN_BYTES_MAX else ""
+    except (ValueError, RecursionError, IndexError):
+        return ""
+
+
 _FOR_NODES: Final = Codec(_TO_NODES)
 _FOR_CALLERS: Final = _Callers()
 _FOR_CLIENTS: Final = Codec(_TO_CLIENTS)
-_FOR_PEERS: Final = Codec(pool_messages.Message)
+_FOR_PEERS: Final = _Peers(pool_messages.Message)

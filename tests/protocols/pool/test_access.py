@@ -97,7 +97,7 @@ def test_a_rate_that_is_none_changes_nothing(rate):
 def test_weights_go_by_names_and_who_has_none_is_not_probed():
     one = met(Access(AccessKind.WEIGHTED, {"a": 3.0, "b": 1.0}), a=1.0, b=1.0, c=50.0)
     assert one.weights() == {A: 0.75, B: 0.25}
-    assert sorted(one.way(9)) == sorted(one.round()) == [A, B]
+    assert sorted(one.way(9)) == sorted(one.everybody()) == [A, B]
 
 
 def test_a_weight_of_nothing_beside_a_huge_one_still_ends():
@@ -108,7 +108,7 @@ def test_a_weight_of_nothing_beside_a_huge_one_still_ends():
 def test_who_cannot_be_reached_is_not_drawn_until_it_can():
     one = met(UNIFORM, a=1.0, b=1.0)
     one.lost(A)
-    assert one.way(5) == one.round() == (B,)
+    assert one.way(5) == one.everybody() == (B,)
     one.meet(known(a=1.0, b=1.0))
     assert one.way(5) == (B,), "the roster does not know of ways"
     one.reached(A)
@@ -126,21 +126,53 @@ def test_who_is_not_known_is_not_probed():
 
 def test_with_nobody_known_a_way_is_empty():
     one = AccessList(ADAPTIVE, Random(1))
-    assert one.way(3) == one.round() == one.known == ()
+    assert one.way(3) == one.everybody() == one.known == ()
     assert one.weights() == {}
 
 
-def test_a_round_passes_all_of_them_in_an_order_drawn_anew():
+def test_everybody_is_asked_in_an_order_drawn_anew():
     one = met(ADAPTIVE, a=100.0, b=1.0, c=1.0)
-    assert all(sorted(one.round()) == [A, B, C] for _ in range(20))
-    assert len({one.round() for _ in range(200)}) == 6
+    assert all(sorted(one.everybody()) == [A, B, C] for _ in range(20))
+    assert len({one.everybody() for _ in range(200)}) == 6
 
 
-def test_a_round_of_very_many_is_as_long_as_a_request_may_be():
+def test_of_very_many_not_more_are_asked_at_a_time_than_a_request_may_have_on_its_way():
     one = AccessList(ADAPTIVE, Random(1))
     one.meet(known(**{f"p{at}": 1.0 for at in range(2_000)}))
-    _, *rest = one.round()
-    request = Request(NodeId("c-me"), 1, 1, 1, tuple(rest))
+    asked = one.everybody()
+    request = Request(NodeId("c-me"), 1, 1, 1, asked)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=Request) == request
-    asked = {producer for _ in range(12) for producer in one.round()}
+    asked = {producer for _ in range(12) for producer in one.everybody()}
     assert len(asked) > 1_900, "each is asked in time"
+
+
+def test_who_is_silent_is_asked_and_not_drawn_until_it_is_heard_of():
+    one = met(UNIFORM, a=1.0, b=1.0)
+    one.silence(A)
+    assert (one.way(5), sorted(one.everybody())) == ((B,), [A, B])
+    assert one.weights() == {B: 1.0}
+    one.meet(known(a=1.0, b=1.0))
+    assert one.way(5) == (B,), "the roster does not know who answers"
+    one.heard(A)
+    assert sorted(one.way(5)) == [A, B]
+
+
+def test_who_is_lost_is_not_silent_when_it_is_reached_again():
+    one = met(UNIFORM, a=1.0)
+    one.silence(A)
+    one.lost(A)
+    assert one.nobody == "no producer of this pool can be reached"
+    one.reached(A)
+    assert one.way(5) == (A,)
+
+
+def test_where_nobody_answers_that_is_said():
+    one = met(UNIFORM, a=1.0, b=1.0)
+    one.lost(A)
+    one.silence(A)
+    one.silence(C)
+    assert (one.nobody, list(one.silent)) == ("", [])
+    one.silence(B)
+    assert one.nobody == "no producer of this pool answers"
+    one.meet(known(a=1.0))
+    assert not one.silent

@@ -20,12 +20,14 @@ from snowmelt.protocols.pool.messages import (
     Found,
     GiveBack,
     Hold,
+    Inquire,
     Invite,
     Over,
     Request,
     Settle,
     Settled,
     Span,
+    Stocked,
 )
 from snowmelt.protocols.pool.settings import ASKED_BYTES_MAX, ASKED_OBJECTS_MAX
 
@@ -223,6 +225,8 @@ words = st.one_of(
     st.builds(Hold, st.lists(small, max_size=3).map(tuple)),
     st.builds(Over, st.lists(small, max_size=3).map(tuple)),
     st.builds(Invite),
+    st.builds(Inquire),
+    st.builds(Stocked, small | st.just(1 << 62)),
 )
 
 

@@ -31,13 +31,12 @@ What the paper leaves out, and a user needs:
    that comes after the loan is over is refused. At most once, it is sent when the object comes, and
    nobody waits.
 6. *Attempts.* A request has a number, and each time it is tried again an attempt. It is tried again
-   when the way to a producer on its route has ended, or when it has waited for `wait`; then it goes
-   round all producers that its consumer knows, each once, so no consumer stays idle beside a full
-   producer for longer than that. Before, the consumer cancels the attempt, wherever it may be: it
-   has used and will use nothing that came for it. So the producer may take what it gave for it back
-   at once, and what comes for it later is given back by its token; a request that comes after the
-   word that it is over is dropped. A request in line is dropped after `wait`, for its consumer is
-   elsewhere by then.
+   when the way to a producer on its route has ended, or when it has waited for `wait`; then all are
+   asked (rule 18). Before, the consumer cancels the attempt, wherever it may be: it has used and
+   will use nothing that came for it. So the producer may take what it gave for it back at once, and
+   what comes for it later is given back by its token; a request that comes after the word that it
+   is over is dropped. A request in line is dropped after `wait`, for its consumer is elsewhere by
+   then.
 7. *A loan that was used is never given back*, not by a doubled message either: for every request
    the consumer remembers for a time under which token it was answered.
 8. *Large objects* travel in pieces between other messages. When the first has come the consumer
@@ -85,6 +84,15 @@ What the paper leaves out, and a user needs:
    what it gave, has lent it something or has its request in line, takes something over from it,
    or leaves the pool. Both agree before it ends, so it is no loss: nobody is told `Lost`, no grace
    begins, and whoever has something to say later finds a new way.
+18. *Who is silent is not waited for.* What has waited for `wait` is nowhere for a moment: its
+   consumer asks all producers that it may probe, each by itself, what they have (`Inquire`). When
+   they have answered (`Stocked`), or after a tenth of `wait`, the request goes past those that have
+   something, to one where it waits in line. Whoever has not answered is silent: no way is drawn
+   past it, and nobody waits for its answer, until anything is heard from it; it is asked again
+   after each `wait`, for a question may be lost. An answer counts however late it comes: for what
+   found nobody that answered, and, if there is something, for what waits in line in vain. So no
+   consumer stays idle beside a full producer for longer than `wait` and a tenth, and what a message
+   takes, however many stand still. What gets have waited in vain counts for the next one's time.
 
 What a failure costs: a producer that dies without spill takes its objects with it. Those that it
 had given away are used by whoever has them. A consumer that dies gives back what it had not

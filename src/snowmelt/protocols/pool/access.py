@@ -36,8 +36,12 @@ class AccessList:
         self._names: dict[NodeId, str] = {}
         self._rates: dict[NodeId, float] = {}
         self._down: dict[NodeId, None] = {}
+        self.silent: dict[NodeId, None] = {}
+        """Who was asked, and is not heard of (rule 18); no way is drawn past them."""
         self._demand = 0.0
         """What all consumers take together; 0 while that is not known."""
+        self._reachable: list[NodeId] = []
+        """Who may be asked, the silent too."""
         self._ids: list[NodeId] = []
         self._edges: list[float] = []
         """The weights added up, each to those before it."""
@@ -54,6 +58,7 @@ class AccessList:
             one.id: _sensible(one.rate) or self._rates.get(one.id, 0.0) for one in told.values()
         }
         self._down = {one: None for one in self._down if one in self._names}
+        self.silent = {one: None for one in self.silent if one in self._names}
         self._stale = True
 
     def learnt(self, producer: NodeId, rate: float) -> None:
@@ -68,14 +73,30 @@ class AccessList:
         self._stale = True
 
     def lost(self, producer: NodeId) -> None:
-        if producer in self._names:
+        if producer in self:
             self._down[producer] = None
+            self.silent.pop(producer, None)
             self._stale = True
 
     def reached(self, producer: NodeId) -> None:
         if producer in self._down:
             del self._down[producer]
             self._stale = True
+        self.heard(producer)
+
+    def silence(self, producer: NodeId) -> None:
+        if producer in self and producer not in self._down:
+            self.silent[producer] = None
+            self._stale = True
+
+    def heard(self, producer: NodeId) -> None:
+        """It has said something, whatever it was."""
+        if producer in self.silent:
+            del self.silent[producer]
+            self._stale = True
+
+    def __contains__(self, producer: NodeId) -> bool:
+        return producer in self._names
 
     @property
     def nobody(self) -> str:
@@ -89,6 +110,8 @@ class AccessList:
             return "nobody produces in this pool"
         if len(self._down) == len(self._names):
             return "no producer of this pool can be reached"
+        if self.silent:
+            return "no producer of this pool answers"
         return "none of the producers in this pool has a weight above 0 in access"
 
     @property
@@ -133,10 +156,11 @@ class AccessList:
             way[self._new(way)] = None
         return tuple(way)
 
-    def round(self) -> tuple[NodeId, ...]:
-        """A way past all of them, in an order drawn anew; of very many, past some."""
+    def everybody(self) -> tuple[NodeId, ...]:
+        """All that may be asked, silent or not, in an order drawn anew; of very many, some."""
         self._refresh()
-        return tuple(self._chance.sample(self._ids, min(len(self._ids), HOPS_MAX)))
+        most = min(len(self._reachable), HOPS_MAX)
+        return tuple(self._chance.sample(self._reachable, most))
 
     @property
     def _even(self) -> bool:
@@ -159,7 +183,9 @@ class AccessList:
         if not self._stale:
             return
         self._stale = False
-        weights = self._weighed([one for one in self._names if one not in self._down])
+        reachable = self._weighed([one for one in self._names if one not in self._down])
+        weights = {one: weight for one, weight in reachable.items() if one not in self.silent}
+        self._reachable = list(reachable)
         self._ids = list(weights)
         self._edges = list(accumulate(weights.values()))
 

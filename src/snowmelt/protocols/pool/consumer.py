@@ -20,6 +20,7 @@ from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import CLOSED, Coming, Get, Got, Refused
 from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.inquiry import Inquiry
 from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST, Delivery, PoolSettings
 
@@ -42,9 +43,17 @@ class Want(msgspec.Struct):
     deadline: Instant
     attempt: int = 0
     route: tuple[NodeId, ...] = ()
-    """Where this attempt may be; empty while there is nobody to ask."""
+    """Where this attempt may be; empty while answers are waited for, or nobody can give one."""
     coming: NodeId | None = None
     """Who is sending its objects right now."""
+    in_vain: bool = False
+    """Whether it waits in line, for nobody that was asked had anything."""
+
+    def request(self, me: NodeId, wait: Duration, *, once: bool) -> Request:
+        """What goes to the first of its route."""
+        get, rest = self.get, self.route[1:]
+        most = get.objects_max, get.bytes_max
+        return Request(me, self.number, self.attempt, 1, rest, *most, wait, once)
 
 
 class Counts(msgspec.Struct):
@@ -59,6 +68,34 @@ class Counts(msgspec.Struct):
     asked: dict[NodeId, int] = {}
     had: dict[NodeId, int] = {}
 
+    def add(self, source: NodeId, found: Found, waited: Duration) -> None:
+        """One more was answered."""
+        self.hops += found.hop
+        self.gets += 1
+        self.got += sum([span.count for span in found.spans])
+        self.waited = Duration(self.waited + waited)
+        self.had[source] = self.had.get(source, 0) + 1
+
+
+class Answered:
+    """Under which token each request was answered, for a time (rule 7)."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, tuple[int, Instant]] = {}
+
+    def add(self, found: Found, now: Instant) -> None:
+        """This is its answer."""
+        kept = max(ANSWERED_KEPT, 2 * min(found.lease, ANSWERED_LONGEST))
+        known = self._by_number
+        known[found.number] = found.token, later(now, Duration(kept))
+        while known[oldest := next(iter(known))][1] <= now or len(known) > ANSWERED_MAX:
+            del known[oldest]
+
+    def has(self, found: Found) -> bool:
+        """Whether it was this very loan."""
+        answered = self._by_number.get(found.number)
+        return answered is not None and answered[0] == found.token
+
 
 class Consumer:
     """What a process wants."""
@@ -70,6 +107,7 @@ class Consumer:
         chance: Random,
         alarms: Alarms,
         access: AccessList,
+        inquiry: Inquiry,
         holding: Holding,
     ) -> None:
         self.counts = Counts()
@@ -84,10 +122,13 @@ class Consumer:
         self._settings = settings
         self._alarms = alarms
         self._access = access
+        self._inquiry = inquiry
         self._holding = holding
+        self._hungry: Instant | None = None
+        """Since when nothing came that was wanted, or all were asked last."""
         self._once = settings.delivery is Delivery.AT_MOST_ONCE
         self._wants: dict[int, Want] = {}
-        self._answered: dict[int, tuple[int, Instant]] = {}
+        self._answered = Answered()
 
     def next_number(self) -> int:
         """For a word that is answered."""
@@ -104,8 +145,11 @@ class Consumer:
         deadline = later(now, get.patience or SHORTEST)
         want = Want(self.next_number(), operation, get, now, deadline)
         self._wants[want.number] = want
-        way = self._access.way(self._settings.max_hops)
-        return self._try(want, (self._me, *way) if own_stock else way, now)
+        begun = self._hungry = now if self._hungry is None else self._hungry
+        way = self._way()
+        if self._settings.wait and later(begun, self._settings.wait) <= now:
+            way, begun = (), now  # those before it have waited long enough
+        return self._try(want, (self._me, *way) if own_stock else way, now, begun)
 
     def withdraw(self, operation: OperationId) -> Effects:
         for want in self._wants.values():
@@ -116,6 +160,7 @@ class Consumer:
     def leave(self) -> Effects:
         closed = Declined("Closed", CLOSED)
         wants = list(self._wants.values())
+        self._inquiry.leave()
         return [effect for want in wants for effect in self._give_up(want, closed)]
 
     # --- what others tell -------------------------------------------------------------------------
@@ -130,10 +175,11 @@ class Consumer:
             return [Note(f"what {source} gave does not add up")]
         del self._wants[want.number]
         self.using = not self._wants
+        self._hungry = None
         self._alarms.cancel(("want", want.number))
-        self._remember(found, now)
+        self._answered.add(found, now)
         waited = since(want.begun, now)
-        self._count(source, found, waited)
+        self.counts.add(source, found, waited)
         settled = self._once and not want.get.hold
         token = 0 if settled else found.token
         got = Got(source, token, found.spans, found.blob, found.hop, waited)
@@ -150,6 +196,7 @@ class Consumer:
         if want is None or want.attempt != fact.attempt:
             return []
         want.coming = fact.source
+        want.in_vain = False
         lease = max(fact.lease or self._settings.lease, LEASE_SHORTEST)
         self._alarms.set(("coming", fact), later(now, Duration(lease // 3)))
         return [Send(fact.source, Hold((fact.token,)))]
@@ -172,19 +219,36 @@ class Consumer:
 
     def lost(self, producer: NodeId, now: Instant) -> Effects:
         """The way to a producer has ended; what may have been there is asked for elsewhere."""
-        effects: Effects = []
+        self._inquiry.lost(producer, now)
+        effects = self.go_by_answers(now)
         for want in list(self._wants.values()):
             if producer in want.route and want.coming in (None, producer):
-                way = self._access.way(self._settings.max_hops)
-                effects += self._again(want, way, now)
+                effects += self._again(want, self._way(), now)
         return effects
 
     def met(self, now: Instant) -> Effects:
         """There may be producers now for those that had nobody to ask."""
         effects: Effects = []
         for want in self._wants.values():
-            if not want.route:
-                effects += self._try(want, self._access.way(self._settings.max_hops), now)
+            if not want.route and (way := self._way()):
+                effects += self._try(want, way, now)
+        return effects
+
+    def go_by_answers(self, now: Instant) -> Effects:
+        """Producers have said what they have, or need not any more: what waited for that goes on.
+
+        So does what waits in line in vain, when an answer that somebody has something comes late.
+        """
+        if self._inquiry.runs:
+            return []
+        effects: Effects = []
+        in_vain = self._inquiry.in_vain
+        for want in list(self._wants.values()):
+            waits = not want.route or (want.in_vain and not in_vain)
+            if waits and (way := self._inquiry.way()):
+                effects += self._again(want, way, now)
+                want.in_vain = in_vain
+        self._inquiry.gone_by()
         return effects
 
     def due(self, number: int, now: Instant) -> Effects:
@@ -197,7 +261,7 @@ class Consumer:
         if want.coming is not None:  # until it is here, or the way from there ends
             self._alarms.set(("want", number), want.deadline)
             return []
-        return self._again(want, self._access.round(), now)
+        return self._again(want, () if self._settings.wait else self._way(), now)
 
     def needs(self, producer: NodeId) -> bool:
         """Whether a request may be there, or something comes from there."""
@@ -208,7 +272,7 @@ class Consumer:
     @property
     def idle(self) -> bool:
         """Whether somebody wants something and there is nobody to ask."""
-        return any(not want.route for want in self._wants.values())
+        return not self._inquiry.runs and any(not want.route for want in self._wants.values())
 
     def check(self) -> None:
         """Every want is looked at again."""
@@ -217,32 +281,31 @@ class Consumer:
 
     # --- attempts ---------------------------------------------------------------------------------
 
-    def _try(self, want: Want, way: tuple[NodeId, ...], now: Instant) -> Effects:
-        """A new attempt, its old one being over."""
+    def _way(self) -> tuple[NodeId, ...]:
+        """A way drawn by chance, unless all are being asked just now."""
+        return () if self._inquiry.runs else self._access.way(self._settings.max_hops)
+
+    def _try(
+        self, want: Want, way: tuple[NodeId, ...], now: Instant, begun: Instant | None = None
+    ) -> Effects:
+        """A new attempt, its old one being over; with no way, all are asked.
+
+        Its `wait` began then, or begins now.
+        """
         wait = self._settings.wait
-        due = min(want.deadline, later(now, wait)) if wait else want.deadline
+        begun = now if begun is None else begun
+        due = min(want.deadline, later(begun, wait)) if wait else want.deadline
         self._alarms.set(("want", want.number), due)
         want.route = way
         want.coming = None
-        want.attempt += 1  # where there is nobody to ask, too: the old one is over
+        want.in_vain = False
+        want.attempt += 1  # with no way, too: the old one is over
         if not way:
-            return []
-        first, *rest = way
+            self._hungry = now
+            return self._inquiry.begin(now)
         asked = self.counts.asked
-        asked[first] = asked.get(first, 0) + 1
-        get = want.get
-        request = Request(
-            self._me,
-            want.number,
-            want.attempt,
-            1,
-            tuple(rest),
-            get.objects_max,
-            get.bytes_max,
-            wait,
-            self._once,
-        )
-        return [Send(first, request)]
+        asked[way[0]] = asked.get(way[0], 0) + 1
+        return [Send(way[0], want.request(self._me, wait, once=self._once))]
 
     def _soon(self, number: int, attempt: int, now: Instant) -> None:
         want = self._wants.get(number)
@@ -271,8 +334,7 @@ class Consumer:
 
     def _refuse(self, source: NodeId, found: Found) -> Effects:
         """For an attempt that is over, or said twice."""
-        answered = self._answered.get(found.number)
-        if found.token in self._holding or (answered and answered[0] == found.token):
+        if found.token in self._holding or self._answered.has(found):
             return []  # rule 7: this very loan is held, or was used
         self.counts.refused += 1
         return [Send(source, GiveBack(found.token, used=self._unknown(found)))]
@@ -284,21 +346,6 @@ class Consumer:
         """
         mine = self._first <= found.number <= self._last
         return found.heir and not mine and not self._settings.spill
-
-    def _remember(self, found: Found, now: Instant) -> None:
-        kept = max(ANSWERED_KEPT, 2 * min(found.lease, ANSWERED_LONGEST))
-        answered = self._answered
-        answered[found.number] = found.token, later(now, Duration(kept))
-        while answered[oldest := next(iter(answered))][1] <= now or len(answered) > ANSWERED_MAX:
-            del answered[oldest]
-
-    def _count(self, source: NodeId, found: Found, waited: Duration) -> None:
-        counts = self.counts
-        counts.hops += found.hop
-        counts.gets += 1
-        counts.got += sum([span.count for span in found.spans])
-        counts.waited = Duration(counts.waited + waited)
-        counts.had[source] = counts.had.get(source, 0) + 1
 
 
 def _sound(found: Found) -> bool:

@@ -77,7 +77,7 @@ class Lender:
             return []  # it was overtaken by the word that it is over
         if self.loans.given(request.consumer, request.number, request.attempt) is not None:
             return []  # it was said twice, and is answered
-        if self.stock.count and not self.gone:
+        if self.free:
             return self._lend(request, now)
         self.counts.probes_empty += 1
         if request.route:
@@ -180,6 +180,11 @@ class Lender:
         """Who waits here is to go elsewhere."""
         self.leaving = True
         self.line.clear()
+
+    @property
+    def free(self) -> int:
+        """How many objects are here for whoever asks."""
+        return 0 if self.gone else self.stock.count
 
     @property
     def lease(self) -> Duration:

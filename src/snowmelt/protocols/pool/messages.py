@@ -74,6 +74,16 @@ class Request(msgspec.Struct, frozen=True, tag="pool.request", array_like=True):
     """Whether a producer that leaves is asked, and what it gives is the other's for good."""
 
 
+class Inquire(msgspec.Struct, frozen=True, tag="pool.inquire", array_like=True):
+    """A consumer that has waited asks a producer what it has, and no more than that."""
+
+
+class Stocked(msgspec.Struct, frozen=True, tag="pool.stocked", array_like=True):
+    """The answer: so many objects are there for whoever comes first."""
+
+    count: Number
+
+
 class Found(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):
     """A producer gives objects to the consumer that asked, on loan until they are settled."""
 
@@ -142,6 +152,18 @@ class Invite(msgspec.Struct, frozen=True, tag="pool.invite", array_like=True):
     """A producer that leaves asks another to take over what it has left."""
 
 
-Message = Request | Found | Cancel | Settle | Settled | GiveBack | Hold | Over | Invite
+Message = (
+    Request
+    | Inquire
+    | Stocked
+    | Found
+    | Cancel
+    | Settle
+    | Settled
+    | GiveBack
+    | Hold
+    | Over
+    | Invite
+)
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Message)

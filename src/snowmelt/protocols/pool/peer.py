@@ -32,6 +32,7 @@ from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.consumer import Consumer
 from snowmelt.protocols.pool.departure import Departure
 from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.inquiry import Inquiry
 from snowmelt.protocols.pool.introduction import BEAT, Introduction
 from snowmelt.protocols.pool.introductions import Introduce
 from snowmelt.protocols.pool.producer import Producer
@@ -79,7 +80,10 @@ class PoolPeer:
         self._access = AccessList(settings.access, chance)
         self._holding = Holding(self._alarms, settings.grace)
         self._producer = Producer(settings, chance, self._alarms)
-        self._consumer = Consumer(me, settings, chance, self._alarms, self._access, self._holding)
+        self._inquiry = Inquiry(chance, self._alarms, self._access, settings.wait)
+        self._consumer = Consumer(
+            me, settings, chance, self._alarms, self._access, self._inquiry, self._holding
+        )
         self._adopter = Adopter(
             me, self._alarms, self._consumer.next_number, self._producer.forget_taken
         )
@@ -98,6 +102,7 @@ class PoolPeer:
         self._begun: Instant | None = None
         self._hears: dict[type, Callable[[NodeId, Any, Instant], Effects]] = {
             messages.Request: self._producer.requested,
+            messages.Inquire: self._producer.inquired,
             messages.Settle: self._producer.settled,
             messages.Cancel: self._producer.cancelled,
             messages.GiveBack: self._producer.given_back,
@@ -125,6 +130,7 @@ class PoolPeer:
 
     def _step(self, event: Event[Any], now: Instant) -> Effects:
         if isinstance(event, Received):
+            self._access.heard(event.source)
             hear = self._hears.get(type(event.message))
             if hear is not None:
                 return hear(event.source, event.message, now)
@@ -201,6 +207,9 @@ class PoolPeer:
         match message:
             case messages.Found():
                 return self._found(source, message, now)
+            case messages.Stocked():
+                self._inquiry.answered(source, message.count, now)
+                return self._consumer.go_by_answers(now)
             case messages.Settled():
                 return self._settled(source, message, now)
             case messages.Over():
@@ -371,6 +380,9 @@ class PoolPeer:
                 return self._producer.intake.admit(now)
             case "want":
                 return self._consumer.due(key, now)
+            case "inquiry":
+                asked = self._inquiry.due(key, now)
+                return [*asked, *self._consumer.go_by_answers(now)]
             case "coming":
                 return self._consumer.still_coming(key, now)
             case "settle":

@@ -16,7 +16,16 @@ from snowmelt.protocols.pool.calls import AwaitRoom, Put
 from snowmelt.protocols.pool.intake import Intake
 from snowmelt.protocols.pool.keep import Disk, Memory, Then
 from snowmelt.protocols.pool.lending import Lender
-from snowmelt.protocols.pool.messages import HOPS_COUNTED, Cancel, GiveBack, Hold, Request, Settle
+from snowmelt.protocols.pool.messages import (
+    HOPS_COUNTED,
+    Cancel,
+    GiveBack,
+    Hold,
+    Inquire,
+    Request,
+    Settle,
+    Stocked,
+)
 from snowmelt.protocols.pool.messages import Found as Given
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.protocols.pool.shelf import Taken
@@ -63,6 +72,11 @@ class Producer:
         if effects is None:
             return [_passed_on(request)]
         return self._with_room(effects, now)
+
+    def inquired(self, source: NodeId, _: Inquire, now: Instant) -> Effects:
+        """Somebody asks what is here."""
+        del now
+        return [Send(source, Stocked(self.lender.free))]
 
     def unsent(self, target: NodeId, found: Given, now: Instant) -> Effects:
         """What was given never left this process."""

@@ -79,7 +79,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_hops: int = 3
     """How many producers a request probes before it waits in line: the paper's `max_hops`."""
     wait: Duration = seconds(1)
-    """How long it waits there before it goes round all producers; 0 is for ever, as the paper's."""
+    """How long it waits there before all producers are asked; 0 is for ever, as the paper's."""
     lease: Duration = seconds(30)
     """How long an object stays with a consumer that is not heard of."""
     grace: Duration = seconds(2)

@@ -15,11 +15,11 @@ from msgspec import structs
 
 from snowmelt.core.instant import Duration, Instant, later, seconds, spelled
 from snowmelt.core.names import NodeId, contact
-from snowmelt.core.node import Announced, Node, Reply
+from snowmelt.core.node import Announce, Announced, Node, Reply
 from snowmelt.core.record import Damaged
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.pool import introductions
-from snowmelt.protocols.pool.calls import Listening
+from snowmelt.protocols.pool.calls import Acquaintances, Listening
 from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.protocols.pool.messages import Found, Request
 from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
@@ -27,6 +27,8 @@ from snowmelt.protocols.pool.settings import Delivery, PoolSettings
 from snowmelt.sim.disk import Ending
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.pool_excuses import Excuses
+from snowmelt.sim.families.pool_idling import LOOK_EVERY as IDLING_EVERY
+from snowmelt.sim.families.pool_idling import Idling, slow_of, stops_of
 from snowmelt.sim.families.pool_ledger import Ledger, Part
 from snowmelt.sim.families.pool_links import Links
 from snowmelt.sim.families.pool_load import LEASE_MAX, LEAVING, load_of, settings_of
@@ -34,6 +36,7 @@ from snowmelt.sim.families.pool_releasing import Releasing
 from snowmelt.sim.families.pool_users import IDLE, LOOK_EVERY, PACE, POOL, Program, Stage
 from snowmelt.sim.families.pool_ways import Herald, Ways
 from snowmelt.sim.faults import TornRecord
+from snowmelt.sim.injuries import schedule
 from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import Scenario
@@ -47,12 +50,13 @@ CALM_SHARE: Final = 0.7
 UNUSED: Final = (None, None, seconds(1), seconds(3))
 """After how long a link that nobody needs ends, where it does."""
 SLOW_PACE: Final = seconds(15)
-CALM_AFTER: Final = seconds(12)
+CALM_AFTER: Final = Instant(seconds(12))
 """When everybody has been introduced to everybody."""
 BYTES_MAX: Final = 1 << 40
 ROLES: Final = ((True, 0), (True, 0), (False, 1), (False, 2), (True, 1))
 """Whether a process makes objects, and how many gets at a time it has open."""
 ROLES_WHEN_CALM: Final = ((True, 0), (True, 0), (True, 0), (False, 1))
+ROLES_OF_IDLERS: Final = ((True, 0), (False, 1))
 
 
 class PoolLife(FamilyLife):
@@ -85,10 +89,16 @@ class PoolLife(FamilyLife):
         self._deliveries = load.deliveries or self._deliveries
         self._restless = self._restless if load.restless is None else load.restless
         self._leavers = self._leavers if load.leavers is None else load.leavers
-        self._excuses = Excuses(
-            (*scenario.faults, *scenario.weather), Duration(load.lease + load.slow)
-        )
+        faults = (*scenario.faults, *scenario.weather)
+        who = self._dice("stops"), self._nodes, self._peers
+        only = load.stops and not faults
+        self._stops = stops_of(*who, CALM_AFTER, scenario.faults_end) if only else ()
+        faults += self._stops
+        self._excuses = Excuses(faults, Duration(load.lease + load.slow))
         self._ledger = Ledger(self._excuses)
+        self._slow = slow_of(self._dice("slow"), self._peers) if only else {}
+        slow = tuple(self._slow.values())
+        self._idling = Idling(self._stops, slow, scenario.style, self._ledger)
 
     @property
     def bound(self) -> Duration:
@@ -102,7 +112,8 @@ class PoolLife(FamilyLife):
         """The nodes first, the processes at their own time."""
         self._world = world
         dice = self._dice("calm")
-        calm = not (self._scenario.faults or self._scenario.weather) and dice.random() < CALM_SHARE
+        none = not (self._scenario.faults or self._scenario.weather)
+        calm = bool(self._stops) or (none and dice.random() < CALM_SHARE)
         breaks = self._chance.choice((0, 0, 3, 10))
         if calm:
             breaks, self._restless = 0, 0.0
@@ -110,7 +121,7 @@ class PoolLife(FamilyLife):
             self._load = structs.replace(self._load, apart=0.0, failing=0.0)
         pace = dice.choice((PACE, SLOW_PACE)) if calm else PACE
         self._stage = Stage(world, self._ledger, self._left, calm, pace, self._load)
-        self._ledger.calm = calm
+        self._ledger.calm = calm and not self._stops
         who = world, self._peers, self._nodes, self._dice("ways")
         end, unused = self._scenario.faults_end, self._dice("unused").choice(UNUSED)
         if not self._load.links:
@@ -124,16 +135,20 @@ class PoolLife(FamilyLife):
             world.add(node, partial(self._node, node), address(node))
             world.start(node)
         for peer in self._peers:
-            world.add(peer, partial(self._peer, peer), address(peer))
+            slot = world.add(peer, partial(self._peer, peer), address(peer))
+            slot.slowness = self._slow.get(peer, Duration(0))
             world.at(self._sometime(seconds(5)), world.start, peer)
         for _ in range(breaks):
             world.at(self._sometime(self._scenario.faults_end), self._ways.break_some)
         for _ in range(20):
             world.at(self._sometime(self._scenario.faults_end), self._meddle)
         world.at(self._scenario.faults_end, self._drain)
+        schedule(world, self._stops)
+        idlers = self._look_at_idlers, IDLING_EVERY
+        look, every = idlers if self._stops else (self._look_round, LOOK_EVERY)
         if calm:
-            for at in range(CALM_AFTER, self._scenario.faults_end, LOOK_EVERY):
-                world.at(Instant(at), self._look_round)
+            for at in range(CALM_AFTER, self._scenario.faults_end, every):
+                world.at(Instant(at), look)
 
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
         founder = self._nodes[0]
@@ -169,7 +184,8 @@ class PoolLife(FamilyLife):
         self._ledger.began(part)
         chance = self._dice(f"{node}/{life}")
         # In calm lives many make and few take: so it is seen when one who takes is idle.
-        makes, takers = chance.choice(ROLES_WHEN_CALM if self._stage.calm else ROLES)
+        roles = ROLES_WHEN_CALM if self._stage.calm else ROLES
+        makes, takers = chance.choice(ROLES_OF_IDLERS if self._stops else roles)
         program = Program(self._stage, part, chance, makes=makes, takers=takers)
         self._programs[node] = program
         self._world.at(at, self._listens, program, life)
@@ -263,6 +279,14 @@ class PoolLife(FamilyLife):
                 program.interrupt()
             elif not program.leaving:
                 program.look_once()
+
+    def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
+        """A process hears whom it may probe."""
+        if isinstance(effect.fact, Acquaintances):
+            self._idling.acquainted(node, effect.fact.wanted, at)
+
+    def _look_at_idlers(self) -> None:
+        self._idling.look(self._running(), self._world.now)
 
     def _look_round(self) -> None:
         """In calm times nobody is idle beside a producer that has objects."""

@@ -185,6 +185,11 @@ class Ledger:
                 return one
         return None
 
+    def has_since(self, home: Part) -> Instant | None:
+        """Since when it has an object that it gave to nobody; None when it has none."""
+        mine = [one for one in self._objects.values() if one.home is home]
+        return min((one.kept_at for one in mine if one.kept and not one.givings), default=None)
+
     # --- objects out ------------------------------------------------------------------------------
 
     def got(self, to: Part, got: Got, called: Instant, at: Instant) -> Handed:

@@ -45,6 +45,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """The longest lease, but one."""
     losses: float = 0.15
     """How many large answers end in the middle, with their link."""
+    stops: bool = False
+    """Whether many processes stand still at once, and nothing else goes wrong."""
 
 
 def load_of(chance: Random, theme: str) -> Load:
@@ -85,6 +87,8 @@ def load_of(chance: Random, theme: str) -> Load:
                 together=chance.random() < 0.6,
                 leaving=(milliseconds(300), seconds(2), LEAVING, LEAVING),
             )
+        case "standing still":
+            return Load(stops=True, padding=(0, 3))
         case _:
             return Load()
 

@@ -413,15 +413,21 @@ class Program(Process):
     def waits_long(self, at: Instant) -> bool:
         """Whether one of its gets waits for long, and any producer is as good as another to it.
 
-        It is not idle while something large is on its way to it, nor where it waits in line for
-        ever (`wait` is 0); when calm, it has one get.
+        It is not idle where it waits in line for ever (`wait` is 0).
         """
         settings = self.part.settings
         choosy = settings.fan_out or settings.access.kind is AccessKind.WEIGHTED
+        since = self.waits_since(at)
+        return bool(settings.wait) and not choosy and later(since, IDLE) < at
+
+    def waits_since(self, at: Instant) -> Instant:
+        """Since when it waits for a get and nothing large is on its way to it; now if it does not.
+
+        When calm, it has one get.
+        """
         begun = min(self.engine.gets.values(), default=at)
         sent = self.part.sent_large
-        since = later(sent, self.stage.load.slow) if sent >= begun else begun
-        return bool(settings.wait) and not choosy and later(since, IDLE) < at
+        return later(sent, self.stage.load.slow) if sent >= begun else begun
 
     def look_once(self) -> None:
         """Asks how its part is, in the middle of things."""

@@ -41,6 +41,11 @@ class Other:
             self.kill()
             raise
 
+    @property
+    def process(self) -> int:
+        """Its number."""
+        return self._process.pid
+
     def begin(self, do: str, **values: Any) -> None:
         """Tells it to do something, and waits for nothing."""
         assert self._process.stdin is not None

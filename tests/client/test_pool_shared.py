@@ -13,7 +13,7 @@ import snowmelt
 import snowmelt.aio
 from client.pool_process import Other, pattern
 from snowmelt.cli.local import LocalNode
-from snowmelt.core.errors import BadOption
+from snowmelt.core.errors import BadOption, Full
 from snowmelt.runtime.peer import segments
 
 MIB = 1 << 20
@@ -173,6 +173,15 @@ def test_an_object_that_moves_has_one_holder_at_a_time(
         assert set(last.body) == {15}
 
 
+def test_memory_whose_put_failed_is_not_written_to_any_more(pool: snowmelt.Pool) -> None:
+    pool.put_many([b"x"] * 4)
+    with pytest.raises(Full), pool.room(MIB, timeout=0.1) as room:
+        room[0] = 1
+    with pytest.raises(ValueError, match="released"):
+        room[0] = 2
+    pool.get_many(4).ack()
+
+
 async def _made(url: str, name: str) -> bytes:
     async with snowmelt.aio.connect(url) as cluster:
         frames = cluster.pool(name)
@@ -185,3 +194,33 @@ async def _made(url: str, name: str) -> bytes:
 def test_a_task_makes_one(node: LocalNode, name: str) -> None:
 
     assert asyncio.run(_made(node.url, name)) == b"frame"
+
+
+def test_memory_that_is_made_in_is_copied_when_it_is_put_before_it_is_done(
+    node: LocalNode, name: str, pool: snowmelt.Pool
+) -> None:
+    with Other(node.url, name) as other:
+        pool.put(b"known")
+        other.tell("get")
+        with pool.room(MIB) as room:
+            room[:] = bytes(MIB)
+            pool.put(room)
+            room[:] = b"x" * MIB
+        assert {other.tell("hold"), other.tell("hold")} == {"\0" * 100, "x" * 100}
+        other.tell("ack")
+        other.tell("ack")
+
+
+def test_what_a_program_saw_when_it_closed_a_pool_is_given_back_when_it_sees_it_no_more(
+    node: LocalNode, name: str
+) -> None:
+    kept: list[object] = []
+    with Other(node.url, name, buffers=4) as other:
+        for number in range(60):
+            with snowmelt.connect(node.url) as cluster:
+                other.tell("put_sized", first=number, count=1, size=MIB)
+                frame = cluster.pool(name).get()
+                frame.ack()
+            kept[:] = [frame]  # longer than its pool
+        other.tell("put", body="so that what is back is seen")
+        assert memory_files(other.process) <= 3 * 2

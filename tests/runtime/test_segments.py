@@ -1,5 +1,6 @@
 """Bodies in memory that two processes share: they stay as they are while anybody looks."""
 
+import ctypes
 import fcntl
 import gc
 import mmap
@@ -7,7 +8,9 @@ import os
 import socket
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
@@ -20,8 +23,9 @@ from snowmelt.runtime import near
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.peer import Engine, segments
 from snowmelt.runtime.peer.asking import Words
-from snowmelt.runtime.peer.limits import LARGE, PeerLimits
-from snowmelt.runtime.peer.segments import SEGMENT_BYTES, Borrower, Mapped, Segment, Segments
+from snowmelt.runtime.peer.carriers import Near, Plain, carrier
+from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, LARGE, PeerLimits
+from snowmelt.runtime.peer.segments import SEGMENT_BYTES, Mapped, Place, Segment, Segments
 from snowmelt.runtime.peer.sharing import FREE_HEAD, PLACE_HEAD, SEGMENT_HEAD
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import Kind, framed
@@ -88,7 +92,7 @@ def test_a_place_is_used_again_when_its_last_view_is_gone(own: Own) -> None:
 
 
 def test_a_place_that_was_lent_is_not_used_before_it_comes_back(own: Own) -> None:
-    borrower = Borrower(os.getpid())
+    borrower = own.segments.borrower()
     written = own.segments.written(bytes(MIB))
     assert written is not None
     where = place(own, written)
@@ -102,26 +106,49 @@ def test_a_place_that_was_lent_is_not_used_before_it_comes_back(own: Own) -> Non
     assert own.segments.give_back(number, at, borrower)
     assert where.free
     assert not own.segments.give_back(number, at, borrower)
-    borrower.close()
 
 
-def test_what_a_living_process_had_when_its_link_ended_is_never_used_again(own: Own) -> None:
-    child = os.fork()
-    if not child:
-        sleep(60)
-        os._exit(0)
+def lent_and_parted(own: Own) -> tuple[Place, int]:
+    """A place of a link that has ended, and the descriptor that was shown on it."""
     written = own.segments.written(bytes(MIB))
     assert written is not None
-    where, borrower = place(own, written), Borrower(child)
+    where, borrower = place(own, written), own.segments.borrower()
     own.segments.lend(where, borrower)
+    shown = where.segment.reader(borrower.number)
     del written
     own.settle()
     own.segments.part(borrower)
     own.segments.look(Instant(seconds(100)))
     assert not where.free
+    return where, shown
+
+
+def test_what_a_process_had_when_its_link_ended_is_used_again_when_it_is_no_more(own: Own) -> None:
+    where, shown = lent_and_parted(own)
+    child = os.fork()
+    if not child:
+        sleep(60)
+        os._exit(0)
+    os.close(shown)
+    own.segments.look(Instant(seconds(200)))
+    assert not where.free
     os.kill(child, 9)
     os.waitpid(child, 0)
+    own.segments.look(Instant(seconds(300)))
+    assert where.free
+
+
+def test_what_is_seen_when_a_link_ends_is_used_again_when_it_is_not(own: Own) -> None:
+    where, shown = lent_and_parted(own)
+    mapped = Mapped(1 << 30)
+    assert mapped.add(where.segment.number, shown)
+    view = mapped.view(where.segment.number, where.at, MIB, lambda _: None)
+    mapped.close()
     own.segments.look(Instant(seconds(200)))
+    assert not where.free
+    assert view == bytes(MIB)
+    del view
+    own.segments.look(Instant(seconds(300)))
     assert where.free
 
 
@@ -144,7 +171,7 @@ def test_a_body_at_the_address_of_one_that_is_gone_is_not_taken_for_it(own: Own)
     room = own.segments.room(MIB)
     assert room is not None
     stranger = memoryview(bytes(MIB))
-    own.segments._seen[id(stranger.obj)] = own.segments._seen[id(room.obj)]
+    own.segments._places[id(stranger.obj)] = place(own, room)
     assert own.segments.place_of(stranger) is None
 
 
@@ -162,6 +189,24 @@ def test_memory_that_was_free_for_a_while_goes_back(own: Own) -> None:
     assert bytes(where.map[:MIB]) == bytes(MIB)
     again = own.segments.written(b"y" * MIB)
     assert again == b"y" * MIB
+    del again  # before anybody looks
+    own.settle()
+    for second in range(212, 230):
+        own.segments.look(Instant(seconds(second)))
+    assert bytes(where.map[:MIB]) == bytes(MIB)
+
+
+def test_memory_of_many_places_goes_back_in_a_moment() -> None:
+    own = Own()
+    rooms = [own.segments.room(LARGE) for _ in range((1 << 30) // LARGE)]
+    assert None not in rooms
+    del rooms
+    own.settle()
+    own.segments.look(Instant(seconds(100)))
+    begun = monotonic()
+    own.segments.look(Instant(seconds(111)))
+    assert monotonic() - begun < 1  # nobody is answered meanwhile
+    own.segments.close()
 
 
 def test_where_the_system_has_no_memory_file_to_give_there_is_no_place(
@@ -177,10 +222,52 @@ def test_where_the_system_has_no_memory_file_to_give_there_is_no_place(
 
 def test_others_can_read_a_segment_and_not_write_to_it() -> None:
     segment = Segment(1, MIB)
+    reader = segment.reader(1)
     with pytest.raises(PermissionError):
-        mmap.mmap(segment.reader, segment.size)
-    assert os.get_inheritable(segment.reader) is False
+        mmap.mmap(reader, segment.size)
+    assert os.get_inheritable(reader) is False
+    os.close(reader)
     segment.close()
+
+
+def test_a_system_that_does_not_take_memory_back_ends_nothing() -> None:
+    segment = Segment(1, MIB)
+    segment.close()
+    segment.map = mmap.mmap(-1, SEGMENT_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    segment.empty()
+    segment.close()
+
+
+class Thrown(BaseException):
+    """Into a thread, from another."""
+
+
+def test_what_is_thrown_into_one_who_takes_a_place_costs_none() -> None:
+    own, over = Own(SEGMENT_BYTES), False
+
+    def takes() -> None:
+        while not over:
+            with suppress(Thrown):
+                while not over:
+                    own.segments.room(LARGE)
+
+    assert own.segments.room(LARGE) is not None  # all that can be made is
+    thread = Thread(target=takes)
+    thread.start()
+    for _ in range(2_000):
+        throw(thread, Thrown)
+        sleep(0.0002)
+        own.settle()
+    over = True
+    thread.join()
+    own.settle()
+    assert len(own.segments._warm[LARGE]) == SEGMENT_BYTES // LARGE
+    own.segments.close()
+
+
+def throw(thread: Thread, error: type[BaseException]) -> None:
+    whose = ctypes.c_ulong(thread.ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(whose, ctypes.py_object(error))
 
 
 # --- another's ------------------------------------------------------------------------------------
@@ -195,21 +282,29 @@ def memory_file(size: int, seals: int) -> int:
 
 def test_a_file_that_could_become_shorter_is_not_taken() -> None:
     mapped = Mapped(1 << 30)
-    assert not mapped.add(1, memory_file(MIB, 0x4))
+    assert not mapped.add(1, memory_file(SEGMENT_BYTES, 0x4))
     assert not mapped.add(1, os.open("/dev/null", os.O_RDONLY))
-    assert mapped.add(1, memory_file(MIB, 0x7))
-    assert not mapped.add(1, memory_file(MIB, 0x7))  # it has that number
+    assert not mapped.add(1, memory_file(SEGMENT_BYTES - 1, 0x7))  # there could be many of them
+    assert mapped.add(1, memory_file(SEGMENT_BYTES, 0x7))
+    assert not mapped.add(1, memory_file(SEGMENT_BYTES, 0x7))  # it has that number
     assert not mapped.add(2, memory_file(1 << 30, 0x7))  # that is too much
     mapped.close()
 
 
 @pytest.mark.parametrize(
     ("number", "at", "size"),
-    [(2, 0, LARGE), (1, -1, LARGE), (1, MIB, LARGE), (1, 0, 0), (1, 1 << 63, 1), (1, 0, 1 << 63)],
+    [
+        (2, 0, LARGE),
+        (1, -1, LARGE),
+        (1, SEGMENT_BYTES, LARGE),
+        (1, 0, 0),
+        (1, 1 << 63, 1),
+        (1, 0, 1 << 63),
+    ],
 )
 def test_a_place_that_is_not_there_is_not_read(number: int, at: int, size: int) -> None:
     mapped = Mapped(1 << 30)
-    assert mapped.add(1, memory_file(MIB, 0x7))
+    assert mapped.add(1, memory_file(SEGMENT_BYTES, 0x7))
     assert mapped.view(number, at, size, lambda _: None) is None
     mapped.close()
 
@@ -217,10 +312,9 @@ def test_a_place_that_is_not_there_is_not_read(number: int, at: int, size: int) 
 # --- two engines ----------------------------------------------------------------------------------
 
 
-def used(of: Engine) -> list[Any]:
+def used(of: Segments) -> list[Any]:
     """The places that are not free."""
-    own = of._links.segments._segments.values()
-    return [one for segment in list(own) for one in segment.places if not one.free]
+    return [one for own in list(of._segments.values()) for one in own.places if not one.free]
 
 
 def test_a_body_is_read_where_it_was_written_and_its_place_used_again() -> None:
@@ -236,7 +330,7 @@ def test_a_body_is_read_where_it_was_written_and_its_place_used_again() -> None:
             del got
             gc.collect()
             inside(taker, lambda: None)
-            until(lambda: len(used(giver)) <= 1)
+            until(lambda: len(used(giver._links.segments)) <= 1)
         assert len(giver._links.segments._segments) == 1
         assert taker.statistics().links.bytes_in < MIB
 
@@ -251,6 +345,22 @@ def test_what_a_program_looks_at_stays_as_it_is_whatever_is_put_meanwhile() -> N
             giver.call(put(giver.written(bytes([count]) * MIB)), 5)
             assert taker.call(GET, 10).blob[0] == count
         assert kept == b"x" * 100
+
+
+def test_what_is_seen_stays_as_it_is_when_its_link_breaks_and_another_is_made() -> None:
+    with engine("c-a") as (giver, _), engine("c-b") as (taker, machine):
+        know(taker, machine, giver)
+        until(lambda: giver._links.segments.readers)
+        giver.call(put(giver.written(b"x" * MIB)), 5)
+        kept = taker.call(GET, 10).blob
+        inside(taker, lambda: [link.end("broken") for link in list(taker._links._links)])
+        until(lambda: giver.statistics().links.links_total == 2 and giver._links.segments.readers)
+        for count in range(40):
+            giver.call(put(giver.written(bytes([count]) * MIB)), 5)
+            assert taker.call(GET, 10).blob[0] == count
+        assert kept == b"x" * MIB
+        del kept
+        until(lambda: not used(giver._links.segments))
 
 
 def test_what_nobody_can_map_comes_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,8 +458,49 @@ def test_a_segment_that_does_not_come_is_answered_and_its_places_refused(
     stranger.show(1)
     assert stranger.frame()[0] is Kind.BYTES
     stranger.gives(1, 0, LARGE)
-    until(lambda: victim.statistics().links.dropped)
+    assert stranger.frame() == (Kind.FREE, FREE_HEAD.pack(1, 0))  # nobody sees it
     assert victim.statistics().links.dropped == {"no segment with its place": 1}
+    for _ in range(10):
+        stranger.show(2)
+    stranger.gives(2, 5, LARGE)
+    assert stranger.frame()[0] is Kind.FREE, "what was said once is not said again"
+
+
+def test_no_body_is_larger_than_one_may_be(attacked: Attacked) -> None:
+    _, _, stranger = attacked
+    stranger.show(1, memory_file(3 << 30, 0x7))
+    stranger.gives(1, 0, (2 << 30) + 1)
+    assert stranger.goodbye().error == "TooLarge"
+
+
+def test_segments_without_end_cost_no_descriptors(attacked: Attacked) -> None:
+    victim, _, stranger = attacked
+    until(lambda: victim._links._links)
+    before = descriptors()
+    for number in range(300):
+        stranger.show(number, memory_file(mmap.PAGESIZE, 0x7))
+    assert stranger.frame()[0] is Kind.BYTES
+    until(lambda: descriptors() <= before + 2)
+
+
+def test_one_who_has_more_said_than_he_reads_loses_his_link(attacked: Attacked) -> None:
+    victim, _, _ = attacked
+    until(lambda: victim._links._links)
+    link = next(iter(victim._links._links))
+    much = victim.config.limits.unsent_bytes + FRAME_BYTES_MAX
+    assert link.overdue(link.began) is None
+    inside(victim, lambda: link.outgoing.add_frame(bytes(much + 1)))
+    error = link.overdue(link.began)
+    assert "slow reader" in str(error)
+
+
+def test_descriptors_pass_between_processes_of_one_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        assert type(carrier(one)) is Near
+        user = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+        assert type(carrier(one)) is Plain
 
 
 def test_who_frees_what_is_not_his_loses_his_link(attacked: Attacked) -> None:

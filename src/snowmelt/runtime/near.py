@@ -58,7 +58,7 @@ def reach(address: Address) -> socket.socket | None:
         return None
     with contextlib.suppress(OSError):  # nobody listens there, or too many knock at once
         stream.connect(_name(address))
-        if _user(stream) == os.geteuid():
+        if is_own(stream):
             return stream
     stream.close()
     return None
@@ -68,11 +68,11 @@ def is_near(stream: socket.socket) -> bool:
     return POSSIBLE and stream.family == socket.AF_UNIX
 
 
-def process(stream: socket.socket) -> int:
-    """The number of the process on the other side."""
+def is_own(stream: socket.socket) -> bool:
+    """Whether the other side is a process of this one's user."""
     told = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    number, _, _ = _PEER.unpack(told)
-    return int(number)
+    _, user, _ = _PEER.unpack(told)
+    return bool(user == os.geteuid())
 
 
 def make_room(stream: socket.socket) -> None:
@@ -89,9 +89,3 @@ def _stream() -> socket.socket:
 def _name(address: Address) -> str:
     host = "127.0.0.1" if address.host == "localhost" else address.host
     return f"\0snowmelt/{host}:{address.port}"
-
-
-def _user(stream: socket.socket) -> int:
-    told = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    _, user, _ = _PEER.unpack(told)
-    return int(user)

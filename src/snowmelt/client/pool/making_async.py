@@ -30,7 +30,9 @@ class Making:
         return self._view
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is None:
-            await self._put(self._room.toreadonly(), self._timeout)
-        with suppress(BufferError):  # an array of it lives, and must not be written to
-            self._view.release()
+        try:
+            if error is None:
+                await self._put(self._room.toreadonly(), self._timeout)
+        finally:  # it may be put though this was interrupted
+            with suppress(BufferError):  # an array of it lives, and must not be written to
+                self._view.release()

@@ -188,7 +188,7 @@ class Knocking:
 
 
 def carrier(stream: socket.socket) -> Carrier:
-    """For a stream that has no handshake before it."""
-    if near.is_near(stream):
+    """For a stream that has no handshake before it; descriptors pass between one user's only."""
+    if near.is_near(stream) and near.is_own(stream):
         return Near(stream)
     return Secure(stream) if isinstance(stream, ssl.SSLSocket) else Plain(stream)

@@ -196,11 +196,10 @@ class Incoming:
         if len(payload) < PARCEL_HEAD.size:
             raise FrameError(f"a {_KINDS[kind].name} of {len(payload)} bytes")
         number, size = PARCEL_HEAD.unpack_from(payload)
-        limits = self._limits
-        if not 0 < size <= limits.blob_bytes:
-            raise TooLarge(f"a blob of {size} bytes; allowed are 1 to {limits.blob_bytes}")
-        if number in self._streams or len(self._streams) >= limits.streams:
-            raise FrameError(f"stream {number} is open, or {limits.streams} others are")
+        self._check_size(size)
+        streams = self._limits.streams
+        if number in self._streams or len(self._streams) >= streams:
+            raise FrameError(f"stream {number} is open, or {streams} others are")
         message = self._bare(payload[PARCEL_HEAD.size :])
         self._streams[number] = stream = _Stream(number, message, size, waits=kind == _OFFER)
         self._offered += stream.waits
@@ -209,6 +208,10 @@ class Incoming:
             self._stores.offer(self, number, size)
         elif self._stores.take(self, number, size) and not stream.make_room(self._sharing.room):
             self._stores.give(self, number)
+
+    def _check_size(self, size: int) -> None:
+        if not 0 < size <= self._limits.blob_bytes:
+            raise TooLarge(f"a blob of {size} bytes; allowed are 1 to {self._limits.blob_bytes}")
 
     def _bare(self, payload: memoryview) -> Any:
         """A message whose blob is elsewhere."""
@@ -220,8 +223,10 @@ class Incoming:
     def _read_place(self, payload: memoryview) -> None:
         if len(payload) < PLACE_HEAD.size:
             raise FrameError(f"a PLACE of {len(payload)} bytes")
+        number, at, size = PLACE_HEAD.unpack_from(payload)
+        self._check_size(size)
         message = self._bare(payload[PLACE_HEAD.size :])
-        blob = self._sharing.view(*PLACE_HEAD.unpack_from(payload))
+        blob = self._sharing.view(number, at, size)
         if blob is None:
             self._handler.refused(message, "no segment with its place")
         else:

@@ -140,7 +140,7 @@ class Link(Handler):
     def open(self, name: NodeId, target: NodeId, *, shares: bool) -> None:
         """The other side has shown who it is, and whether it knows of segments."""
         if shares:
-            self.sharing.begin(self.socket)
+            self.sharing.begin()
         self.name, self.target, self.stage = name, target, Stage.OPEN
         report, connection = self._owner.report, self._connection
         self.incoming.frames += connection.frames_in
@@ -325,7 +325,10 @@ class Link(Handler):
             return FrameError("no greeting came in time")
         if self.incoming.pending and now - self.incoming.heard > limits.stalled:
             return FrameError("nothing came while a large object was on its way")
-        crowded = self.outgoing.small_bytes > limits.unsent_bytes
+        unsent = self.outgoing.small_bytes
+        if unsent > limits.unsent_bytes + FRAME_BYTES_MAX:  # words have no other limit
+            return FrameError("slow reader: it was to be told more than it takes")
+        crowded = unsent > limits.unsent_bytes
         if crowded and now - self.taken > limits.stalled:
             return FrameError("slow reader: nothing was taken while too much is unsent")
         if self.use.said and now - self.use.since > limits.stalled:

@@ -13,6 +13,7 @@
    asked for as it can take it.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterator
 from struct import Struct
@@ -143,7 +144,10 @@ class Outgoing:
         self.add_frame(HEADER.pack(MAGIC, VERSION, kind, 0, len(payload)) + payload)
 
     def show(self, payload: bytes, descriptor: int) -> None:
-        """Shows the other side a segment, before all that is added from now on (rule 4)."""
+        """Shows the other side a segment, before all that is added from now on (rule 4).
+
+        The descriptor is closed when it has left, or can't.
+        """
         head = HEADER.pack(MAGIC, VERSION, Kind.SEGMENT, 0, len(payload))
         self._shown.append((head + payload, descriptor))
         self.frames += 1
@@ -241,7 +245,7 @@ class Outgoing:
         """So many bytes of `pieces` have left; whether that is all of them."""
         cut = self._cut
         if count:
-            self.descriptor = None
+            self._close_descriptor()
         while cut and count >= len(cut[0]):
             count -= len(cut.pop(0))
         if cut:
@@ -253,6 +257,18 @@ class Outgoing:
                 self._unasked -= stream.unasked
                 self._begin_later()
         return True
+
+    def _close_descriptor(self) -> None:
+        """It is the other side's."""
+        descriptor, self.descriptor = self.descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def end(self) -> None:
+        """Nothing more is shown."""
+        self._close_descriptor()
+        while self._shown:
+            os.close(self._shown.popleft()[1])
 
     def _begin_later(self) -> None:
         """Rule 3."""

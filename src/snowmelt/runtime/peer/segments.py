@@ -5,8 +5,9 @@
    once, and read where it lies.
 2. A place has one body. It is free for another when no view of it lives here, nor in any process
    that it was lent to: that one says so (`FREE`) when its last view is gone.
-3. A link may end while views of it live on the other side. Until that process has ended what it
-   had is not used again; the system says when it has. One that began anew is another process.
+3. A link may end while views of it live on the other side. What it had is not used again until
+   nothing there maps the segment. The system tells: each link's descriptor of it has a lock, which
+   is gone with the last copy and the last map of that.
 4. There are so many bytes of segments and no more. Whoever finds no place travels as bytes, as
    where there are no segments: other systems, other machines, TLS.
 5. What was free for a while goes back to the system: the segment stays, its memory does not.
@@ -21,12 +22,12 @@ import ctypes
 import fcntl
 import mmap
 import os
-import select
 import sys
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import count
+from struct import Struct
 from typing import Any, Final
 from weakref import ref
 
@@ -44,6 +45,8 @@ IDLE: Final = seconds(10)
 _SEALS: Final = 0x1 | 0x2 | 0x4  # no other seals, no less and no more bytes: see `memfd_create(2)`
 _ADD_SEALS: Final = 1033
 _GET_SEALS: Final = 1034
+_LOCK: Final = Struct("hhqqi4x")
+"""Linux' `struct flock`: its kind, from where, at which byte, how many of them, and a zero."""
 
 Watch = Callable[[Any, Callable[[], None]], object]
 """Has something done, in the owner's thread, when an object is gone."""
@@ -52,43 +55,66 @@ Watch = Callable[[Any, Callable[[], None]], object]
 class Segment:
     """One of this process' own."""
 
-    __slots__ = ("idle_since", "map", "number", "place_bytes", "places", "reader", "size")
+    __slots__ = ("_file", "idle_since", "map", "number", "place_bytes", "places", "size")
 
     def __init__(self, number: int, place_bytes: int) -> None:
         self.number = number
         self.place_bytes = place_bytes
         self.size = max(SEGMENT_BYTES, place_bytes)
-        self.reader = -1
-        """Its descriptor for others, who can't write."""
+        self._file = -1
         writer = os.memfd_create("snowmelt-pool", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(writer, self.size)
             fcntl.fcntl(writer, _ADD_SEALS, _SEALS)
             self.map = mmap.mmap(writer, self.size)
-            self.reader = os.open(f"/proc/self/fd/{writer}", os.O_RDONLY | os.O_CLOEXEC)
+            self._file = _opened(writer)
         finally:
             os.close(writer)
         self.places = [Place(self, at) for at in range(0, self.size, place_bytes)]
         self.idle_since: Instant | None = None
         """Since when all of it was free, as far as was looked."""
 
+    def reader(self, link: int) -> int:
+        """A descriptor for another process, who reads; it is known as this link's (rule 3)."""
+        made = _opened(self._file)
+        try:
+            fcntl.fcntl(made, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_RDLCK, 0, link, 1, 0))
+        except OSError:  # the system has no such locks
+            os.close(made)
+            raise
+        return made
+
+    def read_by(self, link: int) -> bool:
+        """Whether a descriptor of this link's, or a map of it, is left anywhere."""
+        asked = _LOCK.pack(fcntl.F_WRLCK, 0, link, 1, 0)
+        told = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, asked)
+        return bool(_LOCK.unpack(told)[0] != fcntl.F_UNLCK)
+
+    def empty(self) -> None:
+        """Its memory is the system's again, where that knows how to take it."""
+        with contextlib.suppress(OSError):
+            self.map.madvise(mmap.MADV_REMOVE)
+
     def close(self) -> None:
-        if self.reader >= 0:
-            os.close(self.reader)
-            self.reader = -1
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+        self.places.clear()  # they know it, and it would stay in memory
         _unmap(self.map)
 
 
 class Place:
     """Where one body lies."""
 
-    __slots__ = ("at", "lent", "seen", "segment", "size")
+    __slots__ = ("at", "lent", "seen", "segment", "size", "whole")
 
     def __init__(self, segment: Segment, at: int) -> None:
         self.segment = segment
         self.at = at
         self.size = 0
         """Of its body."""
+        self.whole: ref[Any] | None = None
+        """What all views of it here are of."""
         self.seen = False
         """Whether a view of it lives here."""
         self.lent = 0
@@ -99,31 +125,31 @@ class Place:
         return not (self.seen or self.lent)
 
 
-class Borrower:
-    """One process that places were lent to, and that has not said that it sees them no more."""
+Free = dict[Place, Any]
+"""What views of each will be of. Whoever takes one may be interrupted: then that is gone, and the
+place free again."""
 
-    def __init__(self, process: int | None) -> None:
+
+class Borrower:
+    """The other side of one link, and what was lent to it that it has not given back."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.places: Counter[Place] = Counter()
-        self._end = _end_of(process)
 
     @property
     def has(self) -> bool:
         """Whether it has any."""
         return bool(self.places)
 
-    @property
-    def ended(self) -> bool:
-        """Whether the process is no more; where that can't be known it never is."""
-        if self._end is None:
-            return False
-        poll = select.poll()
-        poll.register(self._end, select.POLLIN)
-        return bool(poll.poll(0))
-
-    def close(self) -> None:
-        if self._end is not None:
-            os.close(self._end)
-            self._end = None
+    def left_behind(self) -> list[tuple[Place, int]]:
+        """Its link has ended: takes out what nobody there can see any more, and how often."""
+        segments = {place.segment for place in self.places}
+        read = {one for one in segments if one.read_by(self.number)}
+        left = [(place, n) for place, n in self.places.items() if place.segment not in read]
+        for place, _ in left:
+            del self.places[place]
+        return left
 
 
 class Segments:
@@ -144,10 +170,13 @@ class Segments:
         """How many links are with processes that read what lies here."""
         self._segments: dict[int, Segment] = {}
         self._numbers = count(1)
+        self._links = count(1)
         self._bytes = 0
-        self._free: dict[int, deque[Place]] = defaultdict(deque)
-        """By their bytes, what was free last at the end: its memory is warm."""
-        self._seen: dict[int, tuple[Place, ref[Any]]] = {}
+        self._warm: defaultdict[int, Free] = defaultdict(dict)
+        """Free places by their bytes; the last was used last."""
+        self._cold: defaultdict[int, Free] = defaultdict(dict)
+        """The same, whose memory is the system's."""
+        self._places: dict[int, Place] = {}
         """By the address of what their views are of; that may be another's, a moment later."""
         self._gone: list[Borrower] = []
         """Those whose link has ended (rule 3)."""
@@ -157,17 +186,15 @@ class Segments:
         """A place to write a body into; None where there is none."""
         place_bytes = _place_bytes(size)
         with contextlib.suppress(ValueError):  # all was closed meanwhile
-            try:
-                return self._view(self._free[place_bytes].pop(), size)
-            except IndexError:
-                made = self._made(place_bytes)
-                return None if made is None else self._view(made, size)
+            taken = self._taken(place_bytes)
+            if taken is not None:
+                return self._view(*taken, size)
         return None
 
     def written(self, body: Buffer) -> memoryview | None:
         """A body in a place, where it lies already or was copied to; None where there is none."""
-        if isinstance(body, memoryview) and self.place_of(body) is not None:
-            return body.toreadonly()
+        if isinstance(body, memoryview) and body.readonly and self.place_of(body) is not None:
+            return body
         room = self.room(len(body))
         if room is None:
             return None
@@ -176,7 +203,13 @@ class Segments:
             room[at : at + COPIED_AT_ONCE] = source[at : at + COPIED_AT_ONCE]
         return room.toreadonly()
 
-    def _made(self, place_bytes: int) -> Place | None:
+    def _taken(self, place_bytes: int) -> tuple[Place, Any] | None:
+        for free in self._warm, self._cold:
+            with contextlib.suppress(KeyError):
+                return free[place_bytes].popitem()
+        return self._made(place_bytes)
+
+    def _made(self, place_bytes: int) -> tuple[Place, Any] | None:
         size = max(SEGMENT_BYTES, place_bytes)
         if self._bytes + size > self._bytes_max or len(self._segments) >= SEGMENTS_MAX:
             return None
@@ -187,39 +220,48 @@ class Segments:
         self._bytes += size
         self._segments[segment.number] = segment
         first, *others = segment.places
-        self._free[place_bytes].extend(reversed(others))
-        return first
+        self._cold[place_bytes].update((place, self._whole(place)) for place in reversed(others))
+        return first, self._whole(first)
 
-    def _view(self, place: Place, size: int) -> memoryview:
+    def _whole(self, place: Place) -> Any:
         """Rule 2: what all views of it are of is gone when the last of them is."""
         segment = place.segment
         whole = _array(segment.place_bytes).from_buffer(segment.map, place.at)
-        place.size, place.seen = size, True
-        self._seen[id(whole)] = place, ref(whole)
+        place.whole = ref(whole)
+        self._places[id(whole)] = place
         self.watch(whole, partial(self._unseen, place, id(whole)))
+        return whole
+
+    def _view(self, place: Place, whole: Any, size: int) -> memoryview:
+        place.size, place.seen = size, True
+        place.segment.idle_since = None
         return memoryview(whole).cast("B")[:size]
 
     def _unseen(self, place: Place, address: int) -> None:
-        known = self._seen.get(address)
-        if known is not None and known[0] is place:  # else that address is another's by now
-            del self._seen[address]
+        if self._places.get(address) is place:  # else that address is another's by now
+            del self._places[address]
         place.seen = False
         self._freed(place)
 
     def _freed(self, place: Place) -> None:
-        if place.free:
-            self._free[place.segment.place_bytes].append(place)
+        if place.free and place.segment.number in self._segments:
+            self._warm[place.segment.place_bytes][place] = self._whole(place)
 
     def place_of(self, body: Buffer) -> Place | None:
         """Where a body lies, if that is as a whole in a place of this process."""
         if type(body) is not memoryview:
             return None
-        known = self._seen.get(id(body.obj))
-        if known is None or known[1]() is not body.obj or known[0].size != len(body):
+        place = self._places.get(id(body.obj))
+        known = None if place is None or place.whole is None else place.whole()
+        if place is None or known is not body.obj or place.size != len(body):
             return None
-        return known[0]
+        return place
 
     # --- others have it ---------------------------------------------------------------------------
+
+    def borrower(self) -> Borrower:
+        """The other side of a new link."""
+        return Borrower(next(self._links))
 
     def lend(self, place: Place, borrower: Borrower) -> None:
         """A process is told where it lies."""
@@ -248,12 +290,10 @@ class Segments:
     def _part_from_ended(self) -> None:
         left, self._gone = self._gone, []
         for borrower in left:
-            if borrower.has and not borrower.ended:
-                self._gone.append(borrower)
-                continue
-            borrower.close()
-            for place, times in borrower.places.items():
+            for place, times in borrower.left_behind():
                 self._returned(place, times)
+            if borrower.has:
+                self._gone.append(borrower)
 
     def _returned(self, place: Place, times: int) -> None:
         place.lent -= times
@@ -278,23 +318,24 @@ class Segments:
 
     def _empty(self, segment: Segment) -> None:
         """Its memory is the system's again; meanwhile nobody can take a place of it."""
-        free, taken = self._free[segment.place_bytes], []
+        warm, cold = self._warm[segment.place_bytes], self._cold[segment.place_bytes]
+        taken: Free = {}
         for place in segment.places:
-            with contextlib.suppress(ValueError):  # another thread has it by now
-                free.remove(place)
-                taken.append(place)
+            whole = warm.pop(place, None) or cold.pop(place, None)
+            if whole is not None:  # else another thread has it by now
+                taken[place] = whole
         if len(taken) == len(segment.places):
-            segment.map.madvise(mmap.MADV_REMOVE)
-        free.extendleft(taken)
+            segment.empty()
+        cold.update(taken)
 
     # --- its end ----------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Nothing is lent any more; views that a program has live on."""
         self._bytes_max = 0
-        self._free.clear()
-        for borrower in self._gone:
-            borrower.close()
+        self._warm.clear()
+        self._cold.clear()
+        self._gone.clear()
         while self._segments:
             self._segments.popitem()[1].close()
 
@@ -310,9 +351,10 @@ class Mapped:
     def add(self, number: int, descriptor: int) -> bool:
         """Takes one, and its descriptor; whether that could be."""
         try:
-            size = os.fstat(descriptor).st_size
             sealed = fcntl.fcntl(descriptor, _GET_SEALS) & _SEALS == _SEALS
-            if not sealed or number in self._maps or self._bytes + size > self._bytes_max:
+            size = os.fstat(descriptor).st_size
+            fits = SEGMENT_BYTES <= size <= self._bytes_max - self._bytes  # so they are few
+            if not (sealed and fits) or number in self._maps:
                 return False
             self._maps[number] = mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY)
         except (OSError, ValueError, MemoryError):
@@ -358,10 +400,6 @@ def _unmap(known: mmap.mmap) -> None:
         known.close()
 
 
-def _end_of(process: int | None) -> int | None:
-    """What tells when a process has ended."""
-    if process is None or not hasattr(os, "pidfd_open"):
-        return None
-    with contextlib.suppress(OSError):
-        return os.pidfd_open(process)
-    return None
+def _opened(descriptor: int) -> int:
+    """The same file, opened once more: to be read, by whoever gets it."""
+    return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)

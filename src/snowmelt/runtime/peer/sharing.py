@@ -5,7 +5,6 @@ A body goes as where it lies (`PLACE`), after its segment was shown once, with i
 segment says `BYTES`, and is sent bytes from then on. What lies in no place yet is copied into one.
 """
 
-import socket
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
@@ -13,11 +12,10 @@ from typing import Any, Final
 
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import FrameError
-from snowmelt.runtime import near
 from snowmelt.runtime.peer.carriers import Carrier, Near
 from snowmelt.runtime.peer.limits import LARGE, WITH_BLOB
 from snowmelt.runtime.peer.outgoing import Outgoing
-from snowmelt.runtime.peer.segments import Borrower, Mapped, Place, Segments
+from snowmelt.runtime.peer.segments import Borrower, Mapped, Place, Segment, Segments
 from snowmelt.wire.framing import Kind
 
 SEGMENT_HEAD: Final = Struct("!I")
@@ -52,13 +50,15 @@ class Sharing:
         self._lends = False
         """Whether it takes places."""
         self._shown: set[int] = set()
+        self._takes = True
+        """Whether this side takes places, as far as it has said."""
         self._views = 0
         """How many bodies of the other's are seen here."""
 
-    def begin(self, stream: socket.socket) -> None:
+    def begin(self) -> None:
         """The other side knows of segments."""
         if isinstance(self._carrier, Near):
-            self._borrower = Borrower(near.process(stream))
+            self._borrower = self._segments.borrower()
             self._lend(True)
 
     def _lend(self, lends: bool) -> None:
@@ -84,12 +84,20 @@ class Sharing:
         if place is None:
             return False
         segment = place.segment
+        if segment.number not in self._shown and not self._show(segment, borrower):
+            return False
         head = PLACE_HEAD.pack(segment.number, place.at, place.size)
         self._outgoing.add_place(message, head)
         self._segments.lend(place, borrower)
-        if segment.number not in self._shown:
-            self._shown.add(segment.number)
-            self._outgoing.show(SEGMENT_HEAD.pack(segment.number), segment.reader)
+        return True
+
+    def _show(self, segment: Segment, borrower: Borrower) -> bool:
+        try:
+            reader = segment.reader(borrower.number)
+        except OSError:  # no descriptor is left
+            return False
+        self._shown.add(segment.number)
+        self._outgoing.show(SEGMENT_HEAD.pack(segment.number), reader)
         return True
 
     def _place(self, body: Buffer) -> Place | None:
@@ -112,9 +120,14 @@ class Sharing:
             carrier = self._carrier
             descriptor = carrier.descriptor() if isinstance(carrier, Near) else None
             if descriptor is None or not self._mapped.add(number, descriptor):
-                self._say(Kind.BYTES, b"")
+                self._take_bytes()
         else:
             raise FrameError(f"a word of {len(payload)} bytes about segments")
+
+    def _take_bytes(self) -> None:
+        if self._takes:  # said once, for whoever has shown many meanwhile
+            self._takes = False
+            self._say(Kind.BYTES, b"")
 
     def _freed(self, number: int, at: int) -> None:
         borrower = self._borrower
@@ -123,7 +136,10 @@ class Sharing:
 
     def view(self, number: int, at: int, size: int) -> memoryview | None:
         """What the other side has there, to be read; None where nothing was shown."""
-        return self._mapped.view(number, at, size, partial(self._seen, number, at))
+        view = self._mapped.view(number, at, size, partial(self._seen, number, at))
+        if view is None:
+            self._free(number, at)
+        return view
 
     def _seen(self, number: int, at: int, whole: Any) -> None:
         self._views += 1
@@ -131,6 +147,9 @@ class Sharing:
 
     def _unseen(self, number: int, at: int) -> None:
         self._views -= 1
+        self._free(number, at)
+
+    def _free(self, number: int, at: int) -> None:
         if self._borrower is not None:
             self._say(Kind.FREE, FREE_HEAD.pack(number, at))
 
@@ -141,6 +160,7 @@ class Sharing:
     def end(self) -> None:
         """The link is gone; views live on."""
         self._mapped.close()
+        self._outgoing.end()
         if isinstance(self._carrier, Near):
             self._carrier.close()
         if self._borrower is not None:

@@ -146,6 +146,8 @@ class Calls:
         self._name = name
         self._numbers = count(1)
         self._open: dict[int, Callable[[Any], None]] = {}
+        self._answered: deque[tuple[Callable[[Any], None], Any]] = deque()
+        """Those whose answers are not told yet."""
 
     def begin(self, done: Callable[[Any], None]) -> OperationId:
         operation = self.aside()
@@ -160,10 +162,18 @@ class Calls:
     def answered(self, operation: OperationId, body: Any) -> None:
         done = self._open.pop(operation.number, None)
         if done is not None:
-            done(body)
+            self._answered.append((done, body))
+
+    def tell(self) -> None:
+        """At the end of a turn: who is woken before takes the interpreter from its owner."""
+        with suppress(IndexError):  # whoever ends all may be at it as well
+            while True:
+                done, body = self._answered.popleft()
+                done(body)
 
     def end(self, error: str, text: str) -> None:
         """All that is open is answered so; whoever has just begun one may do it, too."""
+        self.tell()
         while self._open:
             with suppress(KeyError):  # another thread was at it as well
                 self._open.popitem()[1](Declined(error, text))

@@ -75,6 +75,7 @@ class Engine:
         self.words = Words(self._alarm.wake)
         self._links = Links(caller, config.limits, self._alarm.ring, self.words.watch)
         told = Told(self._links, self._calls, self.failed)
+        self.tell = self._calls.tell
         self._steps = Steps(node, self._links.send, told, store)
         self._links.report = self._steps.handle
         self._owner = Owner(self, self._steps, self._links, self._alarm, self.words)

@@ -36,6 +36,9 @@ class Owned(Protocol):
     def say(self, word: Any) -> None:
         """Gives a word to the machine."""
 
+    def tell(self) -> None:
+        """Calls that were answered in this turn hear it."""
+
     def failed(self, error: str, text: str) -> None:
         """All calls end: a name from `core.errors`, and a sentence."""
 
@@ -121,6 +124,7 @@ class Owner:
         if now >= links.next_look:
             links.look(now)
         links.flush()
+        self._of.tell()
 
     def _wait(self) -> Any:
         links, alarm = self._links, self._alarm

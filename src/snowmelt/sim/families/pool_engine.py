@@ -123,6 +123,7 @@ class Engine:
         if operation.number in self._waiting:
             del self._waiting[operation.number]
             self._calls.answered(operation, body)
+            self._calls.tell()
         elif operation.number not in self._aside:
             raise Broken(f"{operation} was answered twice, or for nothing", self.node)
 

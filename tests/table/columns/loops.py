@@ -190,15 +190,9 @@ def no_judge(row: Row) -> str:
     return ""
 
 
-def no_room(row: Row) -> str:
-    if row.call in {"Pool.put", "Pool.put_many", "Pool.await_room"}:
-        return "it waits only for room, and its recipe has some"
-    return no_judge(row)
-
-
 COLUMNS = [
     Column("task cancelled", "Its task is cancelled at each await; the cancellation comes out, "
-           "and the account is right.", cancelled, ("swallows",), no_await, untried=no_room),
+           "and the account is right.", cancelled, ("swallows",), no_await, untried=no_judge),
     Column("two loops", "A handle of one event loop is used in another: refused, or as good "
            "there; in the first it works on.", two_loops, ("forgets", "crashes"),
            untried=no_judge),

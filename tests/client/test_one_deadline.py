@@ -147,11 +147,11 @@ def test_a_stopped_node_that_is_asked_first_costs_half_a_second(tmp_path: Path) 
         where = ",".join(str(node.address) for node in (three, one, two))
         try:
             with snowmelt.connect(f"snowmelt://{where}") as cluster:
-                cluster.fifo("next").put(b"second", timeout=1)
+                cluster.fifo("next").put(b"second", timeout=2)
 
             async def put() -> None:
                 async with snowmelt.aio.connect(f"snowmelt://{where}") as cluster:
-                    await cluster.fifo("next").put(b"third", timeout=1)
+                    await cluster.fifo("next").put(b"third", timeout=2)
 
             asyncio.run(put())
         finally:

@@ -296,6 +296,8 @@ def test_one_who_reads_late_has_all_that_it_asked_for():
                 (stream,) = CHUNK_HEAD.unpack_from(payload)
                 parts[stream] = parts.get(stream, 0) + len(payload) - CHUNK_HEAD.size
                 whole += parts[stream] == len(body)
+            elif kind is Kind.OFFER:
+                other.send(framed(Kind.GRANT, payload[: CHUNK_HEAD.size]))
         assert machine.lost() == []
 
 

@@ -403,7 +403,7 @@ class NearStranger(Stranger):
         assert reached is not None
         reached.settimeout(5)
         self.socket = reached
-        hello = Hello("snowmelt", "c-stranger", Role.PEER, nonce=bytes(16), shares=True)
+        hello = Hello("snowmelt", "c-stranger", Role.PEER, nonce=bytes(16))
         self.send(said(Kind.HELLO, hello))
         kind, payload = self.frame()
         assert kind is Kind.WELCOME

@@ -139,7 +139,6 @@ def test_a_link_that_talks_and_brings_nothing_keeps_no_room(
     incoming.admit(FRAME_BYTES_MAX, Codec.for_peers().decode, lambda _: None)
     incoming.heard = now.at
     sender = Outgoing(limits)
-    sender.offers = True
     sender.add(Found(1, 1, 0, 1, SILENT, 0.0, (), bytes(LARGE)))
 
     def comes(count: int = LARGE) -> None:

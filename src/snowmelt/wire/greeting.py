@@ -55,12 +55,6 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     after: bytes = b""
     """Of peers: the nonce of the last connection that these two had open and whose end the one who
     dials has seen."""
-    offers: bool = False
-    """Of peers: whether frames of the kinds `OFFER` and `GRANT` are understood."""
-    releases: bool = False
-    """Of peers: whether frames of the kinds `RELEASE` and `KEEP` are understood."""
-    shares: bool = False
-    """Of peers: whether frames of the kinds `SEGMENT` to `BYTES` are understood."""
 
 
 class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,12 +65,6 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     nonce: bytes = b""
     proof: bytes = b""
     """Of peers: that who answers is of this cluster."""
-    offers: bool = False
-    """As in `Hello`."""
-    releases: bool = False
-    """As in `Hello`."""
-    shares: bool = False
-    """As in `Hello`."""
     identity: str = ""
     """Of nodes: of which cluster this one is; nothing while it is of none."""
 
@@ -191,7 +179,7 @@ class Gate(msgspec.Struct, frozen=True):
     def welcome(self, hello: Hello, name: NodeId, frame_max: int) -> Welcome:
         """The answer to a peer, with its proof."""
         nonce = secrets.token_bytes(NONCE_BYTES)
-        bare = Welcome(name, frame_max, nonce, offers=True, releases=True, shares=True)
+        bare = Welcome(name, frame_max, nonce)
         return msgspec.structs.replace(bare, proof=self._proof(b"welcome", hello, bare))
 
     def prove(self, hello: Hello, welcome: Welcome) -> Proof:

@@ -38,10 +38,6 @@ class Opened(msgspec.Struct, frozen=True):
     """Of peers: what was new in this greeting."""
     after: bytes = b""
     """Of peers, told by who dials: as in `Hello`."""
-    offers: bool = False
-    releases: bool = False
-    shares: bool = False
-    """Of peers: what the other side understands, as in `Hello`."""
 
 
 class Side(Protocol):
@@ -67,7 +63,7 @@ class Dialling:
 
     >>> side = Dialling(Hello("snow", "c-1", Role.CLIENT))
     >>> side.hear(Kind.WELCOME, said(Kind.WELCOME, Welcome("n1", 1 << 20))[8:])
-    (b'', Opened(name='n1', role=<Role.NODE: 'node'>, nonce=b'', after=b'', offers=False, ...))
+    (b'', Opened(name='n1', role=<Role.NODE: 'node'>, nonce=b'', after=b''))
     """
 
     def __init__(
@@ -138,9 +134,6 @@ class PeerDialling:
             self._target,
             Role.PEER,
             self._hello.nonce,
-            offers=welcome.offers,
-            releases=welcome.releases,
-            shares=welcome.shares,
         )
         return said(Kind.PROVE, proof), opened
 
@@ -178,9 +171,6 @@ class PeerListening:
                 Role.PEER,
                 hello.nonce,
                 hello.after,
-                hello.offers,
-                hello.releases,
-                hello.shares,
             )
         raise HandshakeError(f"{kind.name} does not stand here in a greeting")
 

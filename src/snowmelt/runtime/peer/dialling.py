@@ -170,9 +170,6 @@ class Dialler:
             Role.PEER,
             nonce=secrets.token_bytes(NONCE_BYTES),
             after=after,
-            offers=True,
-            releases=True,
-            shares=True,
         )
         return PeerDialling(caller.gate.on(channel), hello, target)
 

@@ -37,11 +37,9 @@ TURN_BYTES: Final = 2 << 20
 class Use:
     """Whether a link is used, and how far its end is agreed (rule 5 of `ways.py`)."""
 
-    __slots__ = ("asks", "frames", "heard", "said", "since", "understood")
+    __slots__ = ("asks", "frames", "heard", "said", "since")
 
     def __init__(self, now: Instant) -> None:
-        self.understood = False
-        """Whether the other side knows of such an end."""
         self.frames = 0
         self.since = now
         """So many frames have passed, and none since then."""
@@ -122,6 +120,8 @@ class Link(Handler):
         """Of its greeting, between peers."""
         self.dialled = False
         """Whether this side has dialled."""
+        self._peer = False
+        """Whether the other side is a process of the pool, and no node."""
         self.began = self.taken = real_now()
         self.blocked = False
         """Whether something waits until the system takes more."""
@@ -137,9 +137,10 @@ class Link(Handler):
         self.incoming = Incoming(owner.limits, owner.stores, self, self.sharing)
         self._read_blocked = False  # TLS must write before it can read on
 
-    def open(self, name: NodeId, target: NodeId, *, shares: bool) -> None:
-        """The other side has shown who it is, and whether it knows of segments."""
-        if shares:
+    def open(self, name: NodeId, target: NodeId, *, peer: bool) -> None:
+        """The other side has shown who it is."""
+        self._peer = peer
+        if peer:
             self.sharing.begin()
         self.name, self.target, self.stage = name, target, Stage.OPEN
         report, connection = self._owner.report, self._connection
@@ -340,7 +341,7 @@ class Link(Handler):
         use, frames = self.use, self.incoming.frames + self.outgoing.frames
         if frames != use.frames:
             use.frames, use.since = frames, now
-        asks = use.asks and use.understood and not (use.said or self.sharing.busy)
+        asks = self._peer and use.asks and not (use.said or self.sharing.busy)
         return asks and now - use.since >= self._owner.limits.unused
 
     @property

@@ -28,7 +28,7 @@ from snowmelt.runtime.peer.stores import Stores
 from snowmelt.runtime.peer.ways import Ways
 from snowmelt.runtime.statistics import Counts
 from snowmelt.wire.connection import Connection, Stage
-from snowmelt.wire.greeting import goodbye
+from snowmelt.wire.greeting import Role, goodbye
 from snowmelt.wire.sides import Opened, PeerListening, Side
 
 HANDSHAKES_A_TURN: Final = 8
@@ -279,9 +279,7 @@ class Links:
     def opened(self, link: Link, opened: Opened, target: NodeId | None = None) -> None:
         """The other side has shown who it is; a node is called by the address that was dialled."""
         link.nonce = opened.nonce
-        link.outgoing.offers = opened.offers
-        link.use.understood = opened.releases
-        link.open(opened.name, target or opened.name, shares=opened.shares)
+        link.open(opened.name, target or opened.name, peer=opened.role is Role.PEER)
         self._ways.opened(link, opened.after)
 
     def heralded(self, link: Link, message: Any) -> None:

@@ -89,13 +89,10 @@ class Outgoing:
         "_unasked",
         "descriptor",
         "frames",
-        "offers",
     )
 
     def __init__(self, limits: PeerLimits) -> None:
         self.frames = 0
-        self.offers = False
-        """Whether the other side understands offers; else all begins unasked."""
         self.descriptor: int | None = None
         """What goes with the first of `pieces`."""
         self._limits = limits
@@ -192,7 +189,7 @@ class Outgoing:
         size = len(rest)
         stream = _Stream(self._number, message, rest)
         head = PARCEL_HEAD.pack(self._number, size)
-        asks = self.offers and self._unasked + size > self._limits.begun_bytes
+        asks = self._unasked + size > self._limits.begun_bytes
         self._add(_OFFER if asks else _PARCEL, head, msgspec.structs.replace(message, blob=b""))
         if asks:
             self._offered[self._number] = stream

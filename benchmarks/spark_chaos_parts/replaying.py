@@ -24,7 +24,7 @@ def replay(plan: Plan, cluster: Cluster, batch: int) -> Replay:
     """The rows of a batch that the sink has as its last, read again from the offsets alone."""
     several = ",".join(SOURCES)
     options = {"url": plan.url, "queues": several, "group": GROUP, "minPartitions": "3"}
-    reader = StreamReader(options, source_schema(headers=False))
+    reader = StreamReader(options, source_schema("false"))
     start = _offset(plan, batch - 1) if batch else reader.initialOffset()
     rows = [value + DONE for value in _values(reader, start, _offset(plan, batch))]
     # Spark promises no order among queues.

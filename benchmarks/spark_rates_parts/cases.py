@@ -52,7 +52,7 @@ class Bench:
             for number in range(2 * MICRO_BATCHES):
                 table = pa.Table.from_batches([batch(rows // (2 * MICRO_BATCHES), size)])
                 pq.write_table(table, folder / f"{number}.parquet")
-        frame = self._spark.readStream.schema(source_schema(headers=False))
+        frame = self._spark.readStream.schema(source_schema("false"))
         return self._rate(frame.option("maxFilesPerTrigger", 2).parquet(str(folder)))
 
     def memory(self, rows: int, size: int) -> float:

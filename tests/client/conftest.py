@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,3 +30,21 @@ def own_node(tmp_path: Path) -> Iterator[LocalNode]:
     with LocalCluster(1, tmp_path, 0.5) as cluster:
         cluster.start()
         yield cluster.nodes[0]
+
+
+@pytest.fixture(params=["node", "embedded"])
+def queues(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """A cluster, and a folder: the same calls do the same."""
+    if request.param == "embedded":
+        with snowmelt.open(tmp_path / "queues") as cluster:
+            yield cluster
+    else:
+        node: LocalNode = request.getfixturevalue("node")
+        with snowmelt.connect(node.url) as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that only this test has."""
+    return "".join(one if one.isalnum() else "-" for one in request.node.name)[-90:].strip("-")

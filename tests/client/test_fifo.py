@@ -3,17 +3,14 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import snowmelt
-from snowmelt.cli.local import LocalNode
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import (
@@ -32,17 +29,6 @@ NEAR = timedelta(seconds=5)
 """Clocks may be put right while a node runs, which looked at its own when it began."""
 Make = Callable[..., Fifo]
 Queues = Any  # a cluster of either kind
-
-
-@pytest.fixture(params=["node", "embedded"])
-def queues(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Queues]:
-    if request.param == "embedded":
-        with snowmelt.open(tmp_path / "queues") as cluster:
-            yield cluster
-    else:
-        node: LocalNode = request.getfixturevalue("node")
-        with snowmelt.connect(node.url) as cluster:
-            yield cluster
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pickle
 import threading
 import time
 from array import array
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,6 @@ from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import Empty, LeaseLost, NoSuchQueue, QueueExists, StoreBusy, WrongLoop
 
 Queues = Any  # a cluster of either kind
-
-
-@pytest.fixture(params=["node", "embedded"])
-def queues(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Queues]:
-    if request.param == "embedded":
-        with snowmelt.open(tmp_path / "queues") as cluster:
-            yield cluster
-    else:
-        node: LocalNode = request.getfixturevalue("node")
-        with snowmelt.connect(node.url) as cluster:
-            yield cluster
 
 
 # --- loops ----------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Arguments that no call takes: an error of ours at once, which names the value."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,7 @@ from snowmelt.cli.local import LocalNode
 
 ARRAY = np.array([1, 2])
 """It is neither true nor false."""
-Place = Any  # a cluster of either kind
-
-
-@pytest.fixture(params=["node", "folder"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if request.param == "folder":
-        with snowmelt.open(tmp_path / "queues") as cluster:
-            yield cluster
-    else:
-        node: LocalNode = request.getfixturevalue("node")
-        with snowmelt.connect(node.url) as cluster:
-            yield cluster
+Queues = Any  # a cluster of either kind
 
 
 @pytest.mark.parametrize(
@@ -54,9 +43,9 @@ def test_what_no_node_would_read_is_not_sent(
     ],
 )
 def test_a_field_that_no_node_reads_is_named_at_once(
-    place: Place, ask: Callable[[Any], Any], told: str
+    queues: Queues, ask: Callable[[Any], Any], told: str
 ) -> None:
-    fifo = place.fifo("odd-fields")
+    fifo = queues.fifo("odd-fields")
     fifo.put(b"one")
     begin = time.monotonic()
     with pytest.raises(snowmelt.CallerError, match=told):
@@ -65,8 +54,8 @@ def test_a_field_that_no_node_reads_is_named_at_once(
     assert fifo.get().body == b"one"
 
 
-def test_arrays_are_no_headers_no_reasons_and_no_names(place: Place) -> None:
-    for queue in (place.fifo("odd-headers"), place.priority("odd-ranked")):
+def test_arrays_are_no_headers_no_reasons_and_no_names(queues: Queues) -> None:
+    for queue in (queues.fifo("odd-headers"), queues.priority("odd-ranked")):
         for call, given in ((queue.put, b"one"), (queue.put_many, [b"one"])):
             for wrong in (ARRAY, 0, "no map"):
                 with pytest.raises(snowmelt.BadOption, match=r"headers is .*; allowed: a map"):
@@ -80,9 +69,9 @@ def test_arrays_are_no_headers_no_reasons_and_no_names(place: Place) -> None:
             with pytest.raises(snowmelt.BadOption, match="reason is array"):
                 item.nack(reason=ARRAY, delay=1.0)
     with pytest.raises(snowmelt.BadOption, match="queue is array"):
-        place.queue(ARRAY)
-    with place.pool("odd-pool"), pytest.raises(snowmelt.BadOption, match="name is array"):
-        place.pool(ARRAY)
+        queues.queue(ARRAY)
+    with queues.pool("odd-pool"), pytest.raises(snowmelt.BadOption, match="name is array"):
+        queues.pool(ARRAY)
 
 
 @pytest.mark.parametrize("token", [ARRAY, 7, b"secret", "secret\ud800"])

@@ -22,12 +22,6 @@ KIB = 1 << 10
 
 
 @pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """A pool of this test's own."""
-    return "".join(one if one.isalnum() else "-" for one in request.node.name)[-90:].strip("-")
-
-
-@pytest.fixture
 def pair(node: LocalNode, name: str) -> Iterator[tuple[snowmelt.Pool, snowmelt.Pool]]:
     """One that puts, and one that gets; each a process' whole part, though in one process."""
     with snowmelt.connect(node.url) as cluster:

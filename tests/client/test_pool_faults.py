@@ -19,12 +19,6 @@ MB = 10**6
 
 
 @pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """A pool of this test's own."""
-    return "".join(one if one.isalnum() else "-" for one in request.node.name)[-90:].strip("-")
-
-
-@pytest.fixture
 def pool(node: LocalNode, name: str) -> Iterator[snowmelt.Pool]:
     """This process, which gets."""
     with snowmelt.connect(node.url) as cluster:

@@ -21,12 +21,6 @@ pytestmark = pytest.mark.skipif(not segments.POSSIBLE, reason="this system has n
 
 
 @pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """A pool of this test's own."""
-    return "".join(one if one.isalnum() else "-" for one in request.node.name)[-90:].strip("-")
-
-
-@pytest.fixture
 def pool(node: LocalNode, name: str) -> Iterator[snowmelt.Pool]:
     with snowmelt.connect(node.url) as cluster:
         yield cluster.pool(name, buffers=4)

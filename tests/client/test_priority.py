@@ -39,11 +39,6 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[snowmelt
         yield cluster
 
 
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return "".join(one if one.isalnum() else "-" for one in request.node.name)[-90:].strip("-")
-
-
 def test_closing_ends_gets_of_other_threads_that_wait(cluster: snowmelt.Cluster, name: str) -> None:
     queue = cluster.priority(name, priorities=4)
     queue.put(b"opens it")

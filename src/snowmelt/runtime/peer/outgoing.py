@@ -32,7 +32,7 @@ from snowmelt.runtime.peer.limits import (
     PeerLimits,
 )
 from snowmelt.wire.codec import encode, encode_into
-from snowmelt.wire.framing import HEADER, HEADER_BYTES, MAGIC, VERSION, Kind
+from snowmelt.wire.framing import HEADER, HEADER_BYTES, MAGIC, VERSION, Kind, framed
 
 PARCEL_HEAD: Final = Struct("!IQ")
 """The number of the stream, and how many bytes its blob has; the message follows."""
@@ -138,15 +138,14 @@ class Outgoing:
 
     def add_word(self, kind: Kind, payload: bytes) -> None:
         """Sends a frame that is no message."""
-        self.add_frame(HEADER.pack(MAGIC, VERSION, kind, 0, len(payload)) + payload)
+        self.add_frame(framed(kind, payload))
 
     def show(self, payload: bytes, descriptor: int) -> None:
         """Shows the other side a segment, before all that is added from now on (rule 4).
 
         The descriptor is closed when it has left, or can't.
         """
-        head = HEADER.pack(MAGIC, VERSION, Kind.SEGMENT, 0, len(payload))
-        self._shown.append((head + payload, descriptor))
+        self._shown.append((framed(Kind.SEGMENT, payload), descriptor))
         self.frames += 1
 
     def add_place(self, message: Any, head: bytes) -> None:

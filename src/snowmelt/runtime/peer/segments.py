@@ -180,7 +180,6 @@ class Segments:
         """By the address of what their views are of; that may be another's, a moment later."""
         self._gone: list[Borrower] = []
         """Those whose link has ended (rule 3)."""
-        self._look_at = Instant(0)
 
     def room(self, size: int) -> memoryview | None:
         """A place to write a body into; None where there is none."""
@@ -304,9 +303,6 @@ class Segments:
     def look(self, now: Instant) -> None:
         """For rules 3 and 5."""
         self._part_from_ended()
-        if now < self._look_at:
-            return
-        self._look_at = later(now, seconds(1))
         for segment in list(self._segments.values()):
             if any(not place.free for place in segment.places):
                 segment.idle_since = None

@@ -18,7 +18,8 @@ from snowmelt.protocols.fifo.segments import Segment, key, stored
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.fifo_exam import judge_copies
-from snowmelt.sim.families.fifo_ledger import Asked, Ledger
+from snowmelt.sim.families.fifo_words import Ledger
+from snowmelt.sim.judge.values import Put
 from snowmelt.sim.world import Broken
 
 
@@ -27,9 +28,9 @@ def at(second):
 
 
 def put(ledger, position, value):
-    batch = Asked("p1", position, (value.encode(),), b"", Instant(0), at(1))
+    batch = Put("p1", (value,), b"", at(1))
     ledger.asked(batch)
-    ledger.put(batch, PutDone(position, position + 1, 2, flushed=True), at(2))
+    ledger.done(batch, PutDone(position, position + 1, 2, flushed=True), at(2))
 
 
 def disk_with(*values):

@@ -19,12 +19,12 @@ from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.sim.families.fifo import process
 from snowmelt.sim.families.fifo_actors import Listened, Stage
 from snowmelt.sim.families.fifo_clients import Consumer, Producer
-from snowmelt.sim.families.fifo_ending import judge
 from snowmelt.sim.families.fifo_groups import Reader, Stager
-from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_steward import Steward
+from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.membership import address
+from snowmelt.sim.judge.positions_end import judge
 from snowmelt.sim.world import Observer
 
 LOAD = seconds(6)

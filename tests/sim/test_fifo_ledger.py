@@ -7,11 +7,13 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, Span
 from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.sim.families.fifo_ending import judge
-from snowmelt.sim.families.fifo_excuses import lingering
-from snowmelt.sim.families.fifo_ledger import Asked, Ledger, judge_damage
-from snowmelt.sim.families.fifo_looks import Stay
+from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.faults import FailingDisk, LongPause, Stalls
+from snowmelt.sim.judge.lapses import lingering
+from snowmelt.sim.judge.looks import Stay
+from snowmelt.sim.judge.positions import judge_damage
+from snowmelt.sim.judge.positions_end import judge
+from snowmelt.sim.judge.values import Put
 from snowmelt.sim.world import Broken
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
@@ -28,16 +30,21 @@ def ledger():
     return Ledger("q1", settings)
 
 
-def put(ledger, value, position, second):
-    batch = Asked("p1", position, (value.encode(),), b"", Instant(0), at(second))
+def asked(ledger, value, second):
+    batch = Put("p1", (value,), b"", at(second))
     ledger.asked(batch)
-    ledger.put(batch, PutDone(position, position + 1, 2, flushed=True), at(second))
+    return batch
+
+
+def put(ledger, value, position, second):
+    batch = asked(ledger, value, second)
+    ledger.done(batch, PutDone(position, position + 1, 2, flushed=True), at(second))
 
 
 def lease(ledger, position, second, token=7, away=()):
     span = Span(position, position + 1, "n1/a/1", 0, ())
     answer = Leased(token, (), (span,), LEASE, away=away)
-    return ledger.leased("k1", at(second), answer, at(second), at(second))
+    return ledger.got("k1", at(second), answer, at(second), at(second))
 
 
 def part(value, position):
@@ -55,16 +62,15 @@ def lose_the_body(ledger, position, second):
 @pytest.mark.parametrize("known", [True, False])
 def test_what_is_refused_is_not_in_the_queue_unless_it_may_have_been_put_before(ledger, known):
     """Asked again, its number may be below what is known of its producer."""
-    batch = Asked("p1", 0, (b"p1/0",), b"", Instant(0), at(1))
-    ledger.asked(batch)
+    batch = asked(ledger, "p1/0", 1)
     why = "nothing was put now" + ("" if known else ", and it may have been put before")
     ledger.refused(batch, why, at(2))
     held = lease(ledger, 0, 3)
     if known:
         with pytest.raises(Broken, match="was refused"):
-            ledger.seen(part("p1/0", 0), at(3), held)
+            ledger.read(part("p1/0", 0), at(3), held)
     else:
-        ledger.seen(part("p1/0", 0), at(3), held)
+        ledger.read(part("p1/0", 0), at(3), held)
 
 
 # --- who is away, and what is damaged -------------------------------------------------------------
@@ -72,7 +78,7 @@ def test_what_is_refused_is_not_in_the_queue_unless_it_may_have_been_put_before(
 
 def passed_over(ledger, second):
     answer = Leased(0, (), (), LEASE, away=(Interval(0, 2),))
-    ledger.leased("k1", at(second), answer, at(second), at(second))
+    ledger.got("k1", at(second), answer, at(second), at(second))
 
 
 @pytest.mark.parametrize("away", [True, False])
@@ -197,17 +203,17 @@ def test_the_next_resumption_ends_the_pause_that_came_back_in_a_power_cut(ledger
 
 
 def test_a_lease_ends_when_all_that_it_held_is_lost(ledger):
-    ledger.asked(Asked("p1", 0, (b"p1/0/0",), b"", Instant(0), at(1)))
+    asked(ledger, "p1/0/0", 1)
     held = lease(ledger, 0, 2)
     lose_the_body(ledger, 0, 3)
     ledger.lease_lost(held, at(4))
 
 
 def test_a_lease_is_not_lost_of_more_than_was_lost(ledger):
-    ledger.asked(Asked("p1", 0, (b"p1/0/0",), b"", Instant(0), at(1)))
+    asked(ledger, "p1/0/0", 1)
     put(ledger, "p1/5/0", 5, 1)  # it is known where this stands
     answer = Leased(7, (), (Span(0, 2, "n1/a/1", 0, ()),), LEASE)
-    held = ledger.leased("k1", at(2), answer, at(2), at(2))
+    held = ledger.got("k1", at(2), answer, at(2), at(2))
     lose_the_body(ledger, 0, 3)
     with pytest.raises(Broken, match="is lost, it says, and it was held"):
         ledger.lease_lost(held, at(4))
@@ -216,7 +222,7 @@ def test_a_lease_is_not_lost_of_more_than_was_lost(ledger):
 def test_a_lease_is_not_lost_of_which_a_body_came(ledger):
     put(ledger, "p1/0/0", 0, 1)
     held = lease(ledger, 0, 2)
-    ledger.seen(part("p1/0/0", 0), at(2), held)
+    ledger.read(part("p1/0/0", 0), at(2), held)
     lose_the_body(ledger, 0, 3)
     with pytest.raises(Broken, match="is lost, it says, and it was held"):
         ledger.lease_lost(held, at(4))
@@ -245,16 +251,15 @@ def test_what_two_lapses_undid_leaves_its_position_to_others(ledger):
 def given_over_a_lapse(ledger, value, position):
     """A group asked before a power cut, and was told after it, and read what was there."""
     span = Span(position, position + 1, "n1/a/1", 0, (), 1, "the lease ended")
-    held = ledger.assigned("g1", 5, at(3), (span,), at(9))
-    ledger.seen(part(value, position), at(9), held)
+    held = ledger.planned("g1", 5, at(3), (span,), at(9))
+    ledger.read(part(value, position), at(9), held)
 
 
 def test_what_a_group_was_given_over_a_power_cut_was_delivered(ledger):
     power_cut(ledger, 5, lingering=1)
-    batch = Asked("p1", 0, (b"p1/0/0",), b"", Instant(0), at(6))
-    ledger.asked(batch)
+    batch = asked(ledger, "p1/0/0", 6)
     given_over_a_lapse(ledger, "p1/0/0", 0)
-    ledger.put(batch, PutDone(0, 0, 0, flushed=False, repeated=True), at(9))
+    ledger.done(batch, PutDone(0, 0, 0, flushed=False, repeated=True), at(9))
     put(ledger, "p1/1/0", 1, 10)
     lease(ledger, 1, 11)
     judge(ledger)
@@ -262,11 +267,11 @@ def test_what_a_group_was_given_over_a_power_cut_was_delivered(ledger):
 
 def test_a_position_has_one_meaning_through_a_power_cut(ledger):
     power_cut(ledger, 5, lingering=1)
-    for value, sequence in (("p1/0/0", 0), ("p1/1/0", 1)):
-        ledger.asked(Asked("p1", sequence, (value.encode(),), b"", Instant(0), at(6)))
+    for value in ("p1/0/0", "p1/1/0"):
+        asked(ledger, value, 6)
     given_over_a_lapse(ledger, "p1/0/0", 0)
     with pytest.raises(Broken, match="position 0 is told of p1/0/0 and of p1/1/0"):
-        ledger.seen(part("p1/1/0", 0), at(9), called=at(9))
+        ledger.read(part("p1/1/0", 0), at(9), called=at(9))
 
 
 def test_a_position_has_another_meaning_when_its_disks_are_lost_in_a_power_cut(ledger):
@@ -274,9 +279,9 @@ def test_a_position_has_another_meaning_when_its_disks_are_lost_in_a_power_cut(l
     power_cut(ledger, 5, lingering=1)
     for node in (N1, N2):
         ledger.excuses.hurt(node, at(6), "disk lost")
-    ledger.asked(Asked("p1", 1, (b"p1/1/0",), b"", Instant(0), at(7)))
+    asked(ledger, "p1/1/0", 7)
     given_over_a_lapse(ledger, "p1/0/0", 0)
-    ledger.seen(part("p1/1/0", 0), at(9), called=at(8))
+    ledger.read(part("p1/1/0", 0), at(9), called=at(8))
 
 
 # --- queues that are gone -------------------------------------------------------------------------

@@ -7,9 +7,9 @@ import pytest
 from snowmelt.client.connection.steps import SoFar
 from snowmelt.client.fifo import steps
 from snowmelt.sim.families import family
-from snowmelt.sim.families.fifo_ledger import Asked
 from snowmelt.sim.families.fifo_pouring import Pourer
 from snowmelt.sim.faults import KINDS
+from snowmelt.sim.judge.values import Put
 from snowmelt.sim.life import Ending, Report, live
 from snowmelt.sim.scenario import drawn
 
@@ -38,7 +38,7 @@ def test_what_is_told_of_a_put_of_several_calls_is_where_nodes_said(
     halves: list[str] = []
     half = Pourer._half
 
-    def noting(pourer: Pourer, batches: list[Asked], error: BaseException) -> list[Asked]:
+    def noting(pourer: Pourer, batches: list[Put], error: BaseException) -> list[Put]:
         left = half(pourer, batches, error)
         halves.extend(getattr(error, "__notes__", ()))
         return left

@@ -22,12 +22,12 @@ from snowmelt.sim.families.fifo_actors import Stage
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.families.priority import process
 from snowmelt.sim.families.priority_clients import Consumer, Producer
-from snowmelt.sim.families.priority_ending import judge
-from snowmelt.sim.families.priority_excuses import Excuses
-from snowmelt.sim.families.priority_ledger import Ledger
 from snowmelt.sim.families.priority_load import Load
 from snowmelt.sim.families.priority_planted import machine
 from snowmelt.sim.families.priority_steward import Looker, Steward
+from snowmelt.sim.families.priority_words import Ledger
+from snowmelt.sim.judge.copies import Excuses
+from snowmelt.sim.judge.urgency_end import judge
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.world import Observer
 

@@ -6,9 +6,11 @@ from snowmelt.check.history import Ended
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.protocols.priority.anchor import first_of
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.sim.families.priority_ending import judge
-from snowmelt.sim.families.priority_excuses import Excuses, Place
-from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger, Lost
+from snowmelt.sim.families.priority_words import Ledger
+from snowmelt.sim.judge.copies import Excuses
+from snowmelt.sim.judge.urgency import Got, Lost
+from snowmelt.sim.judge.urgency_end import judge
+from snowmelt.sim.judge.values import Place, Put
 from snowmelt.sim.world import Broken
 
 FIRST = first_of(1)
@@ -19,18 +21,17 @@ def at(second):
 
 
 def put(ledger, value, called, order):
-    one = Asked("p1", (value,), (0,), b"", 0, at(called), sent=True)
+    one = Put("p1", (value,), b"", at(called), priorities=(0,), sent=True)
     ledger.asked(one)
     one.ended, one.returned = Ended.SUCCEEDED, at(called + 0.1)
     one.places, one.orders = (Place(0, FIRST + order),), (FIRST + order,)
 
 
 def got(ledger, value, called, order):
-    token, place = FIRST + order, ledger.by_value[value].places
-    returned = at(called + 0.1)
-    ledger.gets.append(
-        Got("k1", at(called), returned, token, token, 1, (value,), place, (0,), returned)
-    )
+    token, returned = FIRST + order, at(called + 0.1)
+    one = Got("k1", token, at(called), returned, returned, returned, order=token, asked=1)
+    one.values, one.places, one.failures = (value,), ledger.by_value[value].places, (0,)
+    ledger.gets.append(one)
 
 
 def passed(*lost):

@@ -7,7 +7,7 @@ import pytest
 
 from snowmelt.check.history import Ended
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist
@@ -19,8 +19,9 @@ from snowmelt.protocols.priority.queue import prefix_of
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.sim.families.priority_exam import Exam
-from snowmelt.sim.families.priority_excuses import Excuses, Place
-from snowmelt.sim.families.priority_ledger import Asked, Ledger
+from snowmelt.sim.families.priority_words import Ledger
+from snowmelt.sim.judge.copies import Excuses
+from snowmelt.sim.judge.values import Place, Put
 from snowmelt.sim.scenario import drawn
 from snowmelt.sim.world import World
 
@@ -58,7 +59,7 @@ def ledger():
     """One is told, and of two more nobody knows."""
     ledger = Ledger(QueueSettings(queue="q1", priorities=1, replicas=2), Excuses(NODES), 1)
     for value in ("told", "untold", "never"):
-        put = Asked("p1", (value,), (0,), b"", Duration(0), at(1), sent=True)
+        put = Put("p1", (value,), b"", at(1), priorities=(0,), sent=True)
         ledger.asked(put)
         if value == "told":
             put.ended, put.returned, put.places = Ended.SUCCEEDED, at(2), (Place(0, 0),)

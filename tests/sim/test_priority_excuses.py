@@ -6,7 +6,9 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.protocols.priority.anchor import first_of
 from snowmelt.protocols.priority.placing import Placing, spread_of
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.sim.families.priority_excuses import AWAY, Excuses, Keepers, Place, Told
+from snowmelt.sim.families.priority_words import PriorityLayout
+from snowmelt.sim.judge.copies import AWAY, Excuses, Keepers, Told
+from snowmelt.sim.judge.values import Place
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 PLACE = Place(0, first_of(1))
@@ -24,7 +26,8 @@ def lives(*views):
     for epoch, (second, *members) in enumerate(views, start=1):
         for node in members:
             excuses.viewed(at(second), node, epoch, tuple(members))
-    return excuses, Keepers(excuses, QueueSettings(queue="jobs", replicas=2), 4)
+    layout = PriorityLayout(QueueSettings(queue="jobs", replicas=2), 4)
+    return excuses, Keepers(excuses, layout)
 
 
 def told(begin=1, end=2):

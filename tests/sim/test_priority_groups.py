@@ -15,11 +15,13 @@ from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.families import family, priority_readers
 from snowmelt.sim.families.fifo_actors import Stage
 from snowmelt.sim.families.priority import PriorityLife
-from snowmelt.sim.families.priority_excuses import Excuses, Place
 from snowmelt.sim.families.priority_groups import Keeper, Over
-from snowmelt.sim.families.priority_ledger import Got, Ledger
 from snowmelt.sim.families.priority_readers import Reader
+from snowmelt.sim.families.priority_words import Ledger
 from snowmelt.sim.faults import KINDS
+from snowmelt.sim.judge.copies import Excuses
+from snowmelt.sim.judge.urgency import Got
+from snowmelt.sim.judge.values import Place
 from snowmelt.sim.life import Ending, Report, live
 from snowmelt.sim.scenario import drawn
 from snowmelt.sim.world import World
@@ -95,7 +97,8 @@ def test_who_may_have_been_told_in_vain_that_a_kept_lease_ended_says_so_once_mor
         yield from ()
         return Told((), ())
 
-    got = Got("h1", Instant(1), Instant(2), 1, 1, 1, ("a",), (Place(0, 1 << EPOCH_BITS),))
+    when = Instant(1), Instant(2), Instant(0), Instant(0)
+    got = Got("h1", 1, *when, order=1, asked=1, places=(Place(0, 1 << EPOCH_BITS),))
     keeper._ended = (Over(got, done, Instant(4), Instant(5)),)
     excuses.renumbered(Instant(9), Instant(set_back), NodeId("n1"))
     for _ in range(2):

@@ -103,7 +103,7 @@ class Consumer(Program):
     # --- what becomes of it -----------------------------------------------------------------------
 
     def decide(self, delivered: Delivered) -> Steps[None]:
-        habits, lease, share = self.habits, self.ledger.settings.lease, 1.0
+        habits, lease, share = self.habits, self.ledger.terms.lease, 1.0
         work = habits.work
         if self.stage.phase is Phase.LOAD:
             way = self.chance.random()

@@ -5,10 +5,9 @@ much is asked is in `fifo_load.py`; what those do who put and get, by the steps 
 `fifo_programs.py`, `fifo_clients.py`, `fifo_pouring.py`, `fifo_together.py` and `fifo_groups.py`
 (and `programs.py`, `consumers.py`, `loops.py`, which priority queues have, too); who looks, and who
 ends it all, in `fifo_steward.py`, when nodes were lost once more, in `fifo_exam.py`; what may never
-be seen, in `fifo_ledger.py` and `fifo_looks.py`, and what is excused, in `fifo_excuses.py`.
+be seen, and what is excused, in `sim/judge`, told in the words of `fifo_words.py`.
 """
 
-from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -18,24 +17,21 @@ from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announce, Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.core.record import Damaged
-from snowmelt.protocols import fifo
+from snowmelt.core.record import BULK, Damaged
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Forget, View
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt.sim.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
-from snowmelt.sim.families.fifo_ending import judge
+from snowmelt.sim.families.fifo_engine import BYTES_MAX, FIFO, Engine, Role
 from snowmelt.sim.families.fifo_exam import Exam, Examiner
-from snowmelt.sim.families.fifo_excuses import NEWS, lingering
 from snowmelt.sim.families.fifo_groups import Reader, Stager
-from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import load_of, settings_of
-from snowmelt.sim.families.fifo_planted import machine
 from snowmelt.sim.families.fifo_pouring import Pourer
 from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.fifo_steward import Looker, Steward
 from snowmelt.sim.families.fifo_together import SharingConsumer, SharingProducer
+from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.programs import in_reach
 from snowmelt.sim.faults import (
@@ -49,12 +45,13 @@ from snowmelt.sim.faults import (
     TornRecord,
     WallClock,
 )
+from snowmelt.sim.judge.lapses import NEWS, Reads, lingering
+from snowmelt.sim.judge.positions_end import judge
 from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
-BYTES_MAX: Final = 1 << 40
 GROUPS_SHARE: Final = 0.4
 LOOPS_SHARE: Final = 0.4
 POURING_SHARE: Final = 0.15
@@ -70,10 +67,11 @@ def process(
     limits: Limits = LIMITS,
     bug: Bug | None = None,
     coordinator: str = DISK,
+    engine: Engine = FIFO,
 ) -> Node[Any]:
     """One process of a simulated cluster with queues."""
-    queues = machine(bug, node, chance, limits, on_disk=coordinator == DISK)
-    family = Family("fifo", queues, fifo.MESSAGES, fenced=True)
+    queues = engine.machine(bug, node, chance, limits, on_disk=coordinator == DISK)
+    family = Family(engine.name, queues, engine.messages, fenced=True)
     contacts = () if node == founder else (founder,)
     return member(node, contacts, chance, family, coordinator=coordinator)
 
@@ -82,6 +80,7 @@ class FifoLife(FamilyLife):
     """One to seven nodes, one to ten queues, and those who use them."""
 
     name = "fifo"
+    engine: Engine = FIFO
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         super().__init__(scenario, chance)
@@ -114,7 +113,7 @@ class FifoLife(FamilyLife):
         ]
         for ledger in self._ledgers:
             ledger.looks.quiet = self._quiet(bool(hurt))
-        self._exam = Exam(scenario, self._ledgers)
+        self._exam = Exam(scenario, self._ledgers, self.engine)
 
     def _quiet(self, hurt: bool) -> Instant | None:
         """From when on no fault can take a copy away."""
@@ -172,7 +171,8 @@ class FifoLife(FamilyLife):
 
         def build(chance: Random) -> Node[Any]:
             bug, coordinator = self._scenario.bug, self._scenario.coordinator
-            whole = process(node, founder, chance, self._load.limits, bug, coordinator)
+            limits, engine = self._load.limits, self.engine
+            whole = process(node, founder, chance, limits, bug, coordinator, engine)
             return planted(bug, Listened(whole, said, lambda: world.now))
 
         world.add(node, build, address(node))
@@ -309,15 +309,15 @@ class FifoLife(FamilyLife):
         A body is read whenever it is wanted.
         """
         for ledger in self._ledgers:
-            name, reads_not = ledger.queue.encode() + b"\0", partial(self._reads_not, node, key)
-            if key.startswith(b"~fifo/" + name):
+            role, reads_not = self.engine.role(key, ledger.queue), self._reader(node, key)
+            if role is Role.BODY:
                 ledger.excuses.hurt_body(node, at, key, reads_not)
-            elif key.startswith(b"~fifo/\0j" + name):  # a journal that is read when it is wanted
+            elif role is Role.LATE:
                 ledger.excuses.hurt(node, at, "record damaged", reads_not)
 
-    def _reads_not(self, node: NodeId, key: bytes) -> bool:
-        found = self._world.slots[node].disk.load((key,))
-        return isinstance(found[0], Damaged)
+    def _reader(self, node: NodeId, key: bytes) -> Reads:
+        disk = self._world.slots[node].disk
+        return lambda: isinstance(disk.load((key,))[0], Damaged)
 
     def ended(self, at: Instant, node: NodeId) -> None:
         for ledger in self._ledgers:
@@ -331,14 +331,12 @@ class FifoLife(FamilyLife):
         disk = self._world.slots[node].disk
         for key in disk.start().damaged:
             for ledger in self._ledgers:
-                name = ledger.queue.encode()
-                if key in (b"fifo/m" + name, b"fifo/k" + name) or key.startswith(
-                    b"fifo/j" + name + b"\0"
-                ):
-                    reads_not = partial(self._reads_not, node, key)
+                if self.engine.role(key, ledger.queue) is Role.EARLY:
+                    reads_not = self._reader(node, key)
                     ledger.excuses.hurt(node, at, "record damaged", reads_not)
         if node in self._torn:
-            for one in disk.scan(b"~fifo/", b"~fifo0", BYTES_MAX):
+            begin = BULK + self.engine.name.encode()
+            for one in disk.scan(begin + b"/", begin + b"0", BYTES_MAX):
                 if isinstance(one, Damaged):
                     self.damaged(at, node, one.key)
         for ledger in self._ledgers:

@@ -22,11 +22,12 @@ from snowmelt.protocols.fifo import calls
 from snowmelt.sim.families import consumers, loops
 from snowmelt.sim.families.consumers import Habits
 from snowmelt.sim.families.fifo_actors import DELAY, Phase, Stage
-from snowmelt.sim.families.fifo_ledger import Asked, Ledger
 from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_programs import Program
+from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.programs import FAILURES, pause
 from snowmelt.sim.families.shipped import Done
+from snowmelt.sim.judge.values import Put
 
 LATE_IN_DRAIN: Final = 0.2
 """How many leases are read late when the queue is being emptied, at most."""
@@ -95,7 +96,8 @@ class Producer(Putter):
         delayed = chance.random() < 0.12 and self.delays
         delay = self.some(DELAY) if delayed else Duration(0)
         due = later(self.now, delay) if delay else Instant(0)
-        batch = Asked(self.name, sequence, bodies, headers, due, self.now)
+        values = tuple(body.decode() for body in bodies)
+        batch = Put(self.name, values, headers, self.now, number=sequence, due=due)
         self.ledger.asked(batch)
         self.unfinished[sequence] = None
         patience = 0.0
@@ -112,11 +114,11 @@ class Producer(Putter):
         """A number that it never used, in one of some regions."""
         while True:
             number = self.chance.randrange(4) * 2**40 + self.chance.randrange(200)
-            if not self.ledger.has_asked(self.name, number):
+            if all((one.process, one.number) != (self.name, number) for one in self.ledger.puts):
                 return number
 
     def _put(
-        self, batch: Asked, labels: dict[str, str], delay: float, patience: float
+        self, batch: Put, labels: dict[str, str], delay: float, patience: float
     ) -> Steps[None]:
         """Until it is told that it is in, or gives up."""
         certain = True
@@ -136,13 +138,13 @@ class Producer(Putter):
                 certain = False
                 if self.chance.random() > 0.05 or not (self.numbered and self.loads):
                     break  # else as if it had not been heard
-        self.unfinished.pop(batch.sequence, None)
+        self.unfinished.pop(batch.number, None)
 
     def _attempt(
-        self, batch: Asked, labels: dict[str, str], delay: float, patience: float
+        self, batch: Put, labels: dict[str, str], delay: float, patience: float
     ) -> Steps[int]:
         """One call of a person; the position of the first item."""
-        number = batch.sequence if self.numbered else None
+        number = batch.number if self.numbered else None
         if self.chance.random() < 0.3:
             asked = [self.steps.one(body, labels, delay, patience) for body in batch.bodies]
             some = [one.what for one in asked]
@@ -151,12 +153,12 @@ class Producer(Putter):
         where = yield from put
         return where.start if where.size else -1
 
-    def _gives_up(self, batch: Asked, error: Exception) -> bool:
+    def _gives_up(self, batch: Put, error: Exception) -> bool:
         passing = isinstance(error, Unavailable | Unreachable) or not isinstance(error, StateError)
         tired = not passing and self.chance.random() < 0.7
         return tired or not (self.numbered and self.loads) or batch.ended is Ended.SUCCEEDED
 
-    def _told(self, batch: Asked, first: int) -> None:
+    def _told(self, batch: Put, first: int) -> None:
         """It is told that all of it is in the queue, where a node said it is."""
         if batch.ended is not Ended.SUCCEEDED:
             self.ledger.wrong(f"{batch.values[0]} is in, it is told; no node said so", self.name)

@@ -11,22 +11,20 @@ copy, or flushes linger. None where links stay cut, which may keep a mirror behi
 none where one copy is enough, since its disk is its queue's.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from snowmelt.check.history import Ended
-from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.core.record import BULK, Damaged, Record
 from snowmelt.protocols.fifo.calls import QueueStatus
-from snowmelt.protocols.fifo.segments import stop_of, unstored
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.exam import Losses
 from snowmelt.sim.families.fifo_clients import Producer
-from snowmelt.sim.families.fifo_ledger import Ledger
+from snowmelt.sim.families.fifo_engine import FIFO, Engine
+from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.faults import CutLinks, OlderDisk
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import World
@@ -35,7 +33,6 @@ STEADY: Final = seconds(2)
 """For so long all queues have to say that they are whole."""
 PUTS: Final = 20
 PUTTING: Final = milliseconds(400)
-BYTES_MAX: Final = 1 << 40
 
 
 class Whole(msgspec.Struct):
@@ -67,7 +64,8 @@ class Exam:
 
     examiners: Sequence[Examiner] = ()
 
-    def __init__(self, scenario: Scenario, ledgers: Sequence[Ledger]) -> None:
+    def __init__(self, scenario: Scenario, ledgers: Sequence[Ledger], engine: Engine) -> None:
+        self._engine = engine
         needed = [ledger.settings.copies_needed for ledger in ledgers]
         most = min(needed) - 1 if _can_be_held(scenario, ledgers) else 0
         self.losses = Losses(scenario, most, len(scenario.nodes) - max(needed))
@@ -89,7 +87,7 @@ class Exam:
         if losses.left and all(self._is_whole(one, world.now) for one in ledgers):
             disks = [world.slots[node].disk for node in self._nodes]
             for ledger in ledgers:
-                judge_copies(ledger, disks)
+                judge_copies(ledger, disks, self._engine)
             self._whole.clear()
             for examiner in self.examiners:
                 if examiner.ledger in ledgers and examiner.ledger.drained is None:
@@ -113,35 +111,19 @@ def _can_be_held(scenario: Scenario, ledgers: Sequence[Ledger]) -> bool:
     return not (unknown or cut or any(ledger.settings.linger for ledger in ledgers))
 
 
-def judge_copies(ledger: Ledger, disks: Sequence[Disk]) -> None:
+def judge_copies(ledger: Ledger, disks: Sequence[Disk], engine: Engine = FIFO) -> None:
     """Whether what lives of a queue for certain is on as many disks as it says (rule 1)."""
-    copies: dict[str, int] = {}
+    copies: Counter[str] = Counter()
     for disk in disks:
-        records = list(_records(disk, ledger.queue))
-        if ledger.excuses.may_lose or any(isinstance(one, Damaged) for one in records):
+        kept = engine.kept(disk, ledger.queue)
+        if ledger.excuses.may_lose or kept is None:
             return  # what can't be read is found when somebody wants to read it
-        for value in dict.fromkeys(value for one in records for value in _values(one)):
-            copies[value] = copies.get(value, 0) + 1
-    for batch in ledger.batches:
-        if batch.ended is not Ended.SUCCEEDED or batch.start is None:
+        copies.update(dict.fromkeys(kept, 1))
+    for put in ledger.puts:
+        if not put.told or put.start is None:
             continue
-        for where, value in enumerate(batch.values, start=batch.start):
-            there, wanted = copies.get(value, 0), ledger.settings.replicas
+        for where, value in enumerate(put.values, start=put.start):
+            there, wanted = copies[value], ledger.settings.replicas
             if where not in ledger.attempted and there < wanted:
                 text = f"nothing lacks a copy, it says, and {value} is on {there} disks"
                 ledger.wrong(f"{text}, not on {wanted}", value)
-
-
-def _records(disk: Disk, queue: str) -> Iterator[Record | Damaged]:
-    """The segments of a queue."""
-    prefix = BULK + b"fifo/" + queue.encode()
-    start, stop = prefix + b"\0", prefix + b"\1"
-    while found := disk.scan(start, stop, BYTES_MAX):
-        yield from found
-        start = found[-1].key + b"\0"
-
-
-def _values(record: Record | Damaged) -> Iterator[str]:
-    assert isinstance(record, Record)
-    segment = unstored(record.value, stop_of(record.key))
-    return (bytes(body).decode() for body in Batch(segment.offsets, segment.blob))

@@ -24,9 +24,11 @@ from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.fifo.calls import Located, Publish, PutDone, Receipt
 from snowmelt.sim.families.fifo_actors import PATIENCE, PAUSE, Phase, Stage
 from snowmelt.sim.families.fifo_clients import Putter
-from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
 from snowmelt.sim.families.fifo_programs import Program
+from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.programs import FAILURES, pause
+from snowmelt.sim.judge.positions import Held
+from snowmelt.sim.judge.values import Put
 
 Bodies = tuple[bytes, ...]
 HOURS: Final = 3600.0
@@ -115,7 +117,7 @@ class Reader(Program):
         told = yield from self._group.locate(self._done, self._planned, SECONDS)
         if self._held is None:
             assert self._called is not None
-            self._held = self.ledger.assigned(
+            self._held = self.ledger.planned(
                 self.name, self._planned.lease, self._called, told.spans, self.now
             )
         held = self._held
@@ -123,7 +125,7 @@ class Reader(Program):
         self._compare(held, positions, told)
         reading = yield from read(self.queue, told.spans, 1 << 20, self.chance)
         for part in reading.parts:
-            self.ledger.seen(part, self.now, held)
+            self.ledger.read(part, self.now, held)
         complete = all(where in held.seen for where in positions)
         if not complete or self.chance.random() < 0.15:  # or it crashes before it notes that
             yield from self._crashes()
@@ -171,14 +173,14 @@ class Stager(Putter):
     ) -> None:
         super().__init__(stage, name, chance, ledger, times)
         self._short: dict[int, None] = {}
-        self._batches: dict[int, Asked] = {}
+        self._batches: dict[int, Put] = {}
 
     def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
         """Of a publication, too."""
         super().hears(body, called, outcome, at)
         match body, outcome:
             case Publish(sequence=sequence), Succeeded(PutDone() as done):
-                self.ledger.put(self._batches[sequence], done, at)
+                self.ledger.done(self._batches[sequence], done, at)
             case _:
                 pass
 
@@ -197,7 +199,8 @@ class Stager(Putter):
             for part in range(chance.choice((0, 1, 1, 2, 3)))
         ]
         bodies = tuple(body for part in parts for body in part)
-        batch = Asked(self.name, sequence, bodies, b"", Instant(0), self.now, sent=True)
+        values = tuple(body.decode() for body in bodies)
+        batch = Put(self.name, values, b"", self.now, number=sequence, sent=True)
         self._batches[sequence] = batch
         if bodies:
             self.ledger.asked(batch)
@@ -206,7 +209,7 @@ class Stager(Putter):
         if chance.random() < 0.05:
             self.after(self.some(seconds(1)), run.interrupt)
 
-    def _work(self, batch: Asked, parts: list[Bodies]) -> Steps[None]:
+    def _work(self, batch: Put, parts: list[Bodies]) -> Steps[None]:
         if self.chance.random() < 0.2:  # an attempt that nobody names: it may never be seen
             with suppress(*FAILURES):
                 yield from self._stage((b"never",), HOURS)
@@ -215,9 +218,7 @@ class Stager(Putter):
             try:
                 while len(receipts) < len(parts):
                     receipts += yield from self._stage_next(batch, parts[len(receipts)])
-                yield from publish(
-                    self.steps, self.steps.producer, receipts, batch.sequence, SECONDS
-                )
+                yield from publish(self.steps, self.steps.producer, receipts, batch.number, SECONDS)
             except NotStaged as error:
                 self._gone(batch, str(error))
                 receipts.clear()
@@ -232,13 +233,13 @@ class Stager(Putter):
             if self.stage.phase is not Phase.LOAD:
                 break
             yield pause(self.some(seconds(1)))
-        self.unfinished.pop(batch.sequence, None)
+        self.unfinished.pop(batch.number, None)
 
-    def _stage_next(self, batch: Asked, part: Bodies) -> Steps[list[Receipt]]:
+    def _stage_next(self, batch: Put, part: Bodies) -> Steps[list[Receipt]]:
         """One part; at times it is staged twice, and the second one named."""
         hold = self.chance.choice((3.0, HOURS, HOURS))
         if hold != HOURS:
-            self._short[batch.sequence] = None
+            self._short[batch.number] = None
         receipts = yield from self._stage(part, hold)
         return receipts if self.chance.random() < 0.9 else []
 
@@ -246,9 +247,9 @@ class Stager(Putter):
         own = Numbers(names=self.new_name)
         return (yield from stage(self.steps, own, list(bodies), None, 0.0, hold, SECONDS))
 
-    def _gone(self, batch: Asked, reason: str) -> None:
+    def _gone(self, batch: Put, reason: str) -> None:
         ledger = self.ledger
         undone = ledger.lapsed_since(batch.called) or ledger.excuses.any_hurt
-        if batch.sequence in self._short or undone or ledger.early:
+        if batch.number in self._short or undone or ledger.early:
             return
         ledger.wrong(f"what {self.name} staged for hours is gone: {reason}", self.name)

@@ -18,12 +18,12 @@ from typing import Any, Final
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.queue.bodies import CALL, CallLimit
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
+from snowmelt.core.instant import SECOND, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.sim.families.fifo_actors import DELAY
 from snowmelt.sim.families.fifo_clients import Producer
-from snowmelt.sim.families.fifo_ledger import Asked
 from snowmelt.sim.families.programs import FAILURES, pause
+from snowmelt.sim.judge.values import Put
 
 NOTE: Final = re.compile(r"the first (\d+) bodies are in the queue(?:, in \[(\d+), (\d+)\))?(.*)")
 
@@ -56,18 +56,16 @@ class Pourer(Producer):
         if chance.random() < 0.4:
             self.after(self.some(milliseconds(chance.choice((5, 50, 2_000)))), run.interrupt)
 
-    def _batch_of(self, sequence: int, count: int, filling: str) -> Asked:
+    def _batch_of(self, sequence: int, count: int, filling: str) -> Put:
         """All bodies are equally long."""
-        bodies = tuple(
-            f"{self.name}/{sequence:05}/{index}{filling}".encode() for index in range(count)
-        )
-        batch = Asked(self.name, sequence, bodies, b"", Instant(0), self.now)
+        values = tuple(f"{self.name}/{sequence:05}/{index}{filling}" for index in range(count))
+        batch = Put(self.name, values, b"", self.now, number=sequence)
         self.ledger.asked(batch)
         self.unfinished[sequence] = None
         return batch
 
     def _pour(
-        self, batches: list[Asked], limit: CallLimit, delay: float, patience: float
+        self, batches: list[Put], limit: CallLimit, delay: float, patience: float
     ) -> Steps[None]:
         """All of them; and at times, when some were refused, those once more."""
         left = batches
@@ -87,9 +85,9 @@ class Pourer(Producer):
                 self._are_in(left, where)
                 break
         for one in batches:
-            self.unfinished.pop(one.sequence, None)
+            self.unfinished.pop(one.number, None)
 
-    def _are_in(self, batches: list[Asked], where: Interval) -> None:
+    def _are_in(self, batches: list[Put], where: Interval) -> None:
         """Rule 1."""
         for one in batches:
             self._told(one, -1)
@@ -105,7 +103,7 @@ class Pourer(Producer):
                 text = f"{self.name} put in order what lies at {starts}"
                 self.ledger.wrong(text, self.name)
 
-    def _half(self, batches: list[Asked], error: BaseException) -> list[Asked]:
+    def _half(self, batches: list[Put], error: BaseException) -> list[Put]:
         """Rule 2; what may be put once more."""
         found = [NOTE.fullmatch(note) for note in getattr(error, "__notes__", ())]
         noted = next((one for one in found if one is not None), None)

@@ -10,15 +10,15 @@ from snowmelt.check.history import Ended
 from snowmelt.client.fifo.steps import DAMAGED, FifoSteps
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.queue.options import Producer
-from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.calling import Ask
 from snowmelt.protocols.fifo import calls
 from snowmelt.sim.families import programs
 from snowmelt.sim.families.fifo_actors import Stage, Then
-from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger, judge_damage
+from snowmelt.sim.families.fifo_words import Ledger, numbers, put_of
 from snowmelt.sim.families.programs import places
+from snowmelt.sim.judge.positions import Held, judge_damage
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
 
@@ -65,17 +65,17 @@ class Program(programs.Program):
         def told(outcome: Outcome[Any], _: Instant) -> None:
             match outcome:
                 case Succeeded(calls.QueueStatus() as status):
-                    self.ledger.looks.described(status, called, self.said)
+                    self.ledger.looks.described(numbers(status), called, self.said)
 
         self.ask(calls.Describe(self.queue), told)
 
     def asks(self, body: Any) -> None:
         match body:
             case calls.Put(hold=0):
-                batch = self._batch(body)
-                if not batch.sent:
-                    batch.called, batch.sent = self.now, True
-                    batch.due = Instant(self.now - body.due if body.due else 0)
+                put = put_of(self.ledger, body)
+                if not put.sent:
+                    put.called, put.sent = self.now, True
+                    put.due = Instant(self.now - body.due if body.due else 0)
             case calls.Get(settle=calls.Settle() as settle) | (calls.Settle() as settle):
                 held = self.held[settle.token]
                 self.ledger.doomed |= settle.dead and bool(settle.reason)
@@ -89,13 +89,13 @@ class Program(programs.Program):
             case calls.Open(), Succeeded(calls.Opened() as opened):
                 self.master = opened.master
             case calls.Put(hold=0), Succeeded(calls.PutDone() as done):
-                self.ledger.put(self._batch(body), done, at)
+                self.ledger.done(put_of(self.ledger, body), done, at)
             case calls.Get(settle=settle), Succeeded(calls.Leased() as leased):
                 if settle is not None:
                     refused = leased.refused
                     said = Failed(f"LeaseLost: {refused}") if refused else outcome
                     self._settled(settle, called, said, at)
-                held = self.ledger.leased(self.name, called, leased, at, self.said)
+                held = self.ledger.got(self.name, called, leased, at, self.said)
                 if held is not None:
                     self.held[held.token] = held
             case calls.Get(settle=settle), _:
@@ -124,15 +124,11 @@ class Program(programs.Program):
             ended = Ended.SUCCEEDED if taken else Ended.UNKNOWN
             self.ledger.settled(held, done, called, at, ended)
 
-    def _batch(self, put: calls.Put) -> Asked:
-        first = Batch(put.offsets, put.blob)[0]
-        return self.ledger.by_value[bytes(first).decode()]
-
     # --- what a person is told --------------------------------------------------------------------
 
     def got(self, delivered: Delivered) -> None:
         held = self.held[delivered.token]
         for part in delivered.parts:
-            self.ledger.seen(part, self.now, held)
+            self.ledger.read(part, self.now, held)
         self.handed(delivered, held.positions)
         self.believes(delivered)

@@ -20,12 +20,12 @@ from snowmelt.protocols.fifo import calls
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Phase, Stage
 from snowmelt.sim.families.fifo_clients import USUAL, Putter
 from snowmelt.sim.families.fifo_exam import Exam
-from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import Load
-from snowmelt.sim.families.fifo_looks import Shown
 from snowmelt.sim.families.fifo_programs import Program
+from snowmelt.sim.families.fifo_words import Ledger, numbers, positions
 from snowmelt.sim.families.programs import FAILURES
 from snowmelt.sim.families.shipped import Done
+from snowmelt.sim.judge.looks import Shown
 
 LOOK_EVERY: Final = seconds(1)
 SECONDS: Final = PATIENCE / SECOND
@@ -64,20 +64,20 @@ class Looker(Program):
         match body, outcome:
             case calls.Peek(start=start, dead=dead), Succeeded(calls.Peeked(parts, spans)):
                 look = Shown(self.name, called, self.said, start, dead)
-                looks.showed(look, [*parts, *spans])
+                looks.showed(look, positions([*parts, *spans]))
                 self._peeked = called
                 for part in parts:
-                    self.ledger.seen(part, at, called=called)
+                    self.ledger.read(part, at, called=called)
             case calls.Fetch(), Succeeded(calls.Fetched(parts)):
                 for part in parts:
-                    self.ledger.seen(part, at, called=self._peeked)
+                    self.ledger.read(part, at, called=self._peeked)
             case calls.Survey(start=start), Succeeded(calls.Located(spans)):
                 look = Shown(self.name, called, self.said, start, dead=False)
-                looks.showed(look, list(spans))
+                looks.showed(look, positions(spans))
             case calls.ListGroups(), Succeeded(calls.Groups(found)):
-                looks.groups(found, called, self.said)
+                looks.groups({one.name: one.done for one in found}, called, self.said)
             case calls.Describe(), Succeeded(calls.QueueStatus() as status):
-                looks.described(status, called, self.said)
+                looks.described(numbers(status), called, self.said)
             case _:
                 pass
 
@@ -171,7 +171,7 @@ class Steward(Actor):
         ledger.counts.call(called, at)
         match outcome:
             case Succeeded(calls.QueueStatus() as status):
-                ledger.looks.described(status, called, self.said)
+                ledger.looks.described(numbers(status), called, self.said)
 
     # --- after the load ---------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ no other's; what it is told is acknowledged a node has taken.
 from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -32,10 +32,10 @@ from snowmelt.protocols.fifo import calls
 from snowmelt.runtime.clock import shown, steady_now
 from snowmelt.sim.families.fifo_actors import DELAY, PAUSE, Phase
 from snowmelt.sim.families.fifo_clients import Consumer, Producer
-from snowmelt.sim.families.fifo_ledger import Asked as Batched
 from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.programs import FAILURES, pause, places
 from snowmelt.sim.families.shipped import Done, Interrupted, Run
+from snowmelt.sim.judge.values import Put
 
 USUALLY: Final = 1.0
 """The time-out that most callers have, so that their gets go together."""
@@ -166,7 +166,7 @@ class SharingProducer(SharedQueue, Producer):
             super().put(self._sequence - 1)
 
     def _attempt(
-        self, batch: Batched, labels: dict[str, str], delay: float, patience: float
+        self, batch: Put, labels: dict[str, str], delay: float, patience: float
     ) -> Steps[int]:
         """One call of a person; the position of its item."""
         if self.chance.random() < 0.5:
@@ -245,7 +245,7 @@ class SharingConsumer(SharedQueue, Consumer):
     def _sees(self, delivered: Delivered) -> None:
         """What is dealt to one is nobody else's."""
         for part in delivered.parts:  # a part of a part is as good
-            self.ledger.seen(cast("calls.Part", part), self.now, self.held[delivered.token])
+            self.ledger.read(part, self.now, self.held[delivered.token])
         self.believes(delivered)
         for where in places(delivered.open_in(None)):
             if (delivered.token, where) in self._dealt:

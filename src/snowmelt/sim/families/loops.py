@@ -175,7 +175,7 @@ class Looper(Consumer):
 
     def _takes(self, count: int) -> Duration:
         """How long one item takes at most; all of a lease no longer than some leases."""
-        lease = self.ledger.settings.lease
+        lease = self.ledger.terms.lease
         if self.stage.phase is not Phase.LOAD:
             return SHORT
         most = 3 * lease if self._long and self.chance.random() < 0.2 else self.habits.work
@@ -192,11 +192,11 @@ class Looper(Consumer):
 
     def _dies(self) -> None:
         self.die()
-        self.after(self.some(self.ledger.settings.lease), self.begin)
+        self.after(self.some(self.ledger.terms.lease), self.begin)
 
     def _stands_still(self) -> None:
         """At times, for longer than its leases last."""
         if self.chance.random() < 0.03:
             slot = self.stage.world.slots[self.name]
-            until = later(self.now, self.some(Duration(2 * self.ledger.settings.lease)))
+            until = later(self.now, self.some(Duration(2 * self.ledger.terms.lease)))
             slot.paused_until = max(slot.paused_until, until)

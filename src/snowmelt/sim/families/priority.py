@@ -5,8 +5,8 @@ groups, whose notes lie in fifos. How much is asked is in `priority_load.py`; wh
 and get, by the steps that ship, in `priority_programs.py`, `priority_clients.py`,
 `priority_groups.py` and `priority_readers.py` (and `programs.py`, `consumers.py`, `loops.py`, which
 fifos have, too); who looks, and who ends it all, in `priority_steward.py`, when nodes were lost
-once more, in `priority_exam.py`; what may never be seen, in `priority_ledger.py`,
-`priority_looks.py` and `priority_ending.py`, and what is excused, in `priority_excuses.py`.
+once more, in `priority_exam.py`; what may never be seen, and what is excused, in `sim/judge`, told
+in the words of `priority_words.py`.
 """
 
 from random import Random
@@ -27,16 +27,14 @@ from snowmelt.sim.families.fifo_actors import PATIENCE, Phase, Stage
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.families.priority_clients import Consumer, Looper, Producer
-from snowmelt.sim.families.priority_ending import judge
 from snowmelt.sim.families.priority_exam import Exam
-from snowmelt.sim.families.priority_excuses import Excuses
 from snowmelt.sim.families.priority_groups import Keeper, Stager
-from snowmelt.sim.families.priority_ledger import Ledger, Lost
 from snowmelt.sim.families.priority_load import any_priorities, load_of, settings_of
 from snowmelt.sim.families.priority_planted import machine
 from snowmelt.sim.families.priority_programs import Program
 from snowmelt.sim.families.priority_readers import Reader
 from snowmelt.sim.families.priority_steward import Looker, Steward
+from snowmelt.sim.families.priority_words import Ledger
 from snowmelt.sim.families.programs import in_reach
 from snowmelt.sim.faults import (
     ClockJump,
@@ -48,6 +46,9 @@ from snowmelt.sim.faults import (
     TornRecord,
     WallClock,
 )
+from snowmelt.sim.judge.copies import Excuses
+from snowmelt.sim.judge.urgency import Lost
+from snowmelt.sim.judge.urgency_end import judge
 from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario

@@ -15,16 +15,17 @@ from snowmelt.check.history import Ended
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.priority.steps import PrioritySteps
 from snowmelt.core.errors import SnowmeltError, StateError
-from snowmelt.core.instant import SECOND, Duration, Instant, milliseconds, seconds
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.priority import calls
 from snowmelt.sim.families import consumers, loops
 from snowmelt.sim.families.consumers import Habits
 from snowmelt.sim.families.fifo_actors import DELAY, Phase, Stage
-from snowmelt.sim.families.priority_ledger import Asked, Ledger
 from snowmelt.sim.families.priority_load import Load, priority_of
 from snowmelt.sim.families.priority_programs import LIGHT, Program
+from snowmelt.sim.families.priority_words import Ledger
 from snowmelt.sim.families.programs import FAILURES, pause
+from snowmelt.sim.judge.values import Put
 
 LONG: Final = seconds(15)
 """The longest that some gets wait, and some puts are asked for."""
@@ -89,8 +90,14 @@ class Producer(Putter):
         headers = msgspec.msgpack.encode(labels) if labels else b""
         delayed = chance.random() < 0.12 and self.delays
         delay = self.some(DELAY) if delayed else Duration(0)
-        put = Asked(
-            self.name, values, tuple(priorities), headers, delay, self.now, keyed=settings.keyed
+        put = Put(
+            self.name,
+            values,
+            headers,
+            self.now,
+            priorities=tuple(priorities),
+            keyed=settings.keyed,
+            due=later(self.now, delay) if delay else Instant(0),
         )
         self.ledger.asked(put)
         waits = chance.choice((0, 0, self.load.patience, LONG))
@@ -109,7 +116,7 @@ class Producer(Putter):
             case _:
                 pass
 
-    def _put(self, put: Asked, labels: dict[str, str], patience: float) -> Steps[None]:
+    def _put(self, put: Put, labels: dict[str, str], patience: float) -> Steps[None]:
         """Until it is told that it is in, or that it may be; or gives up."""
         while True:
             try:
@@ -125,7 +132,7 @@ class Producer(Putter):
             else:
                 return
 
-    def _attempt(self, put: Asked, labels: dict[str, str], patience: float) -> Steps[None]:
+    def _attempt(self, put: Put, labels: dict[str, str], patience: float) -> Steps[None]:
         """One call of a person, who is told where it is, or how many are in."""
         steps, delay = self.steps, put.delay / SECOND
         values, priorities = put.values, put.priorities

@@ -25,20 +25,14 @@ from typing import Final
 import msgspec
 
 from snowmelt.check.history import Ended
-from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.core.record import BULK, Record
 from snowmelt.protocols.host import Host
-from snowmelt.protocols.priority.queue import prefix_of
-from snowmelt.protocols.priority.recent import Bulk
-from snowmelt.protocols.priority.rows import Rows
-from snowmelt.protocols.priority.shelf import Shelf
-from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.exam import Losses
-from snowmelt.sim.families.priority_excuses import Excuses, Place, Told
-from snowmelt.sim.families.priority_ledger import Ledger
+from snowmelt.sim.families.priority_disks import bodies, has, kept
+from snowmelt.sim.families.priority_words import Ledger
+from snowmelt.sim.judge.copies import Excuses, Told
+from snowmelt.sim.judge.values import Place
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import World
 
@@ -47,7 +41,6 @@ COPIED_WITHIN: Final = seconds(60)
 SLOW_SHARE: Final = 0.5
 SLOWNESS: Final = milliseconds(800)
 """In so many exams all disks are slow, by so much at most: then it takes a while to make copies."""
-_PREFIX: Final = b"priority/"
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -61,7 +54,12 @@ class Exam:
     """Of all queues of one life."""
 
     def __init__(
-        self, scenario: Scenario, excuses: Excuses, ledgers: Sequence[Ledger], *, groups: bool
+        self,
+        scenario: Scenario,
+        excuses: Excuses,
+        ledgers: Sequence[Ledger],
+        *,
+        groups: bool,
     ) -> None:
         most = 0 if groups else min(ledger.settings.replicas for ledger in ledgers) - 1
         self.losses = Losses(scenario, most, len(scenario.nodes) - 1)
@@ -121,9 +119,9 @@ class Exam:
 
     def _unread(self, world: World, ledger: Ledger) -> int:
         """How many elements nobody has to copy, as far as the promise allows (rule 3)."""
-        kept = [_kept(world.slots[node].disk, ledger) for node in self._nodes]
+        read = [kept(world.slots[node].disk, ledger.settings) for node in self._nodes]
         told = [one for _, one in _told(ledger)]
-        lost = [one for one in told if not any(_has(rows, one.place) for rows in kept)]
+        lost = [one for one in told if not any(has(rows, one.place) for rows in read)]
         may_lack = sum(ledger.keepers.may_lack(one, world.now) for one in lost)
         return may_lack + self._untold(world, ledger)
 
@@ -133,7 +131,9 @@ class Exam:
         None where what a disk has is not on as many as it should be: that is short, too.
         """
         disks = [world.slots[node].disk for node in self._nodes]
-        copies = Counter(value for disk in disks for value in dict.fromkeys(_read(disk, ledger)))
+        copies = Counter(
+            value for disk in disks for value in dict.fromkeys(bodies(disk, ledger.queue))
+        )
         untold = dict(_untold(ledger))
         ended = ledger.attempted if not ledger.purged else ledger.by_value
         alive = [value for value, _ in _told(ledger) if value not in ended]
@@ -146,13 +146,13 @@ class Exam:
 
     def _complete(self, world: World, ledger: Ledger) -> dict[Place, None]:
         """Which elements have all their copies: all that are there for certain (rule 1)."""
-        kept = {node: _kept(world.slots[node].disk, ledger) for node in self._nodes}
+        read = {node: kept(world.slots[node].disk, ledger.settings) for node in self._nodes}
         complete: dict[Place, None] = {}
         for value, told in _told(ledger):
             holders = ledger.keepers.holders_at(world.now, told.place)
-            has = {node: _has(kept[node], told.place) for node in holders}
-            lacking = [node for node, there in has.items() if there is False]
-            if all(has.values()):
+            there = {node: has(read[node], told.place) for node in holders}
+            lacking = [node for node, here in there.items() if here is False]
+            if all(there.values()):
                 complete[told.place] = None
             elif value in ledger.attempted or ledger.purged or not lacking:
                 continue
@@ -165,7 +165,7 @@ class Exam:
 def _told(ledger: Ledger) -> Iterator[tuple[str, Told]]:
     """What was told as put: the values, and of each where and when."""
     for put in ledger.puts:
-        if put.ended is Ended.SUCCEEDED and put.returned is not None:
+        if put.told and put.returned is not None:
             for value, place in zip(put.values, put.places, strict=True):
                 yield value, Told(place, put.called, put.returned)
 
@@ -175,35 +175,3 @@ def _untold(ledger: Ledger) -> Iterator[tuple[str, Instant]]:
     for put in ledger.puts:
         if put.sent and put.ended is Ended.UNKNOWN:
             yield from dict.fromkeys(put.values, put.called).items()
-
-
-def _read(disk: Disk, ledger: Ledger) -> Iterator[str]:
-    begin = BULK + _PREFIX + prefix_of(ledger.queue)
-    for one in disk.load(key for key in disk.copy().keys if key.startswith(begin)):
-        if isinstance(one, Record):
-            bulk = msgspec.msgpack.decode(one.value, type=Bulk)
-            yield from [bytes(body).decode() for body in Batch(bulk.offsets, bulk.blob)]
-
-
-def _kept(disk: Disk, ledger: Ledger) -> Rows | None:
-    """What of a queue is on a disk; None where a record of it can't be read."""
-    prefix = prefix_of(ledger.queue)
-    begin, started = _PREFIX + prefix, disk.start()
-    large = disk.load(one for one in disk.copy().keys if one.startswith(BULK + begin))
-    if any(key.startswith(begin) for key in started.damaged):
-        return None
-    if not all(isinstance(one, Record) for one in large):
-        return None
-    shelf = Shelf(prefix, settings=ledger.settings)
-    for record in started.records:
-        if record.key.startswith(begin):
-            shelf.restore(record.key.removeprefix(_PREFIX), record.value)
-    return shelf.rows
-
-
-def _has(rows: Rows | None, place: Place) -> bool | None:
-    """Whether an element is there; None where nobody knows."""
-    if rows is None:
-        return None
-    where = Interval(place.position, place.position + 1)
-    return bool(rows.row(place.priority).here.common(where))

@@ -17,15 +17,17 @@ from snowmelt.check.history import Ended
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.priority.staging import Holding, Told, receipt_of
 from snowmelt.core.instant import Duration, Instant, seconds
-from snowmelt.protocols.priority.batches import Shares, union
+from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.calls import Receipt
-from snowmelt.sim.families import priority_excuses as excuses
 from snowmelt.sim.families.fifo_actors import PAUSE, Phase
 from snowmelt.sim.families.priority_clients import WEIGHT, Putter
-from snowmelt.sim.families.priority_ledger import Asked, Got
 from snowmelt.sim.families.priority_load import priority_of
 from snowmelt.sim.families.priority_programs import SECONDS, Program
+from snowmelt.sim.families.priority_words import shares_of
 from snowmelt.sim.families.programs import FAILURES, pause
+from snowmelt.sim.judge import copies
+from snowmelt.sim.judge.urgency import Got
+from snowmelt.sim.judge.values import Put
 
 HOURS: Final = 3600.0
 TRIES: Final = 40
@@ -39,7 +41,7 @@ class Stager(Putter):
         self.run(self._work(number), lambda _: self.finished(number))
 
     def _work(self, number: int) -> Steps[None]:
-        chance, done = self.chance, list[Asked]()
+        chance, done = self.chance, list[Put]()
         if chance.random() < 0.2:  # an attempt that nobody names: it may never be seen
             yield from self._stage(self._some(f"{number}/never"), HOURS)
         hold = chance.choice((4.0, HOURS, HOURS))
@@ -55,18 +57,18 @@ class Stager(Putter):
             yield pause(self.some(seconds(1)))
         yield from self._publish(done, hold)
 
-    def _some(self, name: str) -> Asked:
+    def _some(self, name: str) -> Put:
         settings, chance = self.ledger.settings, self.chance
         size = chance.randint(1, min(4, self.load.items))
         values = tuple(f"{self.name}/{name}/{index}" for index in range(size))
         own = tuple(priority_of(chance, settings) for _ in range(size))
-        put = Asked(
-            self.name, values, own, b"", Duration(0), self.now, staged=True, keyed=settings.keyed
+        put = Put(
+            self.name, values, b"", self.now, priorities=own, keyed=settings.keyed, staged=True
         )
         self.ledger.asked(put)
         return put
 
-    def _stage(self, put: Asked, hold: float) -> Steps[bool]:
+    def _stage(self, put: Put, hold: float) -> Steps[bool]:
         """Whether it is staged; then where a node said it is."""
         rows = [
             (own, value.encode()) for value, own in zip(put.values, put.priorities, strict=True)
@@ -75,14 +77,14 @@ class Stager(Putter):
             told = yield from Holding(self.steps).stage(rows, None, {}, 0.0, hold, SECONDS)
         except FAILURES:
             return False
-        if told.shares != union(put.shares):
+        if told.shares != shares_of(put.places):
             self.ledger.wrong(f"{put.values[0]} is told to be staged elsewhere", self.name)
         return True
 
-    def _publish(self, puts: list[Asked], hold: float) -> Steps[None]:
+    def _publish(self, puts: list[Put], hold: float) -> Steps[None]:
         """Until it is told that all is published, or that it was erased."""
         chance, called = self.chance, self.now
-        receipt = Receipt(0, union([share for put in puts for share in put.shares]))
+        receipt = Receipt(0, shares_of([place for put in puts for place in put.places]))
         while True:
             for put in puts:
                 put.naming = put.naming or self.now
@@ -95,7 +97,7 @@ class Stager(Putter):
                 return
             if not (told.away or told.lost):
                 for put in puts:
-                    self.ledger.published(put, self.now)
+                    self.ledger.is_in(put, self.now)
                 if not (self.loads and chance.random() < 0.3):
                     return
                 wait = seconds(20)  # and once more, much later
@@ -104,7 +106,7 @@ class Stager(Putter):
                 return
             yield pause(self.some(wait))
 
-    def _erased(self, puts: list[Asked], lost: Shares, hold: float, called: Instant) -> None:
+    def _erased(self, puts: list[Put], lost: Shares, hold: float, called: Instant) -> None:
         ledger, at = self.ledger, self.now
         gone = sum(share.total for share in lost)
         for put in puts:
@@ -176,7 +178,7 @@ class Keeper(Program):
         """What may be undone since is kept for ever, unless it is said once more."""
         ended, self._ended = self._ended, ()
         for got, steps, called, known in ended:
-            words = [excuses.Told(place, called, known) for place in got.places]
+            words = [copies.Told(place, called, known) for place in got.places]
             if any(self.ledger.excuse(self.name, called, one, self.now) for one in words):
                 yield from self._says(steps)
 
@@ -207,7 +209,7 @@ class Keeper(Program):
     def _compare(self, got: Got, pieces: Any, told: Told, called: Instant) -> None:
         """It reads what it had, or hears that it has it still: a home may have to fetch it."""
         ledger, at = self.ledger, self.now
-        seen = {value for piece in pieces for value, _ in ledger.shown(piece, at)}
+        seen = {one.value for one in ledger.shown(ledger.items(pieces), at)}
         there = _numbers(told.away)
         for value, place in zip(got.values, got.places, strict=True):
             if value in seen or (place.priority, place.position) in there:

@@ -20,9 +20,10 @@ from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.families import programs
 from snowmelt.sim.families.fifo_actors import PATIENCE, Stage
-from snowmelt.sim.families.priority_excuses import FOR_EVER
-from snowmelt.sim.families.priority_ledger import MANY, Got, Ledger, receipts_of
 from snowmelt.sim.families.priority_load import Load
+from snowmelt.sim.families.priority_words import Ledger, receipts_of
+from snowmelt.sim.judge.urgency import Got
+from snowmelt.sim.judge.values import FOR_EVER, MANY
 
 LIGHT: Final = 90
 """What some gets can carry: a few elements."""
@@ -65,20 +66,20 @@ class Program(programs.Program):
         """What it held is over as soon as the node begins again (home, rule 7)."""
         super().fall()
         now = self.now
-        for got in [one for one in self.held.values() if one.held > now]:
+        for got in [one for one in self.held.values() if one.ends > now]:
             rest = [index for index in range(len(got.values)) if index not in got.kept]
             self.ledger.given_back(got, rest, now, now, Ended.UNKNOWN)
-            got.held = now
+            got.ends = now
 
     # --- what goes over the wire ------------------------------------------------------------------
 
     def asks(self, body: Any) -> None:
         match body:
             case calls.Put():
-                self.ledger.sends(body, self.now)
+                self.ledger.asks(body, self.now)
             case calls.Get(settle=calls.Settle() as settle) | (calls.Settle() as settle):
                 for said in self._said(settle):
-                    said.got.name([*said.done, *said.back])
+                    said.got.name(map(said.got.where, [*said.done, *said.back]))
                     done = [said.got.values[index] for index in said.done]
                     self.ledger.attempted.update(dict.fromkeys(done))
                 self.ledger.doomed |= settle.dead and bool(settle.reason)
@@ -99,9 +100,9 @@ class Program(programs.Program):
                 if ledger.being.denied(called, at):
                     ledger.wrong("it is there, and was said not to be", self.name)
             case calls.Put(hold=0), Succeeded(calls.PutDone() as done):
-                ledger.done(ledger.sends(body, called), done, at)
+                ledger.hears(ledger.asks(body, called), done, at)
             case calls.Put(), Succeeded(calls.PutDone() as done):
-                ledger.staged(ledger.sends(body, called), done)
+                ledger.stages(ledger.asks(body, called), done)
             case calls.Get(), _:
                 self._leased(body, called, outcome, at)
             case calls.Settle(), _:
@@ -113,7 +114,7 @@ class Program(programs.Program):
         """What the queue is: as anybody was told before, unless all have lost it since."""
         ledger, being = self.ledger, self.ledger.being
         if told in ledger.others and (not being.known or being.lost(at)):
-            ledger.others, ledger.settings = (ledger.settings,), told
+            ledger.is_made(told)
         if told != ledger.settings:
             ledger.wrong(f"it has {told}, and had {ledger.settings}", self.name)
         being.seen(at)
@@ -124,7 +125,7 @@ class Program(programs.Program):
             self._settled(get.settle, called, outcome, at)
         match outcome:
             case Succeeded(calls.Leased() as leased):
-                got = self.ledger.leased(self.name, called, most, leased, at)
+                got = self.ledger.got(self.name, called, most, leased, at)
                 if got is not None:
                     got.over = max(got.over, most - len(got.values) if light else 0)
                     self.held[got.token] = got
@@ -192,7 +193,7 @@ class Program(programs.Program):
             got.lasts = max(got.lasts, later(called, ledger.settings.lease))
         got.kept.update(dict.fromkeys([one for one in said.keep if one not in refused]))
         if said.keep and len(got.kept) == len(got.values):
-            got.held = got.lasts = FOR_EVER
+            got.ends = got.lasts = FOR_EVER
 
     def _ends(
         self, said: Said, known: list[int], called: Instant, at: Instant, ended: Ended
@@ -205,7 +206,7 @@ class Program(programs.Program):
         ledger.given_back(got, said.back, called, at, ended)
         self.takes(got.token, [got.where(index) for index in known])
         if got.kept and (said.done or said.back):
-            got.held = min(got.held, called)
+            got.ends = min(got.ends, called)
 
     # --- what a person is told --------------------------------------------------------------------
 

@@ -29,17 +29,16 @@ from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Mark
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import DataLost, GroupHeld, LeaseLost, NoSuchQueue, Unavailable
 from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
-from snowmelt.core.interval import Interval
 from snowmelt.core.outcome import Outcome
 from snowmelt.protocols.fifo import calls as fifo_calls
-from snowmelt.protocols.priority.batches import Share, union
 from snowmelt.protocols.priority.calls import Receipt
 from snowmelt.sim.families.fifo_actors import PAUSE, Phase, Stage
-from snowmelt.sim.families.priority_ledger import Got, Ledger
 from snowmelt.sim.families.priority_load import Load
 from snowmelt.sim.families.priority_programs import LIGHT, SECONDS, Program
+from snowmelt.sim.families.priority_words import Ledger, shares_of
 from snowmelt.sim.families.programs import FAILURES, pause
 from snowmelt.sim.families.shipped import Interrupted
+from snowmelt.sim.judge.urgency import Got
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
 _OF_NOTES: Final = get_args(fifo_calls.Request)
@@ -233,7 +232,4 @@ class Reader(Program):
 
 def _receipt(got: Got) -> Receipt:
     """All of a lease."""
-    places = [(one.priority, one.position) for one in got.places]
-    return Receipt(
-        got.token, union([Share(row, (Interval(at, at + 1),)) for row, at in sorted(places)])
-    )
+    return Receipt(got.token, shares_of(got.places))

@@ -18,10 +18,11 @@ from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.priority import calls
 from snowmelt.sim.families.fifo_actors import Phase, Stage
 from snowmelt.sim.families.priority_exam import Exam, Said
-from snowmelt.sim.families.priority_ledger import Ledger, Selection, Stand
 from snowmelt.sim.families.priority_load import Load
 from snowmelt.sim.families.priority_programs import SECONDS, Program
+from snowmelt.sim.families.priority_words import Ledger
 from snowmelt.sim.families.programs import FAILURES, pause
+from snowmelt.sim.judge.urgency import Selection, Stand
 
 EMPTY: Final = 4
 LOOK_EVERY: Final = milliseconds(700)
@@ -73,9 +74,8 @@ class Looker(Program):
 
     def _sees(self, called: Instant, pieces: Any, at: Instant, *, dead: bool) -> None:
         ledger = self.ledger
-        ledger.looked(self.name, called, pieces, at, dead=dead)
-        shown = [value for piece in pieces for value, _ in ledger.shown(piece, at)]
-        self._shown = [(value, ledger.by_value[value].priority(value)) for value in shown]
+        shown = ledger.looked(self.name, called, ledger.items(pieces), at, dead=dead)
+        self._shown = [(one.value, one.priority) for one in shown]
 
     def _purged(self, called: Instant, at: Instant, count: int) -> None:
         purged = self.ledger.purged

@@ -16,7 +16,7 @@ person is told is held against that:
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -32,6 +32,8 @@ from snowmelt.protocols.fifo import settings as fifo
 from snowmelt.protocols.priority import settings as priority
 from snowmelt.sim.families.fifo_actors import Actor, Phase, Stage
 from snowmelt.sim.families.shipped import Done, Interrupted, Run, answer_of, patience_of
+from snowmelt.sim.judge.book import Book
+from snowmelt.sim.judge.values import Lease, Put
 from snowmelt.sim.network import LinkStyle
 
 INTERRUPTS: Final = 0.04
@@ -39,46 +41,6 @@ INTERRUPTS: Final = 0.04
 FAILURES: Final = (SnowmeltError, Interrupted)
 """What a call of a person ends with, if not with its answer."""
 Made = TypeVar("Made", fifo.QueueSettings, priority.QueueSettings)
-
-
-class Leasing(Protocol):
-    """A queue's settings, as far as every queue has them."""
-
-    @property
-    def lease(self) -> Duration:
-        """How long a lease lasts."""
-
-
-class Book(Protocol):
-    """One queue, as its clients know it."""
-
-    drained: Instant | None
-
-    @property
-    def queue(self) -> str:
-        """Its name."""
-
-    @property
-    def settings(self) -> Leasing:
-        """How it was made."""
-
-    def wrong(self, sentence: str, subject: str) -> None:
-        """Something that the promise excludes."""
-
-    def refused(self, put: Any, why: str, at: Instant) -> None:
-        """Nobody may ever get anything of it."""
-
-
-class Lease(Protocol):
-    """What one answer to a get leased."""
-
-    @property
-    def lasts(self) -> Instant:
-        """Until then whoever has it may take it to hold, by what nodes said."""
-
-    @property
-    def named(self) -> dict[int, int]:
-        """How many calls asked to take each of its places as done, or back."""
 
 
 class Program(Actor):
@@ -134,7 +96,7 @@ class Program(Actor):
     def interrupts(self) -> None:
         """At times the first script is interrupted in what it does next."""
         if self._runs and self.chance.random() < INTERRUPTS:
-            self.after(self.some(self.ledger.settings.lease), self._runs[0].interrupt)
+            self.after(self.some(self.ledger.terms.lease), self._runs[0].interrupt)
 
     def die(self) -> None:
         """Its process is gone; what it knew is forgotten."""
@@ -209,7 +171,7 @@ class Program(Actor):
             self.ledger.wrong(f"{text} it was told", self.name)
         return mine
 
-    def told_refused(self, put: Any, why: str) -> None:
+    def told_refused(self, put: Put, why: str) -> None:
         """It is told that nothing of it is in the queue, or ever will be (2)."""
         if put.ended is Ended.SUCCEEDED:
             text = f"{put.values[0]} is in the queue, and was said to be refused: {why}"

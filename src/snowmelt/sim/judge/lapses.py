@@ -37,7 +37,6 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.sim.faults import (
     Fault,
     FillingDisk,
@@ -49,8 +48,8 @@ from snowmelt.sim.faults import (
     SlowNode,
     Stalls,
 )
+from snowmelt.sim.judge.values import FOR_EVER, Terms
 
-FOR_EVER: Final = Instant(2**62)
 NEWS: Final = seconds(19)
 """After so long everybody current has a view with whoever came back."""
 
@@ -80,14 +79,14 @@ class Hurt(msgspec.Struct):
     """Of one record: whether it still can't be read."""
 
 
-class Excuses:
-    def __init__(self, settings: QueueSettings, lapsed: Callable[[Lapse], None]) -> None:
+class Lapses:
+    def __init__(self, terms: Terms, lapsed: Callable[[Lapse], None]) -> None:
         self.lapses: list[Lapse] = []
         self.lost_bodies: Lapse | None = None
         """Items put within it may be lost."""
         self.copies_vanish = False
         """Whether a disk lacks what nobody knows that it lacks."""
-        self._settings = settings
+        self._terms = terms
         self._lapsed = lapsed
         self._hurt: dict[NodeId, Hurt] = {}
         self._bodies: dict[bytes, dict[NodeId, Hurt]] = {}
@@ -121,7 +120,7 @@ class Excuses:
     def gone(self) -> bool:
         """Whether nobody may be left who keeps the queue (6)."""
         lost = sum(hurt.damaged is None for hurt in self._hurt.values())
-        return lost >= self._settings.replicas
+        return lost >= self._terms.replicas
 
     # --- disks (1, 2) -----------------------------------------------------------------------------
 
@@ -158,7 +157,7 @@ class Excuses:
         self._weigh(at, "record damaged")
 
     def _weigh(self, at: Instant, reason: str) -> None:
-        needed = self._settings.copies_needed
+        needed = self._terms.copies_needed
         for node, hurt in list(self._hurt.items()):
             if hurt.damaged is not None and not _stays(hurt):
                 del self._hurt[node]
@@ -182,17 +181,17 @@ class Excuses:
 
     def died(self, node: NodeId, at: Instant, lingering: Duration) -> None:
         """A process ended; what lingered for so long at most is gone."""
-        if not self._settings.linger:
+        if not self._terms.linger:
             return
         self._died[node] = at
         together = [one for one in self._died.values() if later(one, lingering) >= at]
         # With those whose disks are hurt, so many may be without it.
         hurt = [one for one in self._hurt if one not in self._died]
-        if len(together) + len(hurt) >= self._settings.copies_needed:
+        if len(together) + len(hurt) >= self._terms.copies_needed:
             since = Instant(max(0, min(together) - lingering))
             # The bound above all positions may be in a record that can't be read by now (1).
             damaged = sum(_stays(one) for one in self._hurt.values())
-            names = damaged >= self._settings.copies_needed
+            names = damaged >= self._terms.copies_needed
             self._add(Lapse(since, at, "killed while lingering", names=names))
 
     # --- the whole cluster (5) --------------------------------------------------------------------

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from snowmelt.check.emptiness import Segment, find_covered
-from snowmelt.check.history import Ended, Kind, Operation
+from snowmelt.check.history import Kind, Operation
 from snowmelt.core.instant import Instant, milliseconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import GroupStatus, Part, QueueStatus, Span
-from snowmelt.sim.families.fifo_excuses import FOR_EVER, Excuses, Lapse
+from snowmelt.sim.judge.lapses import Lapse, Lapses
+from snowmelt.sim.judge.values import FOR_EVER, Numbers
 
 if TYPE_CHECKING:
-    from snowmelt.sim.families.fifo_ledger import Ledger
+    from snowmelt.sim.judge.positions import PositionLedger
 
 
 COPIED_WITHIN: Final = milliseconds(250)
@@ -66,7 +66,7 @@ class Pausing(msgspec.Struct):
 class Counts:
     """The calls of one queue, and how many of them were excused."""
 
-    def __init__(self, excuses: Excuses) -> None:
+    def __init__(self, excuses: Lapses) -> None:
         self._excuses = excuses
         self._calls: list[tuple[Instant, Instant, bool]] = []
 
@@ -91,7 +91,7 @@ class Counts:
 
 
 class Looks:
-    def __init__(self, ledger: "Ledger") -> None:
+    def __init__(self, ledger: "PositionLedger") -> None:
         self._ledger = ledger
         self.quiet: Instant | None = None
         """From then on nothing is hurt, and everybody is there; None for never."""
@@ -137,15 +137,8 @@ class Looks:
             if one.until >= lapse.since:
                 one.until = FOR_EVER
 
-    def showed(self, look: Shown, shown: Sequence[Part | Span]) -> None:
+    def showed(self, look: Shown, positions: dict[int, None]) -> None:
         """Somebody was shown these (2)."""
-        positions = {
-            where: None
-            for one in shown
-            for where in range(
-                one.start, one.start + one.count if isinstance(one, Part) else one.stop
-            )
-        }
         ledger = self._ledger
         if ledger.excuses.cover(look.called, look.said) is not None:
             return
@@ -157,18 +150,17 @@ class Looks:
                 text = f"position {where} was acknowledged, and {look.process} is shown it"
                 ledger.wrong(text, look.process)
             for held in ledger.holders.get(where, ()):
-                all_the_while = held.answered < look.called and look.said < held.ends
+                all_the_while = held.returned < look.called and look.said < held.ends
                 free = where in held.back or where in held.named or bool(ledger.leaps)
                 if all_the_while and not free:
                     text = f"position {where} is {held.process}'s, and {look.process} is shown it"
                     ledger.wrong(text, look.process)
 
-    def groups(self, groups: Sequence[GroupStatus], called: Instant, said: Instant) -> None:
-        """Somebody heard how groups stand (4)."""
+    def groups(self, done: dict[str, int], called: Instant, said: Instant) -> None:
+        """Somebody heard with how many items groups are done (4)."""
         ledger = self._ledger
         if ledger.excuses.cover(called, said) is not None or ledger.released is not None:
             return
-        done = {one.name: one.done for one in groups}
         for name, marks in ledger.marks.items():
             least = max((mark for at, mark in marks if at < called), default=0)
             if least and done.get(name, 0) < least:
@@ -177,76 +169,74 @@ class Looks:
                 )
                 ledger.wrong(text, name)
 
-    def described(self, status: QueueStatus, called: Instant, said: Instant) -> None:
+    def described(self, told: Numbers, called: Instant, said: Instant) -> None:
         """Somebody heard the numbers (3)."""
         ledger = self._ledger
         if ledger.excuses.cover(called, said) is None:
-            self._bounds(status)
-            self._tail(status, called)
-            self._inside(status, called, said)
-            self._copies(status, called, said)
-        if not (status.short_of_copies or status.waiting_puts):
+            self._bounds(told)
+            self._tail(told, called)
+            self._inside(told, called, said)
+            self._copies(told, called, said)
+        if not (told.short_of_copies or told.waiting_puts):
             ledger.excuses.whole(called)
 
-    def _bounds(self, status: QueueStatus) -> None:
+    def _bounds(self, told: Numbers) -> None:
         """The bounds are kept at every moment; only what comes back from the dead is no put."""
-        ledger, settings = self._ledger, self._ledger.settings
-        held = status.ready + status.delayed + status.leased + status.assigned
-        if settings.items_max and held > settings.items_max and ledger.redriven is None:
-            text = f"{held} items are in it, and {settings.items_max} may be"
-            ledger.wrong(text, status.master)
-        if settings.bytes_max and status.bytes > settings.bytes_max:
-            text = f"{status.bytes} bytes are in it, and {settings.bytes_max} may be"
-            ledger.wrong(text, status.master)
-        if status.lost and not ledger.excuses.may_lose:
-            ledger.wrong(f"{status.lost} items are lost, it says", status.master)
+        ledger, terms = self._ledger, self._ledger.terms
+        if terms.items_max and told.bound > terms.items_max and ledger.redriven is None:
+            text = f"{told.bound} items are in it, and {terms.items_max} may be"
+            ledger.wrong(text, told.master)
+        if terms.bytes_max and told.bytes > terms.bytes_max:
+            text = f"{told.bytes} bytes are in it, and {terms.bytes_max} may be"
+            ledger.wrong(text, told.master)
+        if told.lost and not ledger.excuses.may_lose:
+            ledger.wrong(f"{told.lost} items are lost, it says", told.master)
 
-    def _tail(self, status: QueueStatus, called: Instant) -> None:
-        for batch in self._ledger.batches:
-            if batch.start is None or batch.returned is None or batch.returned >= called:
+    def _tail(self, told: Numbers, called: Instant) -> None:
+        for put in self._ledger.puts:
+            if put.start is None or put.returned is None or put.returned >= called:
                 continue
-            stop = batch.start + len(batch.bodies)
-            if stop > status.tail:
-                text = f"the tail is {status.tail}, it says, and {stop} was told before"
-                self._ledger.wrong(text, status.master)
+            stop = put.start + len(put.values)
+            if stop > told.tail:
+                text = f"the tail is {told.tail}, it says, and {stop} was told before"
+                self._ledger.wrong(text, told.master)
 
-    def _inside(self, status: QueueStatus, called: Instant, said: Instant) -> None:
+    def _inside(self, told: Numbers, called: Instant, said: Instant) -> None:
         ledger = self._ledger
         if ledger.excuses.lapses:
             return
-        inside = status.ready + status.delayed + status.leased + status.dead + status.assigned
         acked = sum(at < called for at in ledger.acked.values())
-        if status.done < acked:
-            text = f"{status.done} items are done, it says, and {acked} were before"
-            ledger.wrong(text, status.master)
-        most = sum(len(one.bodies) for one in ledger.batches if one.called <= said) - acked
-        if inside > most:
-            ledger.wrong(f"{inside} items are in it, and at most {most} can be", status.master)
-        least = status.lost * -1 - len(ledger.attempted)
-        for one in ledger.batches:
-            if one.ended is Ended.SUCCEEDED and one.returned is not None and one.returned < called:
-                least += len(one.bodies)
-        if inside < least:
-            ledger.wrong(f"{inside} items are in it, and {least} must be", status.master)
+        if told.done < acked:
+            text = f"{told.done} items are done, it says, and {acked} were before"
+            ledger.wrong(text, told.master)
+        most = sum(len(one.values) for one in ledger.puts if one.called <= said) - acked
+        if told.inside > most:
+            ledger.wrong(f"{told.inside} items are in it, and at most {most} can be", told.master)
+        least = told.lost * -1 - len(ledger.attempted)
+        for one in ledger.puts:
+            if one.told and one.returned is not None and one.returned < called:
+                least += len(one.values)
+        if told.inside < least:
+            ledger.wrong(f"{told.inside} items are in it, and {least} must be", told.master)
 
-    def _copies(self, status: QueueStatus, called: Instant, said: Instant) -> None:
+    def _copies(self, told: Numbers, called: Instant, said: Instant) -> None:
         ledger = self._ledger
         quiet = self.quiet is not None and self.quiet <= called and not ledger.excuses.any_hurt
         if not quiet:
             return
-        if status.short_of_copies == 0:
+        if told.short_of_copies == 0:
             self._whole = called
             return
         since = self._whole
         if since is None:
             return
-        for one in ledger.batches:
+        for one in ledger.puts:
             ended = FOR_EVER if one.returned is None else one.returned
             slow = ended - one.called > COPIED_WITHIN
             if one.called <= said and ended >= since and slow:
                 return  # it may have fewer copies for a while
-        text = f"{status.short_of_copies} items lack copies, and all had theirs before"
-        ledger.wrong(text, status.master)
+        text = f"{told.short_of_copies} items lack copies, and all had theirs before"
+        ledger.wrong(text, told.master)
 
     # --- at the end -------------------------------------------------------------------------------
 

@@ -2,79 +2,33 @@
 
 Everything is judged from outside: from calls, answers, and the times at which they were made and
 said. What can be is judged as it comes, so that a story ends where it went wrong. What looks at a
-queue without changing it is judged in `fifo_looks.py`, the whole at the end in `fifo_ending.py`.
-What the promise does not cover is forgotten, or left out, and no more than that
-(`fifo_excuses.py`).
+queue without changing it is judged in `looks.py`, the whole at the end in `positions_end.py`.
+What the promise does not cover is forgotten, or left out, and no more than that (`lapses.py`).
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from snowmelt.check.history import Ended, Kind, Operation
-from snowmelt.client.leases import delivered
-from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Duration, Instant, later
-from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, Span
-from snowmelt.protocols.fifo.labels import unpack
-from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.sim.families.fifo_excuses import FOR_EVER, Excuses, Lapse
-from snowmelt.sim.families.fifo_looks import Counts, Looks
-from snowmelt.sim.world import Broken
-
-Spans = tuple[Span, ...]
-FASTEST_PPM: Final = 40_000
-"""How fast a clock may run, by `sim.faults`: a lease may be over so much sooner."""
+from snowmelt.core.instant import Instant, later
+from snowmelt.sim.judge.book import Book
+from snowmelt.sim.judge.lapses import Lapse, Lapses
+from snowmelt.sim.judge.looks import Counts, Looks
+from snowmelt.sim.judge.values import FOR_EVER, Came, Given, Lease, Put, Terms, shortest
 
 
-class Asked(msgspec.Struct):
-    """A batch that a producer wants in the queue, under one sequence number."""
+class Held(Lease, kw_only=True):
+    """A lease, whose bodies come later."""
 
-    producer: str
-    sequence: int
-    bodies: tuple[bytes, ...]
-    headers: bytes
-    due: Instant
-    called: Instant
-    returned: Instant | None = None
-    ended: Ended = Ended.UNKNOWN
-    start: int | None = None
-    sent: bool = False
-    """Whether it was sent at all."""
-    why: str = ""
-    """With which words it was refused for good."""
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        return tuple(body.decode() for body in self.bodies)
-
-    def undone(self, *lapses: Lapse) -> bool:
-        """Whether it was told within any of these, or was on its way."""
-        returned = FOR_EVER if self.returned is None else self.returned
-        return any(lapse.covers(self.called, returned) for lapse in lapses)
-
-
-class Held(msgspec.Struct):
-    """What one answer to a get leased."""
-
-    process: str
-    token: int
-    called: Instant
-    answered: Instant
     positions: tuple[int, ...]
     told: Instant
     """When the node said so."""
-    ends: Instant
-    """Until then it holds for certain, by the time told and the fastest clock."""
-    lasts: Instant
-    """Until then whoever has it may take it to hold, by what nodes said."""
-    back: dict[int, None] = {}
+    back: dict[int, None] = msgspec.field(default_factory=dict)
     """What the consumer asked to take back: from then on anybody may have it."""
-    again: dict[int, None] = {}
+    again: dict[int, None] = msgspec.field(default_factory=dict)
     """What was told to have been delivered before."""
-    seen: dict[int, str] = {}
+    seen: dict[int, str] = msgspec.field(default_factory=dict)
     """Whose bodies came."""
     names: dict[int, str] | None = None
     """What stood at its positions, when positions have come to mean something else since."""
@@ -82,15 +36,8 @@ class Held(msgspec.Struct):
     """When the last of them came."""
     group: bool = False
     """Whether a group has it, for good."""
-    named: dict[int, int] = {}
-    """How many calls asked to take it as done, or back."""
     settled: bool = False
     """Whether a group is past it."""
-
-    def name(self, positions: tuple[int, ...]) -> None:
-        """One more call names these."""
-        for where in positions:
-            self.named[where] = self.named.get(where, 0) + 1
 
     def over_without(self, named: tuple[int, ...]) -> bool:
         """Whether other calls than one that named these may have settled all of it."""
@@ -98,86 +45,46 @@ class Held(msgspec.Struct):
         return all(self.named.get(where, 0) > (where in own) for where in self.positions)
 
 
-class Ledger:
-    """One queue, as its clients know it."""
+class PositionLedger(Book):
+    """One queue whose order is told by positions."""
 
     def __init__(
-        self,
-        queue: str,
-        settings: QueueSettings,
-        *,
-        leaps: Sequence[Instant] = (),
-        early: int = 0,
+        self, queue: str, terms: Terms, *, leaps: Sequence[Instant] = (), early: int = 0
     ) -> None:
-        self.queue = queue
-        self.settings = settings
-        self.drained: Instant | None = None
-        self.leaps = leaps
-        """When steady clocks leap: leases of that time may be over sooner."""
-        self.early = early
-        """So much ahead of the world's date a node may be."""
-        self.excuses = Excuses(settings, self._lapsed)
+        super().__init__(queue, terms, leaps=leaps, early=early)
+        self.excuses = Lapses(terms, self._lapsed)
         self.counts = Counts(self.excuses)
         self.looks = Looks(self)
-        self.batches: list[Asked] = []
         self.acked: dict[int, Instant] = {}
         self.attempted: dict[int, None] = {}
         """The positions that somebody tried to acknowledge."""
         self.holders: dict[int, list[Held]] = {}
-        self.redriven: Instant | None = None
-        self.doomed = False
-        """Whether anybody said that what failed is not to be delivered again."""
         self.released: Instant | None = None
         self.marks: dict[str, list[tuple[Instant, int]]] = {}
         """With how many items a group was told to be done, and when."""
-        self.by_value: dict[str, Asked] = {}
-        self._numbers: dict[tuple[str, int], None] = {}
         self.at: dict[int, str] = {}
         self._position: dict[str, int] = {}
         self.held: list[Held] = []
         self._tokens: dict[int, Held] = {}
-        self.acks: list[Operation] = []
         self.lost_gets: list[Operation] = []
         self.unclear: dict[int, None] = {}
         """Positions that somebody had who asked before a lapse, and was told after it."""
 
-    def wrong(self, sentence: str, subject: str) -> None:
-        raise Broken(f"{self.queue}: {sentence}", subject)
-
     # --- items in ---------------------------------------------------------------------------------
 
-    def asked(self, batch: Asked) -> None:
-        self.batches.append(batch)
-        self._numbers[batch.producer, batch.sequence] = None
-        for value in batch.values:
-            self.by_value[value] = batch
-
-    def has_asked(self, producer: str, sequence: int) -> bool:
-        return (producer, sequence) in self._numbers
-
-    def put(self, batch: Asked, done: PutDone, at: Instant) -> None:
-        """It is in the queue, says the queue."""
-        lapse = self.excuses.cover(batch.called, at)
-        if batch.ended is not Ended.SUCCEEDED:
-            batch.ended, batch.returned = Ended.SUCCEEDED, at
-        if done.stop == 0 or (lapse is not None and lapse.names):
+    def put(self, put: Put, start: int, stop: int, at: Instant) -> None:
+        """It is in the queue, says the queue; a stop of 0 is that nobody knows where."""
+        lapse = self.excuses.cover(put.called, at)
+        self.is_in(put, at)
+        if stop == 0 or (lapse is not None and lapse.names):
             return
-        if done.stop - done.start != len(batch.bodies):
-            text = f"{batch.values[0]} got positions {done.start} to {done.stop}"
-            raise Broken(f"{text}, but is of {len(batch.bodies)} items", batch.values[0])
+        if stop - start != len(put.values):
+            text = f"{put.values[0]} got positions {start} to {stop}"
+            self.wrong(f"{text}, but is of {len(put.values)} items", put.values[0])
         if lapse is None:
-            batch.start = done.start
-            for place, value in enumerate(batch.values):
-                self._stands(done.start + place, value)
-
-    def refused(self, batch: Asked, why: str, at: Instant) -> None:
-        """It is not in the queue, says the queue, and never will be.
-
-        Unless it says that it may have been put before: where its number is below what is known.
-        """
-        if "may have been put before" in why:
-            return
-        batch.ended, batch.returned, batch.why = Ended.FAILED, at, why
+            put.start = start
+            for place, value in enumerate(put.values):
+                self._stands(start + place, value)
 
     def _stands(self, position: int, value: str, lapse: Lapse | None = None) -> None:
         """Put anew after a lapse, an item stands elsewhere; but nothing else where it stood."""
@@ -191,46 +98,41 @@ class Ledger:
     # --- items out --------------------------------------------------------------------------------
 
     def leased(
-        self, process: str, called: Instant, answer: Leased, at: Instant, said: Instant
+        self, process: str, called: Instant, given: Given, at: Instant, said: Instant
     ) -> Held | None:
         """A get was answered; None when it brought nothing."""
-        self.looks.passing(process, called, answer.away)
-        if not answer.token:
+        self.looks.passing(process, called, given.away)
+        if not given.token:
             self.looks.empty(process, called, said)
             return None
-        given: list[Part | Span] = sorted((*answer.parts, *answer.spans), key=lambda one: one.start)
-        ends = later(said, shortest(answer.lease))
+        if len(set(given.positions)) != len(given.positions):
+            self.wrong(f"lease {given.token} holds a position twice", process)
         held = Held(
             process,
-            answer.token,
+            given.token,
             called,
             at,
-            tuple(where for one in given for where in places(one)),
-            said,
-            ends,
-            later(called, answer.lease),
-            again=_again(given),
+            later(said, shortest(given.lease)),
+            later(called, given.lease),
+            positions=given.positions,
+            told=said,
+            again=given.again,
         )
-        if len(set(held.positions)) != len(held.positions):
-            self.wrong(f"lease {answer.token} holds a position twice", process)
         self._hold(held)
         return held
 
-    def assigned(
-        self, process: str, lease: int, called: Instant, spans: Spans, at: Instant
-    ) -> Held:
+    def assigned(self, process: str, called: Instant, given: Given, at: Instant) -> Held:
         """A group was given these, for good."""
-        positions = tuple(where for one in spans for where in places(one))
         held = Held(
             process,
-            lease,
+            given.token,
             called,
             at,
-            positions,
-            at,
             FOR_EVER,
             FOR_EVER,
-            again=_again(spans),
+            positions=given.positions,
+            told=at,
+            again=given.again,
             group=True,
         )
         self._hold(held)
@@ -238,7 +140,7 @@ class Ledger:
 
     def _hold(self, held: Held) -> None:
         self.held.append(held)
-        lapse = self.excuses.cover(held.called, held.answered)
+        lapse = self.excuses.cover(held.called, held.returned)
         if lapse is not None and lapse.names:
             held.names = {}
             self.unclear.update(dict.fromkeys(held.positions))
@@ -268,7 +170,7 @@ class Ledger:
         if acked is not None and acked < held.called:
             self.wrong(f"{name} was acknowledged, and is delivered again", held.process)
         for other in self.holders.get(where, ()):
-            if other.group and where not in other.back and other.answered < held.called:
+            if other.group and where not in other.back and other.returned < held.called:
                 self.wrong(f"{name} is {other.process}'s, and is delivered", held.process)
             if other.group or held.group:
                 continue
@@ -280,35 +182,27 @@ class Ledger:
                 self.wrong(f"{text} {second.process} under {second.token}", held.process)
 
     def _leapt(self, held: Held) -> bool:
-        """Whether a clock leapt while this was held; or just before, unnoticed by a timer."""
-        return any(held.called <= one <= held.ends for one in self.leaps)
+        return self.leapt(held.called, held.ends)
 
     def seen(
         self,
-        part: delivered.Part,
+        items: Iterable[Came],
         at: Instant,
         held: Held | None = None,
         called: Instant = FOR_EVER,
     ) -> None:
         """Bodies came: of a lease, or only to be looked at."""
         lapse = self.excuses.cover(called if held is None else held.called, at)
-        latest = Instant(at + at * FASTEST_PPM // 1_000_000 + self.early)
-        labels = unpack(part.headers)
-        for place, body in enumerate(Batch(part.offsets, part.blob)):
-            where, value = part.start + place, bytes(body).decode(errors="replace")
-            batch = self.by_value.get(value)
-            if batch is None:
-                raise Broken(f"{self.queue}: {value!r} at {where} was never put", value[:20])
-            if labels.of(place)[1] != unpack(batch.headers).common:
-                raise Broken(f"{self.queue}: {value} came with other headers", value)
-            if batch.ended is Ended.FAILED:
-                self.wrong(f"{value} was refused ({batch.why}), and is in the queue", value)
+        latest = Instant(at + self.slack(at))
+        for came in items:
+            where, value, put = came.place.position, came.value, self.put_of(came)
+            self.not_refused(put, value)
             if lapse is None or not lapse.names:
                 self._stands(where, value, lapse)
             if held is None:
                 continue
             held.seen[where], held.until = value, at
-            if latest < batch.due:  # by the fastest clock
+            if latest < put.due:  # by the fastest clock
                 self.wrong(f"{value} is delivered before it is due", held.process)
 
     # --- leases -----------------------------------------------------------------------------------
@@ -339,8 +233,8 @@ class Ledger:
 
     def extended(self, held: Held, called: Instant) -> None:
         """Its time began anew, not before this."""
-        held.ends = max(held.ends, later(called, shortest(self.settings.lease)))
-        held.lasts = max(held.lasts, later(called, self.settings.lease))
+        held.ends = max(held.ends, later(called, shortest(self.terms.lease)))
+        held.lasts = max(held.lasts, later(called, self.terms.lease))
 
     def lease_lost(self, held: Held, at: Instant, word: tuple[int, ...] = ()) -> None:
         """What was said about these of a lease was refused: the lease must be over, then."""
@@ -350,19 +244,14 @@ class Ledger:
         known = [self.at.get(where) for where in held.positions]
         named = [self.by_value[value] for value in known if value is not None]
         # What nobody was told of is of a batch that may be lost, and stands nowhere else.
-        asked = [one for one in self.batches if one.called <= held.told and one.undone(*losing)]
+        asked = [one for one in self.puts if one.called <= held.told and undone(one, *losing)]
         hidden = [value for one in asked for value in one.values if value not in self._position]
-        lost = known.count(None) <= len(hidden) and all(one.undone(*losing) for one in named)
+        lost = known.count(None) <= len(hidden) and all(undone(one, *losing) for one in named)
         if losing and lost and not held.seen:
             return  # all that it held may be lost: a lease ends when nothing is left of it
         if self.excuses.cover(held.called, at) is None:
             text = f"lease {held.token} of {held.process} is lost, it says, and it was held"
             self.wrong(text, held.process)
-
-    def redriving(self, at: Instant) -> None:
-        """Dead items, if there can be any, come back as if they had never failed."""
-        if self.redriven is None and (self.doomed or self.settings.deliveries_max < 100):
-            self.redriven = at
 
     def releasing(self, at: Instant) -> None:
         """What a group held comes back as if it had never been given."""
@@ -378,22 +267,22 @@ class Ledger:
     def _lapsed(self, lapse: Lapse) -> None:
         """What was told within a lapse is known no more."""
         self.looks.lapsed(lapse)
-        undone = [one for one in self.batches if one.undone(lapse)]
-        for batch in undone:
-            batch.start = None
+        puts = [one for one in self.puts if undone(one, lapse)]
+        for put in puts:
+            put.start = None
         self.acked = {where: at for where, at in self.acked.items() if at < lapse.since}
         for name, marks in self.marks.items():
             self.marks[name] = [(at, mark) for at, mark in marks if at < lapse.since]
         told = [
             one
             for one in self.held
-            if lapse.covers(one.called, one.answered) or (one.group and one.settled)
+            if lapse.covers(one.called, one.returned) or (one.group and one.settled)
         ]  # what a group was done with it may not be done with now
         for held in told:
             held.back.update(dict.fromkeys(held.positions))
         if lapse.names:
             self._unname(told)
-        values = {value for batch in undone for value in batch.values}
+        values = {value for put in puts for value in put.values}
         for value in values:
             self._position.pop(value, None)
         if lapse.names:  # by value: where it stands may be forgotten, by a lapse without names
@@ -410,7 +299,7 @@ class Ledger:
         self.holders = {where: left for where, left in self.holders.items() if left}
 
 
-def judge_damage(ledger: Ledger, held: Held, positions: tuple[int, ...]) -> None:
+def judge_damage(ledger: PositionLedger, held: Held, positions: tuple[int, ...]) -> None:
     """These have failed, since nobody could give them: then a disk must be hurt."""
     if ledger.excuses.any_hurt or ledger.excuses.may_lose:
         return
@@ -421,14 +310,7 @@ def judge_damage(ledger: Ledger, held: Held, positions: tuple[int, ...]) -> None
             ledger.wrong(text, held.process)
 
 
-def shortest(time: Duration) -> Duration:
-    """How soon a time may be over, by the fastest clock."""
-    return Duration(time * 1_000_000 // (1_000_000 + FASTEST_PPM))
-
-
-def places(one: Part | Span) -> Interval:
-    return Interval(one.start, one.start + one.count if isinstance(one, Part) else one.stop)
-
-
-def _again(given: Sequence[Part | Span]) -> dict[int, None]:
-    return {where: None for one in given if one.reason for where in places(one)}
+def undone(put: Put, *lapses: Lapse) -> bool:
+    """Whether it was told within any of these, or was on its way."""
+    returned = FOR_EVER if put.returned is None else put.returned
+    return any(lapse.covers(put.called, returned) for lapse in lapses)

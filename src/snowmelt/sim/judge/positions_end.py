@@ -1,6 +1,6 @@
 """The whole history of a queue at its end, as those want it who judge any history.
 
-What may be undone is noted as of unknown outcome, by the excuses of `fifo_excuses.py`.
+What may be undone is noted as of unknown outcome, by the excuses of `lapses.py`.
 """
 
 from msgspec.structs import replace
@@ -10,19 +10,19 @@ from snowmelt.check.fifo_leased import check_fifo_leased
 from snowmelt.check.history import Ended, History, Kind, Operation
 from snowmelt.check.verdict import Undecided, Valid
 from snowmelt.core.instant import Instant
-from snowmelt.sim.families.fifo_excuses import FOR_EVER
-from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
-from snowmelt.sim.families.fifo_looks import Stay
+from snowmelt.sim.judge.looks import Stay
+from snowmelt.sim.judge.positions import Held, PositionLedger, undone
+from snowmelt.sim.judge.values import FOR_EVER, Put
 from snowmelt.sim.world import Broken
 
 
-def judge(ledger: Ledger) -> None:
+def judge(ledger: PositionLedger) -> None:
     """Raises `Broken` when the history shows what may not be."""
     _Ending(ledger).judge()
 
 
 class _Ending:
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: PositionLedger) -> None:
         self._ledger = ledger
 
     def judge(self) -> None:
@@ -47,7 +47,7 @@ class _Ending:
         )
         puts = [
             _put(one, Ended.UNKNOWN if self._may_be_lost(one) else one.ended)
-            for one in self._ledger.batches
+            for one in self._ledger.puts
         ]
         acks = [
             one
@@ -58,11 +58,11 @@ class _Ending:
         ]
         return History.of([*puts, *gets, *acks, *drain])
 
-    def _may_be_lost(self, batch: Asked) -> bool:
+    def _may_be_lost(self, put: Put) -> bool:
         """Whether it was told, or on its way, when what is told may be lost."""
-        if batch.ended is Ended.FAILED:
+        if put.ended is Ended.FAILED:
             return False
-        return batch.undone(*self._ledger.excuses.losing)
+        return undone(put, *self._ledger.excuses.losing)
 
     def _named(self, held: Held, where: int) -> str | None:
         if held.names is None:
@@ -72,13 +72,13 @@ class _Ending:
     def _order(self) -> History:
         """Leases as gets, seen or not; what was there before, or was delayed, named as such."""
         puts, gets = [], []
-        for batch in self._ledger.batches:
-            unknown = batch.due > batch.called or self._may_be_lost(batch)
-            puts.append(_put(batch, Ended.UNKNOWN if unknown else batch.ended))
+        for put in self._ledger.puts:
+            unknown = put.due > put.called or self._may_be_lost(put)
+            puts.append(_put(put, Ended.UNKNOWN if unknown else put.ended))
         for one in self._ledger.held:
             named = (self._named(one, where) for where in one.positions)
             values = tuple(value for value in named if value is not None)
-            gets.append(Operation(one.process, Kind.GET, values, one.called, one.answered))
+            gets.append(Operation(one.process, Kind.GET, values, one.called, one.returned))
         before = tuple(
             self._ledger.at[where]
             for where, holders in self._ledger.holders.items()
@@ -110,8 +110,8 @@ class _Ending:
     def _was_there_before(self, where: int, holders: list[Held]) -> bool:
         """Whether there was a delivery before those that were seen."""
         first = min(holders, key=lambda one: one.told)
-        brought_back = self._ledger.redriven is not None and first.answered >= self._ledger.redriven
-        given_back = self._ledger.released is not None and first.answered >= self._ledger.released
+        brought_back = self._ledger.redriven is not None and first.returned >= self._ledger.redriven
+        given_back = self._ledger.released is not None and first.returned >= self._ledger.released
         return where in first.again or brought_back or given_back
 
     def _stays(self) -> list[Stay]:
@@ -123,18 +123,17 @@ class _Ending:
             unclear = unclear or where in self._ledger.looks.passed
             if value is None or unclear:
                 continue
-            batch = self._ledger.by_value[value]
-            told = batch.ended is Ended.SUCCEEDED and batch.returned is not None
-            if not told or batch.due or self._may_be_lost(batch):
+            put = self._ledger.by_value[value]
+            if not put.told or put.due or self._may_be_lost(put):
                 continue
-            assert batch.returned is not None
+            assert put.returned is not None
             first = min(one.called for one in holders)
-            if batch.returned < first and self._ledger.excuses.cover(batch.called, first) is None:
-                stays.append(Stay(where, value, batch.returned, first))
+            if put.returned < first and self._ledger.excuses.cover(put.called, first) is None:
+                stays.append(Stay(where, value, put.returned, first))
         return stays
 
 
-def _put(batch: Asked, ended: Ended) -> Operation:
-    returned = None if ended is Ended.UNKNOWN else batch.returned
-    start = None if ended is Ended.UNKNOWN else batch.start
-    return Operation(batch.producer, Kind.PUT, batch.values, batch.called, returned, ended, start)
+def _put(put: Put, ended: Ended) -> Operation:
+    returned = None if ended is Ended.UNKNOWN else put.returned
+    start = None if ended is Ended.UNKNOWN else put.start
+    return Operation(put.process, Kind.PUT, put.values, put.called, returned, ended, start)

@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Iterator
 from math import ceil
 
-from snowmelt.check.history import Ended
 from snowmelt.core.instant import Instant
-from snowmelt.sim.families.priority_excuses import FOR_EVER, Told
-from snowmelt.sim.families.priority_ledger import Asked, Ledger, Selection
+from snowmelt.sim.judge.copies import Told
+from snowmelt.sim.judge.urgency import Selection, UrgencyLedger
+from snowmelt.sim.judge.values import FOR_EVER, Put
 
 
-def judge_looks(ledger: Ledger) -> None:
+def judge_looks(ledger: UrgencyLedger) -> None:
     """Raises `Broken` for an answer that can't be."""
     if ledger.excuses.names:
         return
@@ -39,7 +39,7 @@ def judge_looks(ledger: Ledger) -> None:
 
 
 class _Looks:
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: UrgencyLedger) -> None:
         self._ledger = ledger
         self._done: dict[str, int] = {}
         """When somebody began to acknowledge each, the first time."""
@@ -65,7 +65,7 @@ class _Looks:
         if any(begun <= returned for begun, _, _ in ledger.purged):
             return
         for put in ledger.puts:
-            if put.ended is not Ended.SUCCEEDED or put.returned is None or put.returned > called:
+            if not put.told or put.returned is None or put.returned > called:
                 continue
             for value, place in zip(put.values, put.places, strict=False):
                 told = Told(place, put.called, put.returned)
@@ -81,7 +81,7 @@ class _Looks:
         ready = [
             value
             for value in there
-            if self._got.get(value, FOR_EVER) > one.returned and not self._put(value).delay
+            if self._got.get(value, FOR_EVER) > one.returned and not self._put(value).due
         ]
         may = [
             value
@@ -110,11 +110,11 @@ class _Looks:
             text = f"{one.value} has rank {one.rank or one.share}, it was said"
             ledger.wrong(f"{text}; {len(before)} to {len(upto) - 1} are before it", one.process)
 
-    def _put(self, value: str) -> Asked:
+    def _put(self, value: str) -> Put:
         return self._ledger.by_value[value]
 
     def _key(self, value: str) -> tuple[int, int]:
         """Its priority; those that are alike may stand in any order here."""
         put = self._put(value)
         key = put.priority(value)
-        return (-key if self._ledger.settings.largest_first else key), 0
+        return (-key if self._ledger.terms.largest_first else key), 0

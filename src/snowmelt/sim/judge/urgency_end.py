@@ -1,6 +1,6 @@
 """The whole history of a priority queue at its end, judged by those who judge any history.
 
-What the promise does not cover (`priority_excuses.py`) is noted as of unknown outcome, or without
+What the promise does not cover (`copies.py`) is noted as of unknown outcome, or without
 its place or order, element by element. A call is counted as excused when an element of its own was
 not covered while it lasted, and when its verdict would be another one without an excuse.
 """
@@ -19,10 +19,10 @@ from snowmelt.check.sequence import check_linear, check_sequence
 from snowmelt.check.verdict import Invalid, Undecided
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval, merged
-from snowmelt.protocols.priority.anchor import EPOCH_BITS, first_of
-from snowmelt.sim.families.priority_excuses import AWAY, FOR_EVER, Place, Told
-from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger
-from snowmelt.sim.families.priority_looks import judge_looks
+from snowmelt.sim.judge.copies import AWAY, Told
+from snowmelt.sim.judge.urgency import Got, UrgencyLedger
+from snowmelt.sim.judge.urgency_looks import judge_looks
+from snowmelt.sim.judge.values import FOR_EVER, Place, Put
 
 CHECKS = (check_sequence, check_linear, check_leases, check_heap, check_conservation)
 RETURNS: Final = seconds(30)
@@ -34,12 +34,12 @@ PHASED = (check_linear, check_leases, check_heap, check_conservation)
 """Where orders are those of phases, which many share."""
 
 
-def judge(ledger: Ledger) -> None:
+def judge(ledger: UrgencyLedger) -> None:
     """Raises `Broken` when the history shows what may not be."""
     if ledger.excuses.over is None:
         ending = _Ending(ledger)
         history = ending.history()
-        for check in PHASED if ledger.settings.keyed else CHECKS:
+        for check in PHASED if ledger.terms.keyed else CHECKS:
             verdict = check(history)
             undecided = isinstance(verdict, Undecided) and ledger.drained is not None
             if isinstance(verdict, Invalid):
@@ -52,10 +52,11 @@ def judge(ledger: Ledger) -> None:
 
 
 class _Ending:
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: UrgencyLedger) -> None:
         self._ledger = ledger
         self._excuses = ledger.excuses
         self._keepers = ledger.keepers
+        self._layout = ledger.layout
         self._first: dict[str, Got] = {}
         """The first get of each, in the order of all operations."""
         self._last: dict[str, Place] = {}
@@ -71,7 +72,7 @@ class _Ending:
             for value, place in zip(put.values, put.places, strict=False):
                 self._stood(value, place)
         self._pending: dict[int, int | None] = {}
-        self._epochs = sorted({one.order >> EPOCH_BITS for one in ledger.gets if one.order})
+        self._epochs = sorted({self._layout.epoch(one.order) for one in ledger.gets if one.order})
 
     def history(self) -> History:
         drained = self._ledger.drained
@@ -91,7 +92,7 @@ class _Ending:
         for ack in self._ledger.acks:
             yield from self._ack(ack)
         yield from self._ledger.backs
-        if self._ledger.settings.keyed:
+        if self._ledger.terms.keyed:
             yield from self._freed()
 
     def _freed(self) -> Iterator[Operation]:
@@ -118,7 +119,7 @@ class _Ending:
         last = self._last.get(value, place)
         self._last[value] = max(place, last, key=lambda one: one.position)
 
-    def _excuse(self, one: Asked | Got | Operation, reason: str) -> str:
+    def _excuse(self, one: Put | Got | Operation, reason: str) -> str:
         if reason:
             self._ledger.excused[one.process, Instant(one.called)] = reason
         return reason
@@ -131,7 +132,7 @@ class _Ending:
 
     # --- one by one -------------------------------------------------------------------------------
 
-    def _put(self, put: Asked) -> Iterator[Operation]:
+    def _put(self, put: Put) -> Iterator[Operation]:
         if put.ended is not Ended.SUCCEEDED or put.returned is None:
             returned = None if put.ended is Ended.UNKNOWN else put.returned
             yield Operation(
@@ -164,17 +165,17 @@ class _Ending:
             return
         for index, value in enumerate(got.values):
             told = Told(got.places[index], got.called, got.returned)
-            forgotten = self._keepers.forgotten(told, max(got.held, got.returned))
+            forgotten = self._keepers.forgotten(told, max(got.ends, got.returned))
             lost = self._excuse(got, forgotten) not in ("", AWAY)
             moved = self._moved(got, value, told)
-            at = got.order + (0 if self._ledger.settings.keyed else index)
+            at = got.order + (0 if self._ledger.terms.keyed else index)
             order = () if lost or moved or not got.order else (at,)
             over = self._over(got) if index + 1 == len(got.values) else 0
             yield Operation(
                 got.process, Kind.GET, (value,), got.called, got.returned,
                 priorities=(self._ledger.key(value, told.place),),
                 positions=() if lost or moved else (told.place.position,), orders=order,
-                token=None if lost else got.token, held=0 if forgotten else got.held, over=over,
+                token=None if lost else got.token, held=0 if forgotten else got.ends, over=over,
             )  # fmt: skip
 
     def _over(self, got: Got) -> int:
@@ -182,7 +183,7 @@ class _Ending:
 
         So it is when it was asked again, and what it was first given nobody heard, or not all.
         """
-        untold = self._ledger.settings.keyed and not got.order
+        untold = self._ledger.terms.keyed and not got.order
         return got.asked - len(got.values) if untold else got.over
 
     def _ack(self, ack: Operation) -> Iterator[Operation]:
@@ -196,7 +197,7 @@ class _Ending:
         if ack.returned is None:
             yield ack
 
-    def _moved(self, one: Asked | Got, value: str, told: Told) -> str:
+    def _moved(self, one: Put | Got, value: str, told: Told) -> str:
         """Why an element that stands elsewhere at last was forgotten where this call has it."""
         moved = self._last[value] != told.place
         return self._excuse(one, self._keepers.forgotten(told)) if moved else ""
@@ -213,7 +214,7 @@ class _Ending:
 
     @property
     def _sign(self) -> int:
-        return -1 if self._ledger.settings.largest_first else 1
+        return -1 if self._ledger.terms.largest_first else 1
 
     # --- who may have had what without a word -----------------------------------------------------
 
@@ -238,7 +239,8 @@ class _Ending:
         if any(one.light and one.called < first.returned for one in ledger.lost_gets):
             yield _had(value, order)  # it may have been given back
             return
-        spans = [*self._given_up, *self._not_there(first.order >> EPOCH_BITS, order, away)]
+        last = self._layout.epoch(first.order)
+        spans = [*self._given_up, *self._not_there(last, order, away)]
         those = [Interval(max(one.start, order), one.stop) for one in spans if order < one.stop]
         for one in merged(those):
             if one.start < first.order:
@@ -249,8 +251,9 @@ class _Ending:
     def _not_there(self, last: int, order: int, away: set[int]) -> Iterator[Interval]:
         """From which order to which it may have been with a get that a view ended, or away."""
         for epoch in self._epochs:
-            if order >> EPOCH_BITS <= epoch <= last:
-                begin, end = first_of(epoch), [first_of(one) for one in self._epochs if one > epoch]
+            if self._layout.epoch(order) <= epoch <= last:
+                begin = self._layout.first(epoch)
+                end = [self._layout.first(one) for one in self._epochs if one > epoch]
                 since = begin if epoch in away else None
                 if since is None and epoch < last:
                     since = self._pending_since(epoch)
@@ -260,7 +263,7 @@ class _Ending:
     @cached_property
     def _given_up(self) -> list[Interval]:
         """From which order to which gets of which nobody heard had what they gave back."""
-        spare = Duration(RETURNS + (PHASE if self._ledger.settings.keyed else 0))
+        spare = Duration(RETURNS + (PHASE if self._ledger.terms.keyed else 0))
         lost, gets = self._ledger.lost_gets, self._ledger.gets
         spans: list[Interval] = []
         for one in merged([Interval(one.called, later(one.returned, spare)) for one in lost]):
@@ -284,12 +287,12 @@ class _Ending:
 
     def _pending_then(self, epoch: int) -> int | None:
         ledger = self._ledger
-        over = min([one.returned for one in ledger.gets if one.order >> EPOCH_BITS > epoch])
+        over = min([one.returned for one in ledger.gets if self._layout.epoch(one.order) > epoch])
         calls = [
             one.called
             for one in ledger.gets
             if one.called < over
-            and (one.order >> EPOCH_BITS > epoch or len(one.values) < one.asked)
+            and (self._layout.epoch(one.order) > epoch or len(one.values) < one.asked)
             and one.returned >= self._last_of(epoch)
         ]
         calls += [one.called for one in ledger.lost_gets if one.called < over]
@@ -300,16 +303,16 @@ class _Ending:
         before = [
             one.order
             for one in ledger.gets
-            if one.returned < begun and one.order >> EPOCH_BITS == epoch
+            if one.returned < begun and self._layout.epoch(one.order) == epoch
         ]
-        return max(before, default=first_of(epoch))
+        return max(before, default=self._layout.first(epoch))
 
     def _last_of(self, epoch: int) -> Instant:
         """When the epoch was over at the earliest: the next view was announced."""
         later_views = [view.at for view in self._excuses.views if view.epoch > epoch]
         return min(later_views, default=FOR_EVER)
 
-    def _purged(self, put: Asked, value: str) -> bool:
+    def _purged(self, put: Put, value: str) -> bool:
         if not any(at is None or put.called <= at for _, at, _ in self._ledger.purged):
             return False
         return not any(value in one.values for one in self._ledger.acks)
@@ -339,7 +342,7 @@ class _Ending:
     def bound(self) -> None:
         """No more are there than may be; each from its answer to its first acknowledgement."""
         ledger = self._ledger
-        most = ledger.settings.items_max
+        most = ledger.terms.items_max
         hurt = any(not one.whole for one in self._excuses.hurts)
         if not most or ledger.purged or hurt or self._excuses.names:
             return

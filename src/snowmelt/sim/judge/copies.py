@@ -1,8 +1,8 @@
 """What a priority queue's promise does not cover, from when to when, and because of what.
 
-Each excuse rests on a sentence of the family's docstring, "What a failure costs"
-(`protocols/priority/__init__.py`), and is given to one element at a time: everybody can tell who
-keeps a position in a view (`placing.py`), so the world knows who had copies of it.
+Each excuse rests on a sentence of the family's docstring, "What a failure costs", and is given to
+one element at a time: everybody can tell who keeps a position in a view, which the family's adapter
+says (`Layout`), so the world knows who had copies of it.
 
 1. "Nothing that was acknowledged while one of its `replicas` copies is left." All who had flushed
    what was told of an element have lost their disks since, or can't read a record: it may be
@@ -22,34 +22,34 @@ keeps a position in a view (`placing.py`), so the world knows who had copies of 
 5. The coordinator's disk is lost: the cluster can't go on (`membership`), and nothing is judged.
    An older copy of it makes views of numbers that there were: what was told since may be undone.
 
-When the load is over it is seen that those who should have an element do (`priority_exam.py`):
+When the load is over the exam sees that those who should have an element do:
 then there is one course from there on, as far as it may be lost; when it may be absent is judged
 as if nobody had looked.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from snowmelt.core.instant import START, Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.priority.anchor import EPOCH_BITS
-from snowmelt.protocols.priority.placing import Placing, spread_of
-from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.sim.judge.values import FOR_EVER, Place
 
-FOR_EVER: Final = Instant(2**62)
 AWAY: Final = "all copies away"
 
 
-class Place(msgspec.Struct, frozen=True):
-    priority: int
-    position: int
+class Layout(Protocol):
+    """Who keeps what in which view, and how views go into numbers, as the family says."""
 
-    @property
-    def epoch(self) -> int:
-        """Of the view in which it was given."""
-        return self.position >> EPOCH_BITS
+    def holders(self, members: tuple[NodeId, ...], place: Place) -> frozenset[NodeId]:
+        """Who keeps an element in a view of these."""
+
+    def epoch(self, number: int) -> int:
+        """Of the view in which a position, an order or a token was given."""
+
+    def first(self, epoch: int) -> int:
+        """The first of these numbers in a view."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class Hurt(msgspec.Struct, frozen=True):
     at: Instant
     reason: str
     whole: bool = False
-    """Whether it was lost when all had their copies (`priority_exam.py`)."""
+    """Whether it was lost when all had their copies (the exam)."""
 
 
 class Whole(msgspec.Struct, frozen=True):
@@ -197,11 +197,9 @@ class Being:
 class Keepers:
     """Who had copies of what of one queue, and what of it may be lost, forgotten, or not there."""
 
-    def __init__(self, excuses: Excuses, settings: QueueSettings, block: int) -> None:
+    def __init__(self, excuses: Excuses, layout: Layout) -> None:
         self._excuses = excuses
-        self._settings = settings
-        self._block = block
-        self._placings: dict[tuple[NodeId, ...], Placing] = {}
+        self._layout = layout
         self._known: dict[Told, tuple[list[Seen], bool]] = {}
         self._wholes: list[Whole] = []
 
@@ -252,14 +250,14 @@ class Keepers:
 
     def come_out(self, word: Told, epoch: int, until: Instant) -> bool:
         """Whether who may know a word that nobody answered is back since a view without him (4)."""
-        excuses = self._excuses
+        excuses, given = self._excuses, self._layout.epoch(word.place.position)
         there = {node for one in excuses.views if one.epoch == epoch for node in one.members}
         back = [one for one in excuses.views if one.epoch > epoch and one.at <= until]
         came = {node for one in back for node in one.members} - there
         return any(
             node in came and not excuses.had_left(node, view, word.called)
             for view in excuses.views
-            if word.place.epoch <= view.epoch < epoch
+            if given <= view.epoch < epoch
             for node in self._holders(view, word.place)
         )
 
@@ -272,7 +270,8 @@ class Keepers:
             return known
         absent: list[Seen] = []
         lost = False
-        for view in [one for one in self._excuses.views if one.epoch == put.place.epoch]:
+        given = self._layout.epoch(put.place.position)
+        for view in [one for one in self._excuses.views if one.epoch == given]:
             alone = [frozenset({node}) for node in self._holders(view, put.place)]
             absent += self._walk(put, view, alone, put.returned)[0]  # not answered yet (4)
         for view in self._views(put):
@@ -334,11 +333,12 @@ class Keepers:
 
     def _views(self, told: Told) -> list[Seen]:
         """In which views it may have been told: those who keep it were in it still."""
+        given = self._layout.epoch(told.place.position)
         return [
             view
             for view in self._excuses.views
             if view.at <= told.returned
-            and view.epoch >= told.place.epoch
+            and view.epoch >= given
             and not any(
                 self._excuses.had_left(node, view, told.called)
                 for node in self._holders(view, told.place)
@@ -346,13 +346,7 @@ class Keepers:
         ]
 
     def _holders(self, view: Seen, place: Place) -> frozenset[NodeId]:
-        placing = self._placings.get(view.members)
-        if placing is None:
-            settings = self._settings
-            placing = self._placings[view.members] = Placing(
-                spread_of(view.members), settings.queue, settings.replicas, self._block
-            )
-        return frozenset(placing.holders(place.priority, place.position))
+        return self._layout.holders(view.members, place)
 
 
 def _hits(hurt: Hurt, told: Told) -> bool:

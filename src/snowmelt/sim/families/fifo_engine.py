@@ -1,0 +1,84 @@
+"""What a life of queues knows of the inside of a family: its machine, and what its disks show.
+
+All else is said in `fifo.calls`. So a family that speaks them needs an engine, and a life such as
+`class QueueLife(FifoLife): name, engine = "queue", QueueEngine()`.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Node
+from snowmelt.core.record import BULK, Damaged, Record
+from snowmelt.protocols import fifo
+from snowmelt.protocols.fifo.limits import Limits
+from snowmelt.protocols.fifo.segments import stop_of, unstored
+from snowmelt.sim.disk import Disk
+from snowmelt.sim.families.fifo_planted import machine
+from snowmelt.sim.planted import Bug
+
+BYTES_MAX: Final = 1 << 40
+
+
+class Role(Enum):
+    """What a record is to a queue."""
+
+    BODY = "body"
+    """Read when somebody wants it."""
+    LATE = "late"
+    """Of the queue's log, and read when it is wanted."""
+    EARLY = "early"
+    """Of the queue's log, and read when a process begins."""
+    NONE = "none"
+
+
+class Engine:
+    """The fifo; another family that speaks `fifo.calls` overrides all of it."""
+
+    name = "fifo"
+    """How its keys begin on a disk that families share."""
+    messages: tuple[type[msgspec.Struct], ...] = fifo.MESSAGES
+
+    def machine(
+        self, bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool
+    ) -> Node[Any]:
+        """Its machine, with this bug in it if it is one of its own."""
+        return machine(bug, me, chance, limits, on_disk=on_disk)
+
+    def role(self, key: bytes, queue: str) -> Role:
+        """What the record of this key is to a queue."""
+        name = queue.encode()
+        if key.startswith(b"~fifo/" + name + b"\0"):
+            return Role.BODY
+        if key.startswith(b"~fifo/\0j" + name + b"\0"):
+            return Role.LATE
+        early = key.startswith(b"fifo/j" + name + b"\0")
+        return Role.EARLY if early or key in (b"fifo/m" + name, b"fifo/k" + name) else Role.NONE
+
+    def kept(self, disk: Disk, queue: str) -> list[str] | None:
+        """Which items of a queue lie there; None where a record can't be read."""
+        records = list(_segments(disk, queue))
+        if any(isinstance(one, Damaged) for one in records):
+            return None
+        return [value for one in records if isinstance(one, Record) for value in _values(one)]
+
+
+FIFO: Final = Engine()
+
+
+def _segments(disk: Disk, queue: str) -> Iterator[Record | Damaged]:
+    prefix = BULK + b"fifo/" + queue.encode()
+    start, stop = prefix + b"\0", prefix + b"\1"
+    while found := disk.scan(start, stop, BYTES_MAX):
+        yield from found
+        start = found[-1].key + b"\0"
+
+
+def _values(record: Record) -> Iterator[str]:
+    segment = unstored(record.value, stop_of(record.key))
+    return (bytes(body).decode() for body in Batch(segment.offsets, segment.blob))

@@ -1,0 +1,102 @@
+"""What a fifo's clients say and hear, in the words of its judge (`judge/positions.py`).
+
+A family that speaks `fifo.calls` has this adapter, too.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.leases.delivered import Part
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Duration, Instant
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.labels import unpack
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.sim.judge.positions import Held, PositionLedger
+from snowmelt.sim.judge.values import FOR_EVER, Came, Given, Numbers, Place, Put, Terms
+
+Stretch = calls.Part | calls.Span
+UNSURE: Final = "may have been put before"
+"""Of a number below what is known of its producer: nothing was put now, and perhaps before."""
+
+
+class Ledger(PositionLedger):
+    """A queue's ledger, which is told calls and answers."""
+
+    def __init__(
+        self, queue: str, settings: QueueSettings, leaps: Sequence[Instant] = (), early: int = 0
+    ) -> None:
+        terms = msgspec.convert(settings, Terms, from_attributes=True)
+        super().__init__(queue, terms, leaps=leaps, early=early)
+        self.settings = settings
+
+    def refused(self, put: Put, why: str, at: Instant) -> None:
+        """It is not in the queue, unless it says that it may be."""
+        if UNSURE not in why:
+            super().refused(put, why, at)
+
+    def done(self, put: Put, answer: calls.PutDone, at: Instant) -> None:
+        self.put(put, answer.start, answer.stop, at)
+
+    def got(
+        self, process: str, called: Instant, answer: calls.Leased, at: Instant, said: Instant
+    ) -> Held | None:
+        """A get was answered."""
+        some: list[Stretch] = sorted([*answer.parts, *answer.spans], key=lambda one: one.start)
+        given = _given(answer.token, answer.lease, some, answer.away)
+        return self.leased(process, called, given, at, said)
+
+    def planned(
+        self, process: str, lease: int, called: Instant, spans: Sequence[calls.Span], at: Instant
+    ) -> Held:
+        """A group was told where its items lie."""
+        return self.assigned(process, called, _given(lease, self.settings.lease, spans), at)
+
+    def read(
+        self, part: Part, at: Instant, held: Held | None = None, called: Instant = FOR_EVER
+    ) -> None:
+        """Bodies came; who holds no lease says when it asked."""
+        self.seen(_came(part), at, held, called)
+
+
+def put_of(ledger: Ledger, put: calls.Put) -> Put:
+    """Who asked for this."""
+    first = Batch(put.offsets, put.blob)[0]
+    return ledger.by_value[bytes(first).decode()]
+
+
+def numbers(status: calls.QueueStatus) -> Numbers:
+    """How many there are."""
+    return msgspec.convert(status, Numbers, from_attributes=True)
+
+
+def positions(some: Iterable[Stretch]) -> dict[int, None]:
+    """Where they stand."""
+    return {where: None for one in some for where in _range(one)}
+
+
+def _given(
+    token: int,
+    lease: Duration,
+    some: Sequence[Stretch],
+    away: Sequence[Interval] = (),
+) -> Given:
+    again = {where: None for one in some if one.reason for where in _range(one)}
+    where = tuple([where for one in some for where in _range(one)])
+    return Given(token, lease, where, again, tuple(away))
+
+
+def _range(one: Stretch) -> range:
+    stop = one.start + one.count if isinstance(one, calls.Part) else one.stop
+    return range(one.start, stop)
+
+
+def _came(part: Part) -> Iterator[Came]:
+    labels = unpack(part.headers)
+    for index, body in enumerate(Batch(part.offsets, part.blob)):
+        value, own = bytes(body).decode(errors="replace"), labels.of(index)[1]
+        headers = msgspec.msgpack.encode(own) if own else b""
+        yield Came(Place(0, part.start + index), value, headers)

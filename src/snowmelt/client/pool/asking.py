@@ -4,8 +4,10 @@ from typing import Any
 
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.handle import Handle
+from snowmelt.client.pool.steps import check_kept
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.calls import Put
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import seconds_until
 from snowmelt.runtime.peer.asking import Asked
@@ -22,6 +24,12 @@ class Asking(Handle):
         """The same; the answer stays where it goes back by itself if nobody takes it."""
         self.check()
         return self._engine.ask(body, timeout)
+
+    def put(self, put: Put, timeout: float) -> None:
+        """Returns when one object is kept."""
+        self.check()
+        if not self._engine.put_ahead(put):
+            check_kept(self.call(put, timeout), timeout)
 
     def wait(self, catch: Catch, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""

@@ -9,8 +9,10 @@ from typing import Any
 
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.handle import Handle
+from snowmelt.client.pool.steps import check_kept
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.calls import Put
 from snowmelt.runtime.clock import seconds_until
 from snowmelt.runtime.peer.asking import Asked
 
@@ -62,6 +64,14 @@ class Asking(Handle):
             asked.drop()
             raise
         return self._engine.checked(asked)
+
+    async def put(self, put: Put, timeout: float) -> None:
+        """Returns when one object is kept; other tasks have had their turn by then."""
+        if self._engine.places:
+            await asyncio.sleep(0)  # before: who is cancelled here has put nothing
+        self.check()
+        if not self._engine.put_ahead(put):
+            check_kept(await self.call(put, timeout), timeout)
 
     async def wait(self, catch: Catch, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""

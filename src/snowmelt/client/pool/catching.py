@@ -38,6 +38,8 @@ from snowmelt.runtime.peer.asking import Asked
 AHEAD_MOST: Final = 16
 """So many objects at once at most, where that is learnt."""
 AHEAD_BYTES: Final = 64 << 20
+SEVERAL: Final = 2
+"""Where that is learnt, more are asked for when this part of them is left: so with few words."""
 CONFIRMED: Final = seconds(TIMEOUT)
 """For so long a producer is asked to confirm what is done. Its answer changes nothing for a loop
 that
@@ -107,7 +109,9 @@ class Catch:
         most = self._pace.next(steady_now(), self._settled)
         if self._learns:
             most = max(1, min(most, AHEAD_MOST, AHEAD_BYTES // self._largest))
-        begun = 0
+        begun, known = 0, len(self._open) + len(self._came)
+        if self._learns and known > most // SEVERAL:
+            return 0
         while not self.over and len(self._open) + len(self._came) < most:
             asked = Asked(self.part.engine.words, self._told)
             self._open[asked] = None

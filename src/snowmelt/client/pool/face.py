@@ -80,7 +80,7 @@ class Pool:
 
     def _keep(self, body: Buffer, timeout: float) -> None:
         call = pool_steps.put(body, timeout, get_ident(), self._written)
-        pool_steps.check_kept(self._port.call(call, timeout), timeout)
+        self._port.put(call, timeout)
 
     def put_many(self, bodies: Iterable[Any] | Batch, *, timeout: float = TIMEOUT) -> int:
         """Keeps objects here; returns how many. All of them count against `buffers`.

@@ -80,7 +80,7 @@ class Pool:
 
     async def _keep(self, body: Buffer, timeout: float) -> None:
         call = pool_steps.put(body, timeout, this_task(), self._written)
-        pool_steps.check_kept(await self._port.call(call, timeout), timeout)
+        await self._port.put(call, timeout)
 
     async def put_many(self, bodies: Iterable[Any] | Batch, *, timeout: float = TIMEOUT) -> int:
         """Keeps objects here; returns how many. All of them count against `buffers`.

@@ -93,6 +93,14 @@ What the paper leaves out, and a user needs:
    found nobody that answered, and, if there is something, for what waits in line in vain. So no
    consumer stays idle beside a full producer for longer than `wait` and a tenth, and what a message
    takes, however many stand still. What gets have waited in vain counts for the next one's time.
+19. *Room told ahead.* A program that puts one object after another, each at once after the answer
+    to the one before, is told with that answer of places for the next ones (`Ahead`): each for one
+    object of so many bytes. What is put into a place is in, and its put waits for nobody. A place
+    counts against `buffers` and `max_bytes` until it is used or given up (`GiveUp`); whoever has
+    taken one gives it up by dropping it. There is none while anybody waits for room, and who begins
+    to wait has all given up that nobody has taken; there is none where objects are safe only on a
+    disk. A process that leaves tells of none, and takes in what comes for a place that was taken
+    before: it waits for that, a moment beyond its time. What does not come counts as left behind.
 
 What a failure costs: a producer that dies without spill takes its objects with it. Those that it
 had given away are used by whoever has them. A consumer that dies gives back what it had not

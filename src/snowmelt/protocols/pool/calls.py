@@ -26,6 +26,8 @@ class Put(msgspec.Struct, frozen=True):
     patience: Duration
     asker: int = 0
     """Which of the program's threads or tasks puts, as in `AwaitRoom`."""
+    ahead: int = 0
+    """The bytes of the place that it has (rule 19): then it is in, and nobody waits to hear it."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -46,6 +48,12 @@ class AwaitRoom(msgspec.Struct, frozen=True):
     patience: Duration
     asker: int = 0
     """Which of the program's threads or tasks asks; all for which it is 0 are told at once."""
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """Nobody puts anything in a place of so many bytes that was told of ahead. No answer."""
+
+    size: int
 
 
 class HasRoom(msgspec.Struct, frozen=True):
@@ -252,6 +260,16 @@ class Acquaintances(msgspec.Struct, frozen=True):
     wanted: tuple[NodeId, ...]
 
 
-Local = Put | AwaitRoom | Get | Ack | Nack | LetGo | Withdraw | Stop | Describe
+class Ahead(msgspec.Struct, frozen=True):
+    """Announced by the machine: so many places, each for one object of so many bytes (rule 19).
+
+    With none of them, those that nobody has taken are to be given up.
+    """
+
+    count: int
+    size: int
+
+
+Local = Put | GiveUp | AwaitRoom | Get | Ack | Nack | LetGo | Withdraw | Stop | Describe
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Local)

@@ -21,6 +21,8 @@ from snowmelt.protocols.pool.messages import Invite
 from snowmelt.protocols.pool.producer import Producer
 
 INVITE_EVERY: Final = milliseconds(200)
+ON_THEIR_WAY: Final = milliseconds(100)
+"""For so long after its time it waits for what was put into places that were told of ahead."""
 LEAVE: Final = ("leave", None)
 
 
@@ -78,10 +80,11 @@ class Departure:
         # What is on a disk waits there; only who holds some of it is still to say so.
         left = producer.lender.loans.count if producer.spills else producer.left
         waits = left or self._holding.settling or self._adopter.busy(self._introduction.gone)
-        if not waits or now >= deadline:
+        end = later(deadline, ON_THEIR_WAY) if producer.intake.places.count else deadline
+        if not waits or now >= end:
             self.over = producer.lender.gone = True
             return [Reply(operation, Stopped(producer.left)) for operation in self._asked]
-        self._alarms.set(LEAVE, min(deadline, later(now, INVITE_EVERY)))
+        self._alarms.set(LEAVE, min(end, later(now, INVITE_EVERY)))
         heirs = self._introduction.heirs(self._me)
         if producer.spills or not producer.lender.stock.count or not heirs:
             return []

@@ -14,7 +14,7 @@ from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import CLOSED, AwaitRoom, HasRoom, Kept, Put
 from snowmelt.protocols.pool.keep import Keep, Then
 from snowmelt.protocols.pool.lending import Lender
-from snowmelt.protocols.pool.promised import Promised
+from snowmelt.protocols.pool.promised import Places, Promised
 from snowmelt.protocols.pool.rate import Rate
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.protocols.pool.shelf import Taken
@@ -64,6 +64,7 @@ class Intake:
         self._puts: deque[_Putting] = deque()
         self._rooms: dict[OperationId, _Asking] = {}
         self._promised = Promised()
+        self.places = Places()
 
     # --- what the program asks --------------------------------------------------------------------
 
@@ -74,33 +75,49 @@ class Intake:
         if batch.size > most and (largest := max(map(len, batch))) > most:  # it would wait for ever
             text = f"an object of {largest} bytes; max_bytes of this producer is {most}"
             return [Reply(operation, Declined("TooLarge", text))]
-        if self._lender.leaving:
+        if self._lender.leaving and not put.ahead:
             return [Reply(operation, _leaving())]
         if not count:
             return [Reply(operation, Kept(0, Interval(self.numbers, self.numbers)))]
         self.used = True
         self._promised.used(put.asker)
         self._rate.made(count, now)
+        if put.ahead:  # it is told already that it is kept
+            self.places.end(put.ahead)
+            return self._take_in(batch, now)[1]
         if not self._puts and self._keep.at_once and self._fitting(batch, now) == count:
-            return self._take_in(operation, batch, now)
+            numbers, effects = self._take_in(batch, now)
+            return [*effects, Reply(operation, Kept(count, numbers)), *self._tell_ahead(batch)]
         putting = _Putting(operation, batch, now, [])
         self._puts.append(putting)
         effects = self.admit(now)
         if self._puts and self._puts[-1] is putting:
             self._alarms.set(("put", operation), later(now, put.patience))
+            effects += self.places.call_back()
         return effects
 
-    def _take_in(self, operation: OperationId, batch: Batch, now: Instant) -> Effects:
-        """Nobody puts before it, and it fits as a whole: it is in at once."""
+    def _take_in(self, batch: Batch, now: Instant) -> tuple[Interval, Effects]:
+        """It fits as a whole: it is in at once."""
         parcel = self._numbered(batch)
         self._came(parcel)
         self._rate.freed(now)
         effects = self._lender.arrived(parcel, now)
-        kept = Kept(parcel.batch.count, Interval(parcel.start, parcel.stop))
-        effects.append(Reply(operation, kept))
         if self._rooms:
             effects += self._tell_of_room(now)
-        return effects
+        return Interval(parcel.start, parcel.stop), effects
+
+    def _tell_ahead(self, batch: Batch) -> Effects:
+        """A program that puts one after another is told of room for the next ones (rule 19)."""
+        count, size = self._room()
+        if self.held_up or self.places.count or not (self._keep.at_once and self._rate.quick):
+            return []
+        count -= self._promised.count
+        return self.places.told(self.places.fit(count, size, batch.size // batch.count))
+
+    def give_up(self, size: int, now: Instant) -> Effects:
+        """Nobody puts anything in a place that was told of ahead."""
+        self.places.end(size)
+        return self.admit(now) if self.held_up else []
 
     def await_room(self, operation: OperationId, ask: AwaitRoom, now: Instant) -> Effects:
         """Nothing is to be made before there is room for it."""
@@ -108,7 +125,8 @@ class Intake:
             return [Reply(operation, _leaving())]
         self._rooms[operation] = _Asking(ask.asker, now)
         self._alarms.set(("room", operation), later(now, ask.patience))
-        return self._tell_of_room(now)
+        told = self._tell_of_room(now)
+        return [*told, *self.places.call_back()] if self._rooms else told
 
     def withdraw(self, operation: OperationId, now: Instant) -> Effects:
         """Its time is over: what is in the pool stays there, the rest never comes in."""
@@ -130,7 +148,7 @@ class Intake:
             putting = self._puts.popleft()
             putting.left = True
             effects += self._cut_short(putting)
-        return effects
+        return [*effects, *self.places.call_back()]
 
     def adopt(self, batch: Batch, taken: Taken, stored: Then, now: Instant) -> Effects:
         """Objects of one who leaves are this one's once they are safe, even above its bounds."""
@@ -210,9 +228,10 @@ class Intake:
 
     def _room(self) -> tuple[int, int]:
         """How many objects, and bytes, may come in."""
-        settings, stock = self._settings, self._lender.stock
-        count = settings.buffers - stock.count - self._keep.count
-        return count, settings.bytes_max - stock.size - self._lender.loans.size - self._keep.size
+        settings, lender, keep, places = self._settings, self._lender, self._keep, self.places
+        count = settings.buffers - lender.stock.count - keep.count - places.count
+        size = lender.stock.size + lender.loans.size + keep.size + places.size
+        return count, settings.bytes_max - size
 
     def _fitting(self, batch: Batch, now: Instant) -> int:
         """How many of the first objects may come in."""
@@ -243,9 +262,10 @@ class Intake:
             served = self._lender.arrived(parcel, now)
             self._came(parcel)
             putting.safe += parcel.batch.count
-            if putting.safe == putting.batch.count:
-                self._rate.freed(now)
-            return [*self._answer(putting), *served]
+            if putting.safe < putting.batch.count:
+                return [*self._answer(putting), *served]
+            self._rate.freed(now)
+            return [*self._answer(putting), *served, *self._tell_ahead(putting.batch)]
 
         return self._keep.write(parcel, then, now)
 

@@ -126,7 +126,8 @@ class Producer:
 
     @property
     def left(self) -> int:
-        return self.lender.stock.count + self.lender.loans.count + self._keep.count
+        kept = self.lender.stock.count + self.lender.loans.count + self._keep.count
+        return kept + self.intake.places.count
 
     @property
     def taken(self) -> tuple[Taken, ...]:

@@ -7,13 +7,14 @@ told that there is room, to its next put.
 
 from typing import Final
 
-from snowmelt.core.instant import SECOND, Instant, seconds
+from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 
 REMEMBERED: Final = 24
 """After so many objects, what is known of the time before counts half."""
 _KEEP: Final = 0.5 ** (1 / REMEMBERED)
 FADES: Final = seconds(2)
 """After so long, what is known of what was taken before counts half."""
+QUICK: Final = milliseconds(2)
 
 
 class Rate:
@@ -33,8 +34,11 @@ class Rate:
         self._time = 0.0
         self._free: Instant | None = None
         """Since when the program is free to make objects; None while that is not known."""
+        self.quick = False
+        """Whether the last was made at once."""
 
     def made(self, count: int, now: Instant) -> None:
+        self.quick = self._free is not None and now - self._free < QUICK
         if self._free is not None:
             keep = _KEEP ** min(count, 1_000)
             self._count = self._count * keep + count

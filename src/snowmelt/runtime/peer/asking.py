@@ -36,6 +36,19 @@ class Watch(ref[Any]):
     """A message to the machine, or something to call that leaves more."""
 
 
+class Place:
+    """Room for one object, as long as somebody has this; with a word in it, it is one itself."""
+
+    __slots__ = ("__weakref__", "size", "watch", "word")
+
+    watch: Watch
+    """Of this place itself."""
+    word: Any
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
 class Words:
     """What is to be said to the machine in the next turn of its owner.
 
@@ -86,6 +99,10 @@ class Words:
             if type(word) is Watch:
                 if self._watches.pop(id(word), None) is None:
                     continue
+                word = word.word
+            elif type(word) is Place:
+                self.forget(word.watch)
+                del word.watch  # or it would still be called
                 word = word.word
             if callable(word):
                 word()

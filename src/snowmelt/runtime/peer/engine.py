@@ -21,10 +21,11 @@ from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.names import Address
 from snowmelt.core.node import Announced, Node, Requested
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.pool.calls import CLOSED, Listening
+from snowmelt.protocols.pool.calls import CLOSED, Listening, Put
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import real_now, seconds_until, steady_now
 from snowmelt.runtime.forks import watch
+from snowmelt.runtime.peer.ahead import Places
 from snowmelt.runtime.peer.alarm import Alarm
 from snowmelt.runtime.peer.asking import Asked, Calls, Words
 from snowmelt.runtime.peer.config import PeerConfig
@@ -74,7 +75,8 @@ class Engine:
         self._alarm = Alarm()
         self.words = Words(self._alarm.wake)
         self._links = Links(caller, config.limits, self._alarm.ring, self.words.watch)
-        told = Told(self._links, self._calls, self.failed)
+        self.places = Places(self.words)
+        told = Told(self._links, self._calls, self.places, self.failed)
         self.tell = self._calls.tell
         self._steps = Steps(node, self._links.send, told, store)
         self._links.report = self._steps.handle
@@ -89,7 +91,7 @@ class Engine:
         watch(self)
 
     def _start(self) -> Address:
-        self._links.poller.add(self._alarm.socket, self._alarm)
+        self._links.poller.add(self._alarm, self._alarm, edge=self._alarm.edge)
         listening = self._links.listen(self.config.listen)
         address = self.config.told(listening)
         self._steps.start()
@@ -156,6 +158,19 @@ class Engine:
         if failure is not None:
             error.add_note(f"the last link that did not come to be: {failure}")
         raise error
+
+    def put_ahead(self, put: Put) -> bool:
+        """Whether it found a place that was told of ahead: then it is in, and nobody need wait."""
+        self._check_here()
+        self.check()
+        place = self.places.take(len(put.blob))
+        if place is None:
+            return False
+        put = Put(put.offsets, put.blob, put.patience, put.asker, place.size)
+        self.places.leave(place, Requested(self._calls.aside(), put))
+        if self.words.left or self.words.closed:  # since it was looked at: it may be too late
+            raise OutcomeUnknown("the pool was closed while this was put")
+        return True
 
     def room(self, size: int) -> memoryview:
         """Memory to write a large body into."""

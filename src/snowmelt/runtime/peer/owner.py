@@ -128,14 +128,14 @@ class Owner:
 
     def _wait(self) -> Any:
         links, alarm = self._links, self._alarm
-        alarm.sleeps = True  # rule 1
+        alarm.sleeps()  # rule 1
         try:
             if self._words:
                 return links.poller.wait(0)
             until = min(self._steps.due, links.next_look)
             return links.poller.wait(min(until - real_now(), LONGEST_POLL))
         finally:
-            alarm.sleeps = False
+            alarm.awake()
 
     def _listen(self) -> None:
         links, words = self._links, self._words

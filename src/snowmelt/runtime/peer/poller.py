@@ -2,7 +2,6 @@
 
 import select
 import selectors
-import socket
 from collections.abc import Iterable
 from math import ceil
 from typing import Any, Final, Protocol
@@ -13,16 +12,21 @@ READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 
 
+class Stream(Protocol):
+    def fileno(self) -> int:
+        """Its descriptor."""
+
+
 class Poller(Protocol):
     """Tells which sockets are ready. One thread waits at a time; others may change what for."""
 
-    def add(self, stream: socket.socket, owner: Any) -> None:
-        """Waits until it can be read."""
+    def add(self, stream: Stream, owner: Any, *, edge: bool = False) -> None:
+        """Waits until it can be read; or, by edges, until more can be."""
 
-    def change(self, stream: socket.socket, owner: Any, *, write: bool) -> None:
+    def change(self, stream: Stream, owner: Any, *, write: bool) -> None:
         """Waits until it can be written as well, or no more."""
 
-    def remove(self, stream: socket.socket) -> None:
+    def remove(self, stream: Stream) -> None:
         """Waits for it no more."""
 
     def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:
@@ -40,17 +44,17 @@ class EpollPoller:
         self._out = select.EPOLLOUT
         self._owners: dict[int, Any] = {}
 
-    def add(self, stream: socket.socket, owner: Any) -> None:
+    def add(self, stream: Stream, owner: Any, *, edge: bool = False) -> None:
         self._owners[stream.fileno()] = owner
-        self._epoll.register(stream.fileno(), select.EPOLLIN)
+        self._epoll.register(stream.fileno(), select.EPOLLIN | (select.EPOLLET if edge else 0))
 
-    def change(self, stream: socket.socket, owner: Any, *, write: bool) -> None:
+    def change(self, stream: Stream, owner: Any, *, write: bool) -> None:
         """Waits until it can be written as well, or no more."""
         del owner
         mask = select.EPOLLIN | select.EPOLLOUT if write else select.EPOLLIN
         self._epoll.modify(stream.fileno(), mask)
 
-    def remove(self, stream: socket.socket) -> None:
+    def remove(self, stream: Stream) -> None:
         del self._owners[stream.fileno()]
         self._epoll.unregister(stream.fileno())
 
@@ -75,14 +79,15 @@ class SelectorPoller:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
 
-    def add(self, stream: socket.socket, owner: Any) -> None:
+    def add(self, stream: Stream, owner: Any, *, edge: bool = False) -> None:
+        del edge
         self._selector.register(stream, READ, owner)
 
-    def change(self, stream: socket.socket, owner: Any, *, write: bool) -> None:
+    def change(self, stream: Stream, owner: Any, *, write: bool) -> None:
         """Waits until it can be written as well, or no more."""
         self._selector.modify(stream, READ | WRITE if write else READ, owner)
 
-    def remove(self, stream: socket.socket) -> None:
+    def remove(self, stream: Stream) -> None:
         self._selector.unregister(stream)
 
     def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:

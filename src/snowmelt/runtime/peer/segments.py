@@ -197,9 +197,7 @@ class Segments:
         room = self.room(len(body))
         if room is None:
             return None
-        source = memoryview(body)
-        for at in range(0, len(source), COPIED_AT_ONCE):  # other threads have their turns
-            room[at : at + COPIED_AT_ONCE] = source[at : at + COPIED_AT_ONCE]
+        _copy(room, body)
         return room.toreadonly()
 
     def _taken(self, place_bytes: int) -> tuple[Place, Any] | None:
@@ -380,6 +378,17 @@ class Mapped:
     def close(self) -> None:
         while self._maps:
             _unmap(self._maps.popitem()[1])
+
+
+def _copy(room: memoryview, body: Buffer) -> None:
+    """Other threads go on meanwhile, where its address can be had."""
+    whole = body.obj if isinstance(body, memoryview) else body
+    if type(whole) is bytes and len(whole) == len(room):
+        ctypes.memmove(room.obj, whole, len(room))  # type: ignore[arg-type]  # it is of ctypes
+        return
+    source = memoryview(body)
+    for at in range(0, len(source), COPIED_AT_ONCE):  # they have their turns in between
+        room[at : at + COPIED_AT_ONCE] = source[at : at + COPIED_AT_ONCE]
 
 
 def _place_bytes(size: int) -> int:

@@ -1,11 +1,12 @@
-"""Who hears what a pool's machine tells besides messages: its links, its calls, and its engine."""
+"""Who hears what a pool's machine tells besides messages: links, calls, places, and the engine."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.node import Announce, Halt, Reply
-from snowmelt.protocols.pool.calls import Acquaintances, Need
+from snowmelt.protocols.pool.calls import Acquaintances, Ahead, Need
+from snowmelt.runtime.peer.ahead import Places
 from snowmelt.runtime.peer.asking import Calls
 from snowmelt.runtime.running import Quiet
 
@@ -19,17 +20,27 @@ class Network(Protocol):
 
 
 class Told(Quiet):
-    def __init__(self, network: Network, calls: Calls, failed: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        calls: Calls,
+        places: Places,
+        failed: Callable[[str, str], None],
+    ) -> None:
         self._network = network
         self._calls = calls
+        self._places = places
         self._failed = failed
         """It must not go on: a name from `core.errors`, and a sentence."""
 
     def announced(self, effect: Announce) -> None:
-        if isinstance(effect.fact, Acquaintances):
-            self._network.acquaint(effect.fact)
-        elif isinstance(effect.fact, Need):
-            self._network.needed(effect.fact)
+        match effect.fact:
+            case Ahead():
+                self._places.told(effect.fact)
+            case Acquaintances():
+                self._network.acquaint(effect.fact)
+            case Need():
+                self._network.needed(effect.fact)
 
     def replied(self, effect: Reply[Any]) -> None:
         self._calls.answered(effect.operation, effect.message)

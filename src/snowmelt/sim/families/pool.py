@@ -19,7 +19,7 @@ from snowmelt.core.node import Announce, Announced, Node, Reply
 from snowmelt.core.record import Damaged
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.pool import introductions
-from snowmelt.protocols.pool.calls import Acquaintances, Listening
+from snowmelt.protocols.pool.calls import Acquaintances, Ahead, Listening
 from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.protocols.pool.messages import Found, Request
 from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
@@ -207,7 +207,7 @@ class PoolLife(FamilyLife):
         if program.part.ended_at is not None or self._stage.draining:
             return
         if chance.random() < self._leavers:
-            program.leave()
+            program.leave_soon()
         else:
             self._stop(program.part.node, chance.choice(tuple(Ending)))
 
@@ -281,9 +281,12 @@ class PoolLife(FamilyLife):
                 program.look_once()
 
     def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
-        """A process hears whom it may probe."""
+        """A process hears whom it may probe, and of places for what it puts next."""
         if isinstance(effect.fact, Acquaintances):
             self._idling.acquainted(node, effect.fact.wanted, at)
+        program = self._programs.get(node)
+        if isinstance(effect.fact, Ahead) and program is not None:
+            program.engine.places.told(effect.fact)
 
     def _look_at_idlers(self) -> None:
         self._idling.look(self._running(), self._world.now)

@@ -8,13 +8,16 @@ The ledger hears what passes between a program and its part, in both directions;
 believes is held against that (`pool_users.py`).
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from types import coroutine
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from snowmelt.client.connection.steps import Query
 from snowmelt.client.pool.catching import Catch
+from snowmelt.client.pool.steps import check_kept
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Closed
 from snowmelt.core.instant import Duration, Instant, later, seconds
@@ -24,7 +27,8 @@ from snowmelt.core.node import Requested
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool import calls
 from snowmelt.runtime.clock import seconds_until
-from snowmelt.runtime.peer.asking import NOBODYS, Asked, Calls, Words
+from snowmelt.runtime.peer.ahead import Places
+from snowmelt.runtime.peer.asking import NOBODYS, Asked, Calls, Place, Words
 from snowmelt.runtime.peer.config import PeerConfig
 from snowmelt.sim.families.pool_ledger import Handed, Ledger, Part
 from snowmelt.sim.world import Broken, World
@@ -32,6 +36,8 @@ from snowmelt.wire.greeting import as_error
 
 FOREVER: Final = 1e6
 """The machine keeps the time of a call."""
+BETWEEN: Final = 0.02
+"""For so long a thread may stand still that has taken a place, before it puts something there."""
 LATE: Final = seconds(2)
 """So much later than it must an answer may come in calm times."""
 
@@ -42,10 +48,13 @@ class Engine:
     def __init__(self, world: World, ledger: Ledger, part: Part) -> None:
         self.config = PeerConfig(name=part.node)
         self.words = Words(self._rung)
+        self.places = Places(self.words)
         self.handed: dict[int, Handed] = {}
         """What came, by tokens."""
         self.gets: dict[int, Instant] = {}
         """When each get that waits was begun."""
+        self.place_taken: Callable[[], None] = lambda: None
+        """Told when one of its threads has taken a place, and put nothing there yet."""
         self.judges = False
         """Whether gets may not take longer than they should."""
         self._world = world
@@ -95,6 +104,12 @@ class Engine:
             self._get_begins(operation.number, message)
         self._world.give(self.node, Requested(operation, message))
 
+    def put_into(self, place: Place, put: calls.Put) -> None:
+        """It is in from now on, whatever comes."""
+        self.check()
+        self._ledger.put_ahead(self._part, named(put), self._world.now)
+        self.places.leave(place, replace(put, ahead=place.size))
+
     def checked(self, asked: Asked) -> Asked:
         """One that is answered; raises what went wrong."""
         if isinstance(asked.body, Declined):
@@ -135,8 +150,8 @@ class Engine:
     def _asks(self, message: Any) -> tuple[str, ...]:
         ledger, values = self._ledger, tuple[str, ...]()
         match message:
-            case calls.Put():
-                values = tuple(bytes(one).decode() for one in Batch(message.offsets, message.blob))
+            case calls.Put() if not message.ahead:
+                values = named(message)
                 ledger.putting(self._part, values)
             case calls.Ack(token, intervals):
                 handed = self.handed[token]
@@ -274,12 +289,27 @@ class Asking:
             raise
         return self._engine.checked(asked)
 
+    async def put(self, put: calls.Put, timeout: float) -> None:
+        """Returns when one object is kept."""
+        place = self._engine.places.take(len(put.blob))
+        if place is None:
+            check_kept(await self.call(put, timeout), timeout)
+            return
+        self._engine.place_taken()
+        await rung(Bell(self._world), BETWEEN)
+        self._engine.put_into(place, put)
+
     async def wait(self, catch: Catch, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
         self._engine.check()
         bell = Bell(self._world)
         if not catch.ready(bell):
             await rung(bell, seconds_until(until))
+
+
+def named(put: calls.Put) -> tuple[str, ...]:
+    """What is put."""
+    return tuple(bytes(one).decode() for one in Batch(put.offsets, put.blob))
 
 
 @coroutine

@@ -13,6 +13,7 @@ import msgspec
 
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.instant import Duration, Instant, later, spelled
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import Got, Kept, PeerStatistics
 from snowmelt.protocols.pool.messages import Found, Request, Span
@@ -135,6 +136,11 @@ class Ledger:
         for value in values:
             self._objects[value] = Object(value, home)
 
+    def put_ahead(self, home: Part, values: tuple[str, ...], at: Instant) -> None:
+        """These are in the pool, as a program believes that is not asked to wait."""
+        self.putting(home, values)
+        self.kept(home, values, Kept(len(values), Interval(0, len(values))), at)
+
     def kept(self, home: Part, values: tuple[str, ...], answer: Kept, at: Instant) -> None:
         """The first of them are in the pool, and the others never will be."""
         self.calls += answer.count
@@ -224,6 +230,9 @@ class Ledger:
                 names = f"{other.to.name}, and comes to {handed.to.name}"
                 raise Broken(f"{value} was delivered at most once to {names}", node)
         one.deliveries.append(handed)
+        if handed.got.producer == node:  # of what it gives itself nobody hears
+            mine = Giving(handed.to, handed.to, handed.at, False, False, False)
+            one.givings.append(mine)
 
     def _must_be_last(self, one: Object, first: Handed, second: Handed) -> bool:
         """Whether the first of two deliveries excludes the other."""

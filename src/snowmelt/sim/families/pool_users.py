@@ -46,6 +46,7 @@ WORK: Final = seconds(6)
 LOOK_EVERY: Final = seconds(1)
 PACE: Final = seconds(2)
 PAUSE: Final = milliseconds(300)
+SOON: Final = seconds(3)
 IDLE: Final = seconds(4)
 """So long nobody waits beside a producer that has objects: a wait, and until it is introduced."""
 UNLIMITED: Final = 1 << 40
@@ -150,6 +151,15 @@ class Process:
             self.part.leaves_at = self.now
             self.run(self._leave())
 
+    def leave_soon(self) -> None:
+        """In the middle of its next put, if that is soon."""
+        self.engine.place_taken = self._leave_if
+        self.after(SOON, self._leave_if)
+
+    def _leave_if(self) -> None:
+        if not self.stage.draining:
+            self.leave()
+
     async def _leave(self) -> None:
         end_loops(self._shipped)
         several = self.stage.load.leaving
@@ -247,10 +257,13 @@ class Program(Process):
         values = [f"{self.part.name}/{number}" + "." * padding for number in numbers]
         bodies = [value.encode() for value in values]
         try:
-            if count == 1:
-                await self.pool.put(bodies[0], timeout=self._patience())
+            timeout = self._patience()
+            singly = count == 1 or (numbers[0] % 2 and not self.stage.calm)
+            if singly:  # one after another at once: for those, room is told of ahead
+                for body in bodies:
+                    await self.pool.put(body, timeout=timeout)
             else:
-                count = await self.pool.put_many(bodies, timeout=self._patience())
+                count = await self.pool.put_many(bodies, timeout=timeout)
         except FAILURES as error:
             if isinstance(error, SnowmeltError) and error.definite and count == 1:
                 self.stage.ledger.refused(tuple(values))  # rule 1

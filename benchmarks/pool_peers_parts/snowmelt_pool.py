@@ -20,6 +20,8 @@ PROMISES: Final[dict[Delivery, str]] = {
     "at_least_once": "at least once; the memory of the process that made them",
     "at_most_once": "at most once; the memory of the process that made them",
 }
+Way = Literal["get", "loop"]
+WAYS: Final[dict[Way, str]] = {"get": "", "loop": "; a loop, as its page advises"}
 LOOK_SECONDS: Final = 0.01
 EMPTIED_SECONDS: Final = 10.0
 
@@ -27,10 +29,11 @@ EMPTIED_SECONDS: Final = 10.0
 class PoolPeer:
     """A cluster of one node."""
 
-    def __init__(self, name: str, delivery: Delivery) -> None:
+    def __init__(self, name: str, delivery: Delivery, way: Way = "get") -> None:
         self.name = name
         self.batches_only = False
-        self.promise = PROMISES[delivery]
+        self.promise = PROMISES[delivery] + WAYS[way]
+        self.client = LoopClient if way == "loop" else PoolClient
         self.version = f"Snowmelt {snowmelt.__version__}"
         self.delivery = delivery
         self.cluster: LocalCluster | None = None
@@ -41,7 +44,7 @@ class PoolPeer:
 
     def open(self, queue: str, cell: Cell) -> Connect:
         assert self.cluster is not None
-        return partial(PoolClient, self.cluster.url, queue, cell.bound_each, self.delivery)
+        return partial(self.client, self.cluster.url, queue, cell.bound_each, self.delivery)
 
     def remove(self, queue: str) -> None:
         """It is gone with its last process."""
@@ -88,3 +91,36 @@ class PoolClient:
             time.sleep(LOOK_SECONDS)
         self.pool.close()
         self.cluster.close()
+
+
+class LoopClient(PoolClient):
+    """The same; what comes is acknowledged when the next is asked for, and nobody waits for that.
+
+    So does the client of RabbitMQ.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.loop: Any = None
+
+    def get(self, count: int, seconds: float) -> Sequence[Body]:
+        if self.loop is None:
+            self.loop = self.pool.consume(timeout=seconds)
+        bodies: list[Body] = []
+        while len(bodies) < count:
+            one = next(self.loop, None)  # a `for` would begin it anew
+            if one is None:
+                self.loop = None
+                break
+            self.taken = one
+            bodies.append(one.body)
+        return bodies
+
+    def ack(self) -> None:
+        """With the next get."""
+
+    def close(self) -> None:
+        if self.loop is not None:
+            self.taken.ack()  # the last
+            self.loop.close()
+        super().close()

@@ -1,0 +1,289 @@
+"""A world in which nothing fails, and one queue of any family in it, used by shipped steps.
+
+A family is a `Family` here: how its process is made, and how a program opens a queue of it. Scripts
+are generators over `Client`, which writes down a history. What is judged needs no ledger.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+from strict import Strict
+
+from snowmelt.check.conservation import check_conservation
+from snowmelt.check.history import Ended, History, Kind, Operation
+from snowmelt.check.verdict import Invalid
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import items_of
+from snowmelt.client.priority.options import Wanted
+from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.queue.options import Producer
+from snowmelt.client.together.joint_gets import Gets
+from snowmelt.client.together.joint_puts import Puts
+from snowmelt.core.errors import Full, SnowmeltError
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Announced
+from snowmelt.protocols.calling import Gone
+from snowmelt.protocols.fifo.settings import QueueSettings as FifoSettings
+from snowmelt.protocols.membership import Depart, Departed
+from snowmelt.protocols.priority.limits import LIMITS
+from snowmelt.protocols.priority.settings import QueueSettings as PrioritySettings
+from snowmelt.sim.families import fifo, priority
+from snowmelt.sim.families.fifo_together import Caller, Joint
+from snowmelt.sim.families.membership import address
+from snowmelt.sim.families.priority_planted import machine
+from snowmelt.sim.families.shipped import Program, pause
+from snowmelt.sim.judge.values import shortest
+from snowmelt.sim.world import Observer, World
+
+LEASE = seconds(20)
+WEIGHT = 1 << 20
+EMPTY = 4
+"""So many gets in a row find nothing where there is nothing."""
+
+
+class Family(msgspec.Struct, frozen=True):
+    process: Callable[[NodeId, NodeId, Random], Any]
+    opened: Callable[..., Any]
+    ranked: bool
+    """Whether items have priorities."""
+
+
+def fifo_opened(client, **settings):
+    settings = FifoSettings(**{"lease": LEASE, **settings})
+    return FifoSteps("q1", settings, Producer(None, names=client.new_name), client.chance)
+
+
+def priority_opened(_, priorities=4, **settings):
+    wanted = PrioritySettings(queue="q1", priorities=priorities, **{"lease": LEASE, **settings})
+    return PrioritySteps("q1", Wanted(wanted, ()))
+
+
+def priority_process(node, founder, chance):
+    return priority.process(node, founder, chance, machine(None, node, chance, LIMITS))
+
+
+FIFO = Family(fifo.process, fifo_opened, ranked=False)
+PRIORITY = Family(priority_process, priority_opened, ranked=True)
+KEYED = Family(priority_process, partial(priority_opened, priorities=0), ranked=True)
+
+
+class Client(Program):
+    """One process that uses the queue, asking these nodes."""
+
+    def __init__(self, quiet, name, nodes=None):
+        chance = Random(f"{quiet.seed}/{name}")
+        super().__init__(quiet.world, name, quiet.nodes if nodes is None else nodes, chance)
+        self.quiet = quiet
+        self._names = 0
+        self.steps = quiet.family.opened(self, **quiet.settings)
+        self.stage = SimpleNamespace(world=quiet.world)
+        self._gets = Gets(self.steps)
+        self._lines = Joint(self, Puts(self.steps.put)), Joint(self, self._gets)
+        quiet.clients[self.name] = self
+
+    def run(self, steps, done=bool):
+        return super().run(steps, done)
+
+    def query(self, step, told):
+        """Makes a call of steps, or waits for what a ticket brings."""
+        if isinstance(step.body, Caller):
+            step.body.wait(told)
+        else:
+            super().query(step, told)
+
+    def new_name(self):
+        self._names += 1
+        return f"client.{self.name}-{self._names}"
+
+    def put(self, values, priorities=None, patience=0.0):
+        """One call; whether they are in."""
+        own = priorities or [0] * len(values)
+        called, ended = self.now, Ended.UNKNOWN
+        note = self._noted(Kind.PUT, values, called, Ended.UNKNOWN, priorities=self._ranks(own))
+        try:
+            yield from self._put([value.encode() for value in values], own, patience)
+            ended = Ended.SUCCEEDED
+        except Full:
+            ended = Ended.FAILED
+        except SnowmeltError:
+            pass
+        self.quiet.renote(note, ended, self.now)
+        return ended is Ended.SUCCEEDED
+
+    def put_one(self, value, priority=0):
+        """As a task or a thread of many does: it goes with others."""
+        note = self._noted(
+            Kind.PUT, (value,), self.now, Ended.UNKNOWN, priorities=self._ranks([priority])
+        )
+        own = (priority,) if self.quiet.family.ranked else ()
+        yield from self._lines[0].ask(self.steps.one(value.encode(), *own, None, 0.0, 1.0))
+        self.quiet.renote(note, Ended.SUCCEEDED, self.now)
+
+    def get_one(self):
+        """The same for a get."""
+        note = self._noted(Kind.GET, (), self.now, Ended.UNKNOWN)
+        delivered = yield from self._lines[1].ask(self._gets.asked(1, WEIGHT, 1.0))
+        values = () if delivered is None else values_of(delivered)
+        self.quiet.renote(note, Ended.SUCCEEDED, self.now, values=values)
+        return delivered
+
+    def _put(self, bodies, own, patience):
+        if self.quiet.family.ranked:
+            pairs = list(zip(own, bodies, strict=True))
+            return self.steps.put_many(pairs, None, None, 0.0, patience)
+        return self.steps.put_many(bodies, None, 0.0, patience, None)
+
+    def get(self, count=1, patience=0.0):
+        called = self.now
+        note = self._noted(Kind.GET, (), called, Ended.UNKNOWN)
+        try:
+            delivered, _ = yield from self.steps.get_many(count, WEIGHT, patience)
+        except SnowmeltError:
+            return None
+        if delivered is None and self.steps.away:
+            return None  # it is told that some wait for nodes that are away
+        values = () if delivered is None else values_of(delivered)
+        held = called + shortest(self.quiet.lease) if values else None
+        self.quiet.renote(note, Ended.SUCCEEDED, self.now, values=values, held=held)
+        return delivered
+
+    def ack(self, delivered):
+        steps = self.steps.ack(delivered, None)
+        return self._settles(Kind.ACK, delivered, steps)
+
+    def back(self, delivered, reason=""):
+        steps = self.steps.give_back(delivered, None, 0.0, reason)
+        return self._settles(Kind.BACK, delivered, steps)
+
+    def _ranks(self, own):
+        return tuple(own) if self.quiet.family.ranked else ()
+
+    def _settles(self, kind, delivered, steps):
+        note = self._noted(kind, values_of(delivered), self.now, Ended.UNKNOWN)
+        try:
+            yield from steps
+        except SnowmeltError:
+            return
+        self.quiet.renote(note, Ended.SUCCEEDED, self.now)
+
+    def redrive(self, per_second=0):
+        own = () if self.quiet.family.ranked else (per_second,)
+        return self.steps.redrive(*own, 5.0)
+
+    def drain(self, count=20):
+        """Takes and acknowledges all there is; then it is drained."""
+        empty = 0
+        while empty < EMPTY:
+            delivered = yield from self.get(count, 1.0)
+            empty = empty + 1 if delivered is None else 0
+            if delivered is not None:
+                yield from self.ack(delivered)
+        self._noted(Kind.DRAIN, (), self.now, Ended.SUCCEEDED, returned=self.now)
+
+    def _noted(self, kind, values, called, ended, returned=None, **more):
+        operation = Operation(str(self.name), kind, tuple(values), called, returned, ended, **more)
+        self.quiet.operations.append(operation)
+        return len(self.quiet.operations) - 1
+
+
+class Quiet(Observer):
+    def __init__(self, family, seed, count=1, style=None, **settings):
+        self.family, self.seed, self.settings = family, seed, settings
+        self.lease = settings.get("lease", LEASE)
+        self.world, self.clients, self.operations = World(seed, style, observer=self), {}, []
+        self.nodes = [NodeId(f"n{number}") for number in range(1, count + 1)]
+        self.left = {}
+        for node in self.nodes:
+            self.join(node)
+        self.rest(3)
+
+    def join(self, node):
+        def build(chance):
+            return self.family.process(node, NodeId("n1"), chance)
+
+        self.world.add(node, build, address(node))
+        self.world.start(node)
+
+    def leave(self, node):
+        """Its operator asks it to leave in order, and stops it when it says so."""
+        self.world.request(node, OperationId(node, 1), Depart())
+
+    def replied(self, at, node, effect):
+        if node in self.clients:
+            self.clients[node].answered(effect.operation, effect.message, at)
+        elif isinstance(effect.message, Departed):
+            self.left[node] = at
+            self.world.at(at, self.world.stop, node)
+
+    def client(self, name, *nodes):
+        return Client(self, name, [NodeId(node) for node in nodes] or self.nodes)
+
+    def rest(self, time):
+        self.world.run(Instant(self.world.now + seconds(time)), 2_000_000)
+
+    def live(self, *scripts, within=120):
+        """All of these at once, to their end."""
+        over = []
+        for client, steps in scripts:
+            client.run(steps, over.append)
+        for _ in range(within * 10):
+            if len(over) == len(scripts):
+                break
+            self.rest(0.1)
+        assert not any(isinstance(one, Exception) for one in over), over
+        return over
+
+    def tell(self, story):
+        """One step after another, of several clients: each begins when the last is answered."""
+        over = []
+
+        def go(answer):
+            try:
+                client, steps = story.send(answer)
+            except StopIteration:
+                over.append(True)
+                return
+            soon = Instant(self.world.now + 1)  # so that a history shows which was first
+            self.world.at(soon, client.run, steps, go)
+
+        go(None)
+        for _ in range(6_000):
+            if over:
+                return
+            self.rest(0.1)
+        raise AssertionError("the story has no end")
+
+    def kill(self, client):
+        """Its process is gone, and the nodes that had its connection hear so."""
+        client.die()
+        for node in self.nodes:
+            if self.world.slots[node].node is not None:
+                self.world.give(node, Announced(Gone(client.name)))
+
+    def renote(self, note, ended, at, **more):
+        returned = None if ended is Ended.UNKNOWN else at
+        old = self.operations[note]
+        changed = {"ended": ended, "returned": returned, **more}
+        self.operations[note] = msgspec.structs.replace(old, **changed)
+
+    @property
+    def history(self):
+        return History.of(self.operations)
+
+    def judge(self, bound=0):
+        """What is wrong, in words."""
+        verdict = check_conservation(self.history)
+        found = Strict(self.history).judge(bound)
+        return [*found, str(verdict)] if isinstance(verdict, Invalid) else found
+
+
+def values_of(delivered):
+    return tuple(body.decode() for _, body, _ in items_of(delivered.parts))
+
+
+__all__ = ["FIFO", "KEYED", "PRIORITY", "Quiet", "pause", "values_of"]

@@ -333,6 +333,18 @@ def test_what_is_more_than_one_reads_is_refused_and_when_nothing_is_taken_the_li
         assert "FrameError" in one.statistics().links.closed
 
 
+def test_a_large_object_of_which_nothing_is_taken_is_kept_in_memory_for_no_longer_than_so():
+    body = memoryview(bytearray(8 << 20))
+    with victim(stalled=milliseconds(300)) as (one, machine), stranger(one) as other:
+        other.greet()
+        until(machine.reached)
+        give(one, msgspec.structs.replace(FOUND, blob=body))  # over TCP, and never read
+        until(machine.lost)
+        assert machine.lost() == [NodeId("c-stranger")]
+    gc.collect()
+    body.release()  # nobody has it any more
+
+
 def test_a_large_object_for_which_there_is_no_room_is_refused_and_the_link_stands():
     size = 700_000
     first = msgspec.structs.replace(FOUND, number=1, token=11)

@@ -72,6 +72,8 @@ class Catch:
         self._pace = Pace(None if prefetch is None else prefetch + 1)
         self._settled = 0
         self._largest = 1
+        self._enough = 0
+        """While so many and one more are here or on their way, nothing is asked for."""
         self._open: dict[Asked, None] = {}
         self._came: deque[Asked] = deque()
         self._waiting: deque[Waiter] = deque()
@@ -81,7 +83,7 @@ class Catch:
 
     # --- one who wants an object ------------------------------------------------------------------
 
-    def begin(self, who: Taker) -> "Wish":
+    def begin(self, who: Taker) -> None:
         """What it had is done, and it wants the next."""
         self._origin.check("this loop", "call consume in this one")
         if who in self._back:
@@ -96,6 +98,16 @@ class Catch:
                 done = Ack(loan.token, held.intervals, CONFIRMED)
                 self.part.engine.words.leave(done, soon=False)  # with the next get, or at the end
             loan.told()
+
+    def at_once(self) -> tuple[Loan, Got] | None:
+        """The next object, if it is here already; who waits for it has a `wish`."""
+        if not self._came or self.over:
+            return None
+        if self._timeout != 0.0:
+            self.ask(TIMEOUT if self._timeout is None else self._timeout)
+        return self.take()
+
+    def wish(self) -> "Wish":
         return Wish(self, self._timeout)
 
     def leave(self, who: Taker) -> None:
@@ -106,12 +118,14 @@ class Catch:
 
     def ask(self, wait: float) -> int:
         """Asks for as many as are to be on their way now; how many these are more."""
+        if len(self._open) + len(self._came) > self._enough:
+            return 0
         most = self._pace.next(steady_now(), self._settled)
+        self._enough = most - 1
         if self._learns:
             most = max(1, min(most, AHEAD_MOST, AHEAD_BYTES // self._largest))
-        begun, known = 0, len(self._open) + len(self._came)
-        if self._learns and known > most // SEVERAL:
-            return 0
+            self._enough = most // SEVERAL
+        begun = 0
         while not self.over and len(self._open) + len(self._came) < most:
             asked = Asked(self.part.engine.words, self._told)
             self._open[asked] = None
@@ -123,15 +137,16 @@ class Catch:
             begun += 1
         return begun
 
-    def take(self, wanted: Instant) -> tuple[Loan, Got] | None:
-        """The first that has come, for somebody who wants it since then."""
+    def take(self, wanted: Instant | None = None) -> tuple[Loan, Got] | None:
+        """The first that has come, for somebody who has waited for it since then."""
         try:
             asked = self._came.popleft()
         except IndexError:
             return None
         loan, got = taken(asked, self.part.me, once=self.part.once)
         self._largest = max(len(got.blob), self._largest // 2, 1)
-        self._pace.came(wanted, steady_now(), self._settled)
+        if wanted is not None:
+            self._pace.came(wanted, steady_now(), self._settled)
         return loan, got
 
     def check(self) -> None:

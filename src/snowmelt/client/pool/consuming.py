@@ -8,10 +8,12 @@ from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.takers import Taker, this_thread
 from snowmelt.client.pool.asking import Asking
-from snowmelt.client.pool.catching import Catch
+from snowmelt.client.pool.catching import Catch, Wish
+from snowmelt.client.pool.loans import Loan
 from snowmelt.client.pool.objects import Object, only
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.protocols.pool.calls import Got
 
 
 class Consumption:
@@ -74,12 +76,14 @@ class Consumption:
             self._catch.close()
 
     def _next(self, who: Taker) -> Object:
-        catch = self._catch
-        wish = catch.begin(who)
-        while True:
-            if wish.over:
-                raise StopIteration
+        self._catch.begin(who)
+        found = self._catch.at_once() or self._awaited(self._catch.wish())
+        return only(self._port, *found, self._codec)
+
+    def _awaited(self, wish: Wish) -> tuple[Loan, Got]:
+        while not wish.over:
             found = wish.met()
             if found is not None:
-                return only(self._port, *found, self._codec)
-            self._port.wait(catch, wish.until)
+                return found
+            self._port.wait(self._catch, wish.until)
+        raise StopIteration

@@ -21,6 +21,7 @@ from snowmelt.protocols.pool.messages import (
     Over,
     Settle,
     Settled,
+    Span,
 )
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST
 
@@ -34,9 +35,16 @@ LONGEST: Final = seconds(50)
 class Held(msgspec.Struct):
     token: int
     producer: NodeId
-    count: int
-    open: IntervalSet
+    spans: tuple[Span, ...]
     lease: Duration
+    parts: IntervalSet | None = None
+    """What is open of it, once parts of it were named."""
+
+    @property
+    def open(self) -> IntervalSet:
+        if self.parts is None:
+            self.parts = IntervalSet(span.interval for span in self.spans)
+        return self.parts
 
     @property
     def rest(self) -> tuple[Interval, ...]:
@@ -44,10 +52,11 @@ class Held(msgspec.Struct):
 
         So a settlement of "all" would reach further than was meant.
         """
-        return () if self.open.total == self.count else tuple(self.open)
+        whole = self.parts is None or self.parts.total == sum(span.count for span in self.spans)
+        return () if whole else tuple(self.open)
 
     def has(self, intervals: tuple[Interval, ...]) -> bool:
-        return all(self.open.covers(interval) for interval in intervals)
+        return not intervals or all(self.open.covers(interval) for interval in intervals)
 
 
 class _Settling(msgspec.Struct):
@@ -89,9 +98,8 @@ class Holding:
         return iter(list(self._held.values()))
 
     def begin(self, producer: NodeId, found: Found, now: Instant) -> None:
-        spans = IntervalSet(span.interval for span in found.spans)
         lease = max(found.lease, LEASE_SHORTEST)
-        held = Held(found.token, producer, spans.total, spans, lease)
+        held = Held(found.token, producer, found.spans, lease)
         self._held[found.token] = held
         at, due = self._alarms.at(("hold", producer)), _renewal(held, now)
         if at is None or due < at:

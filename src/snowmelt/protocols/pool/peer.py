@@ -184,11 +184,11 @@ class PoolPeer:
                 return [*self._holding.say(), *asked]
             case calls.Ack():
                 return self._holding.ack(operation, message, consumer.next_number, now)
+            case calls.AwaitRoom():
+                return producer.await_room(operation, message, now)
             case calls.GiveUp(size):
                 gone = producer.intake.give_up(size, now)
                 return gone if producer.intake.places.count else [*gone, *self._leave_further(now)]
-            case calls.AwaitRoom():
-                return producer.await_room(operation, message, now)
             case calls.Nack():
                 return self._holding.nack(operation, message)
             case calls.LetGo(token):

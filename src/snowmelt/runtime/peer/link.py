@@ -180,6 +180,7 @@ class Link(Handler):
     def _block(self, blocked: bool) -> None:
         if blocked is not self.blocked:
             self.blocked = blocked
+            self.taken = real_now()
             self._owner.watch(self)
 
     def _flush(self) -> bool:
@@ -332,6 +333,8 @@ class Link(Handler):
         crowded = unsent > limits.unsent_bytes
         if crowded and now - self.taken > limits.stalled:
             return FrameError("slow reader: nothing was taken while too much is unsent")
+        if self.blocked and self.outgoing.large and now - self.taken > limits.stalled:
+            return FrameError("slow reader: nothing of a large object was taken")
         if self.use.said and now - self.use.since > limits.stalled:
             return FrameError("no word came of whether the link is needed still")
         return None

@@ -117,6 +117,11 @@ class Outgoing:
         return bool(self or self._offered or self._later)
 
     @property
+    def large(self) -> bool:
+        """Whether a blob is under way; its bytes are here until it has left."""
+        return bool(self._streams or self._cut_stream)
+
+    @property
     def small_bytes(self) -> int:
         return len(self._small)
 

@@ -466,7 +466,6 @@ def test_what_is_more_than_may_be_on_its_way_comes_later(limits, size):
         until(lambda: len(giving.line) == 50)
 
         def give_all_at_once():
-            giver._links.eager = False
             giving.objects.extend(bytes(size) for _ in range(50))
             for effect in giving._match():
                 giver._links.send(effect.target, effect.message)

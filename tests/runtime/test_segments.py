@@ -91,8 +91,30 @@ def test_a_place_is_used_again_when_its_last_view_is_gone(own: Own) -> None:
     assert place(own, third) is where
 
 
+def test_address_space_goes_to_places_of_another_size_when_it_is_wanted() -> None:
+    own = Own(2 * SEGMENT_BYTES)
+    told: list[int] = []
+    own.segments.borrower(told.append)
+    small = [own.segments.room(MIB) for _ in range(2 * SEGMENT_BYTES // MIB)]
+    assert None not in small
+    assert own.segments.room(4 * MIB) is None
+    del small[5:]  # a place of the first is seen still
+    own.settle()
+    for second in (1, 2):
+        assert not told
+        assert own.segments.room(4 * MIB) is None
+        own.segments.look(Instant(seconds(second)))
+    large = own.segments.room(4 * MIB)
+    assert large is not None
+    assert told == [2]
+    assert own.segments.room(MIB) is not None, "the first is as it was"
+    own.segments.look(Instant(seconds(3)))
+    assert told == [2], "nobody wants more"
+    own.segments.close()
+
+
 def test_a_place_that_was_lent_is_not_used_before_it_comes_back(own: Own) -> None:
-    borrower = own.segments.borrower()
+    borrower = own.segments.borrower(lambda _: None)
     written = own.segments.written(bytes(MIB))
     assert written is not None
     where = place(own, written)
@@ -112,7 +134,7 @@ def lent_and_parted(own: Own) -> tuple[Place, int]:
     """A place of a link that has ended, and the descriptor that was shown on it."""
     written = own.segments.written(bytes(MIB))
     assert written is not None
-    where, borrower = place(own, written), own.segments.borrower()
+    where, borrower = place(own, written), own.segments.borrower(lambda _: None)
     own.segments.lend(where, borrower)
     shown = where.segment.reader(borrower.number)
     del written
@@ -514,3 +536,24 @@ def test_half_a_word_costs_the_link(attacked: Attacked, kind: Kind) -> None:
     _, _, stranger = attacked
     stranger.send(framed(kind, b"x"))
     assert stranger.goodbye().error == "FrameError"
+
+
+def test_bodies_of_another_size_lie_in_segments_again_once_space_was_taken_back() -> None:
+    few = PeerLimits(shared_bytes=2 * SEGMENT_BYTES)
+    with engine("c-a", limits=few) as (giver, _), engine("c-b", limits=few) as (taker, machine):
+        know(taker, machine, giver)
+
+        def moved(size: int) -> bool:
+            """Whether it was read where it was written."""
+            before = taker.statistics().links.bytes_in
+            giver.call(put(bytes(size)), 5)
+            assert len(taker.call(GET, 10).blob) == size
+            return taker.statistics().links.bytes_in - before < size
+
+        rooms = [giver.room(MIB) for _ in range(2 * SEGMENT_BYTES // MIB)]
+        assert moved(MIB - 1) is False  # none is left
+        del rooms
+        assert moved(MIB)
+        until(lambda: moved(4 * MIB - 1), 20)
+        assert moved(4 * MIB)
+        assert moved(4 * MIB)

@@ -46,6 +46,7 @@ class Kind(IntEnum):
     PLACE = 15
     FREE = 16
     BYTES = 17
+    DROP = 18
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}

@@ -29,7 +29,7 @@ _CHUNK: Final = int(Kind.CHUNK)
 _OFFER: Final = int(Kind.OFFER)
 _GRANT: Final = int(Kind.GRANT)
 _PLACE: Final = int(Kind.PLACE)
-_SHARING: Final = frozenset({int(Kind.SEGMENT), int(Kind.FREE), int(Kind.BYTES)})
+_SHARING: Final = frozenset(map(int, (Kind.SEGMENT, Kind.FREE, Kind.BYTES, Kind.DROP)))
 _SCRAP: Final = bytearray(64 << 10)
 """Where goes what nobody wants."""
 _KINDS: Final = {int(kind): kind for kind in Kind}

@@ -63,8 +63,6 @@ class Links:
         self.buffers = Buffers()
         self.segments = Segments(limits.shared_bytes, watch_gone)
         self.poller = new_poller()
-        self.eager = False
-        """Whether a message leaves at once, and not with others at the end of the turn."""
         self.report: Callable[[Event[Any]], None] = lambda _: None
         """Whom to tell what came."""
         self._caller = caller
@@ -153,7 +151,7 @@ class Links:
     # --- sending ----------------------------------------------------------------------------------
 
     def send(self, target: NodeId, message: Any) -> None:
-        """Sends, at the end of the turn if not eager; or dials first; or says what can't leave."""
+        """Sends, at the end of the turn; or dials first; or says what can't leave."""
         link = self._ways.link(target)
         if link is None:
             self._ways.wait(target, message)
@@ -161,10 +159,7 @@ class Links:
         reason = link.send(message)
         if reason:
             self._ways.refuse(target, message, reason)
-        if self.eager:
-            link.flush()
-        else:
-            self.stirred[link] = None
+        self.stirred[link] = None
 
     def stir(self, link: Link) -> None:
         """The link has something to send, at the end of the turn."""

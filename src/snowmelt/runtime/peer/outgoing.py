@@ -96,7 +96,7 @@ class Outgoing:
         self.descriptor: int | None = None
         """What goes with the first of `pieces`."""
         self._limits = limits
-        self._shown: deque[tuple[bytes, int]] = deque()
+        self._shown: deque[tuple[bytes, int | None]] = deque()
         self._small = bytearray()
         self._streams: deque[_Stream] = deque()
         self._offered: dict[int, _Stream] = {}
@@ -151,6 +151,11 @@ class Outgoing:
         The descriptor is closed when it has left, or can't.
         """
         self._shown.append((framed(Kind.SEGMENT, payload), descriptor))
+        self.frames += 1
+
+    def drop(self, payload: bytes) -> None:
+        """A segment is used no more; said before another is shown."""
+        self._shown.append((framed(Kind.DROP, payload), None))
         self.frames += 1
 
     def add_place(self, message: Any, head: bytes) -> None:
@@ -269,7 +274,8 @@ class Outgoing:
         """Nothing more is shown."""
         self._close_descriptor()
         while self._shown:
-            os.close(self._shown.popleft()[1])
+            _, self.descriptor = self._shown.popleft()
+            self._close_descriptor()
 
     def _begin_later(self) -> None:
         """Rule 3."""

@@ -16,6 +16,7 @@ be said; fire the timers that are due; send what all of that has added, each lin
 
 import threading
 from _thread import get_ident
+from itertools import islice
 from typing import Any, Final, Protocol
 
 from snowmelt.core.errors import Unavailable
@@ -138,11 +139,8 @@ class Owner:
             alarm.awake()
 
     def _listen(self) -> None:
-        links, words = self._links, self._words
-        for _, word in zip(range(WORDS_A_TURN), words.take(), strict=False):
-            links.eager = not words  # nothing else comes with it, and somebody waits for it
+        for word in islice(self._words.take(), WORDS_A_TURN):
             self._of.say(word)
-        links.eager = False
 
     def _leaves(self) -> bool:
         """Whether it has left."""

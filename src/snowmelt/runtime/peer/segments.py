@@ -10,7 +10,8 @@
    is gone with the last copy and the last map of that.
 4. There are so many bytes of segments and no more. Whoever finds no place travels as bytes, as
    where there are no segments: other systems, other machines, TLS.
-5. What was free for a while goes back to the system: the segment stays, its memory does not.
+5. What was free for a while goes back to the system: the segment stays, its memory does not. It
+   goes as well when there is no address space left for places of another size.
 6. A fork takes no descriptor along, and no segment but those of views that it has in its hands.
 
 Bodies that come over a network are read into places, too, which are used again: memory that the
@@ -133,8 +134,10 @@ place free again."""
 class Borrower:
     """The other side of one link, and what was lent to it that it has not given back."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, drop: Callable[[int], None]) -> None:
         self.number = number
+        self.drop = drop
+        """Tells it that a segment is used no more."""
         self.places: Counter[Place] = Counter()
 
     @property
@@ -171,13 +174,15 @@ class Segments:
         self._segments: dict[int, Segment] = {}
         self._numbers = count(1)
         self._links = count(1)
-        self._bytes = 0
+        self._wanted = 0
+        """The bytes of a segment for which nothing was left, since the last look."""
         self._warm: defaultdict[int, Free] = defaultdict(dict)
         """Free places by their bytes; the last was used last."""
         self._cold: defaultdict[int, Free] = defaultdict(dict)
         """The same, whose memory is the system's."""
         self._places: dict[int, Place] = {}
         """By the address of what their views are of; that may be another's, a moment later."""
+        self._borrowers: dict[Borrower, None] = {}
         self._gone: list[Borrower] = []
         """Those whose link has ended (rule 3)."""
 
@@ -208,17 +213,21 @@ class Segments:
 
     def _made(self, place_bytes: int) -> tuple[Place, Any] | None:
         size = max(SEGMENT_BYTES, place_bytes)
-        if self._bytes + size > self._bytes_max or len(self._segments) >= SEGMENTS_MAX:
+        if size > self._left or len(self._segments) >= SEGMENTS_MAX:
+            self._wanted = size
             return None
         try:
             segment = Segment(next(self._numbers), place_bytes)
         except (OSError, ValueError, MemoryError):  # no descriptor is left, or no memory
             return None
-        self._bytes += size
         self._segments[segment.number] = segment
         first, *others = segment.places
         self._cold[place_bytes].update((place, self._whole(place)) for place in reversed(others))
         return first, self._whole(first)
+
+    @property
+    def _left(self) -> int:
+        return self._bytes_max - sum([one.size for one in list(self._segments.values())])
 
     def _whole(self, place: Place) -> Any:
         """Rule 2: what all views of it are of is gone when the last of them is."""
@@ -256,9 +265,11 @@ class Segments:
 
     # --- others have it ---------------------------------------------------------------------------
 
-    def borrower(self) -> Borrower:
+    def borrower(self, drop: Callable[[int], None]) -> Borrower:
         """The other side of a new link."""
-        return Borrower(next(self._links))
+        made = Borrower(next(self._links), drop)
+        self._borrowers[made] = None
+        return made
 
     def lend(self, place: Place, borrower: Borrower) -> None:
         """A process is told where it lies."""
@@ -281,6 +292,7 @@ class Segments:
 
     def part(self, borrower: Borrower) -> None:
         """The link with it has ended (rule 3)."""
+        self._borrowers.pop(borrower, None)
         self._gone.append(borrower)
         self._part_from_ended()
 
@@ -306,21 +318,41 @@ class Segments:
                 segment.idle_since = None
             elif segment.idle_since is None:
                 segment.idle_since = now
+            elif self._wanted and self._wanted > self._left:
+                self._drop(segment)
             elif now > later(segment.idle_since, IDLE):
                 segment.idle_since = Instant(1 << 62)
                 self._empty(segment)
+        self._wanted = 0
 
     def _empty(self, segment: Segment) -> None:
-        """Its memory is the system's again; meanwhile nobody can take a place of it."""
+        """Its memory is the system's again."""
+        taken = self._all_of(segment)
+        if len(taken) == len(segment.places):
+            segment.empty()
+        self._cold[segment.place_bytes].update(taken)
+
+    def _all_of(self, segment: Segment) -> Free:
+        """Its free places; meanwhile nobody can take them."""
         warm, cold = self._warm[segment.place_bytes], self._cold[segment.place_bytes]
         taken: Free = {}
         for place in segment.places:
             whole = warm.pop(place, None) or cold.pop(place, None)
             if whole is not None:  # else another thread has it by now
                 taken[place] = whole
-        if len(taken) == len(segment.places):
-            segment.empty()
-        cold.update(taken)
+        return taken
+
+    def _drop(self, segment: Segment) -> None:
+        """It is used no more, by nobody."""
+        taken = self._all_of(segment)
+        if len(taken) < len(segment.places):
+            self._cold[segment.place_bytes].update(taken)
+            return
+        del self._segments[segment.number]
+        for borrower in self._borrowers:
+            borrower.drop(segment.number)
+        taken.clear()
+        segment.close()
 
     # --- its end ----------------------------------------------------------------------------------
 
@@ -340,14 +372,14 @@ class Mapped:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._maps: dict[int, mmap.mmap] = {}
-        self._bytes = 0
 
     def add(self, number: int, descriptor: int) -> bool:
         """Takes one, and its descriptor; whether that could be."""
         try:
             sealed = fcntl.fcntl(descriptor, _GET_SEALS) & _SEALS == _SEALS
             size = os.fstat(descriptor).st_size
-            fits = SEGMENT_BYTES <= size <= self._bytes_max - self._bytes  # so they are few
+            left = self._bytes_max - sum(map(len, self._maps.values()))
+            fits = SEGMENT_BYTES <= size <= left  # so they are few
             if not (sealed and fits) or number in self._maps:
                 return False
             self._maps[number] = mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY)
@@ -355,8 +387,13 @@ class Mapped:
             return False
         finally:
             os.close(descriptor)
-        self._bytes += size
         return True
+
+    def drop(self, number: int) -> None:
+        """Nobody sees anything of it, nor will."""
+        known = self._maps.pop(number, None)
+        if known is not None:
+            _unmap(known)
 
     def view(
         self, number: int, at: int, size: int, seen: Callable[[Any], object]

@@ -3,6 +3,7 @@
 A body goes as where it lies (`PLACE`), after its segment was shown once, with its descriptor
 (`SEGMENT`). When the last view of it is gone there, that is said (`FREE`). Whoever can't take a
 segment says `BYTES`, and is sent bytes from then on. What lies in no place yet is copied into one.
+A segment that is used no more, for its address space is wanted, is taken back (`DROP`).
 """
 
 from collections.abc import Callable
@@ -58,7 +59,7 @@ class Sharing:
     def begin(self) -> None:
         """The other side knows of segments."""
         if isinstance(self._carrier, Near):
-            self._borrower = self._segments.borrower()
+            self._borrower = self._segments.borrower(self._drop)
             self._lend(True)
 
     def _lend(self, lends: bool) -> None:
@@ -100,6 +101,13 @@ class Sharing:
         self._outgoing.show(SEGMENT_HEAD.pack(segment.number), reader)
         return True
 
+    def _drop(self, number: int) -> None:
+        """Nothing of this segment is lent, and nothing will be."""
+        if number in self._shown:
+            self._shown.remove(number)
+            self._outgoing.drop(SEGMENT_HEAD.pack(number))
+            self._stir()
+
     def _place(self, body: Buffer) -> Place | None:
         place = self._segments.place_of(body)
         if place is None and len(body) <= COPIED_BYTES:
@@ -115,6 +123,8 @@ class Sharing:
             self._lend(False)
         elif kind == Kind.FREE and len(payload) == FREE_HEAD.size:
             self._freed(*FREE_HEAD.unpack(payload))
+        elif kind == Kind.DROP and len(payload) == SEGMENT_HEAD.size:
+            self._mapped.drop(*SEGMENT_HEAD.unpack(payload))
         elif kind == Kind.SEGMENT and len(payload) == SEGMENT_HEAD.size:
             (number,) = SEGMENT_HEAD.unpack(payload)
             carrier = self._carrier

@@ -16,6 +16,9 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.core.errors import DataLost, Full, SnowmeltError, TooLarge
 
+# What is thrown may come into a finalizer of what another test left.
+in_finalizers = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 class Thrown(BaseException):
     """From outside."""
@@ -117,6 +120,7 @@ def thrown_into(thread, kind):
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(kind))
 
 
+@in_finalizers
 def test_what_is_thrown_into_threads_that_put_loses_nothing_and_no_room(cluster):
     pool = cluster.pool("frames", buffers=16)
     returned, over, came = set(), threading.Event(), []
@@ -158,6 +162,7 @@ def test_what_is_thrown_into_threads_that_put_loses_nothing_and_no_room(cluster)
     assert pool.put_many([b"one"] * 16, timeout=1) == 16  # all its room is there
 
 
+@in_finalizers
 def test_a_handler_that_raises_in_the_middle_of_puts_loses_nothing(cluster):
     pool = cluster.pool("frames", buffers=1000)
     returned = set()

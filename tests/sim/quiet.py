@@ -19,18 +19,22 @@ from snowmelt.check.verdict import Invalid
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of
 from snowmelt.client.priority.options import Wanted
+from snowmelt.client.priority.staging import Holding
 from snowmelt.client.priority.steps import PrioritySteps
 from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.staging_steps import publish, stage
 from snowmelt.client.together.joint_gets import Gets
 from snowmelt.client.together.joint_puts import Puts
-from snowmelt.core.errors import Full, SnowmeltError
+from snowmelt.core.errors import Full, LeaseLost, SnowmeltError
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Gone
+from snowmelt.protocols.fifo.limits import Limits as FifoLimits
 from snowmelt.protocols.fifo.settings import QueueSettings as FifoSettings
 from snowmelt.protocols.membership import Depart, Departed
-from snowmelt.protocols.priority.limits import LIMITS
+from snowmelt.protocols.priority.calls import Receipt
+from snowmelt.protocols.priority.limits import Limits as PriorityLimits
 from snowmelt.protocols.priority.settings import QueueSettings as PrioritySettings
 from snowmelt.sim.families import fifo, priority
 from snowmelt.sim.families.fifo_together import Caller, Joint
@@ -47,27 +51,35 @@ EMPTY = 4
 
 
 class Family(msgspec.Struct, frozen=True):
-    process: Callable[[NodeId, NodeId, Random], Any]
+    process: Callable[..., Any]
+    """Of a node, its founder, its chance; with `room`, so many bytes of puts go through it."""
     opened: Callable[..., Any]
+    """The steps of a client, for a queue with settings."""
     ranked: bool
     """Whether items have priorities."""
 
 
-def fifo_opened(client, **settings):
+def fifo_opened(client, queue, **settings):
     settings = FifoSettings(**{"lease": LEASE, **settings})
-    return FifoSteps("q1", settings, Producer(None, names=client.new_name), client.chance)
+    return FifoSteps(queue, settings, Producer(None, names=client.new_name), client.chance)
 
 
-def priority_opened(_, priorities=4, **settings):
-    wanted = PrioritySettings(queue="q1", priorities=priorities, **{"lease": LEASE, **settings})
-    return PrioritySteps("q1", Wanted(wanted, ()))
+def priority_opened(_, queue, priorities=4, **settings):
+    wanted = PrioritySettings(queue=queue, priorities=priorities, **{"lease": LEASE, **settings})
+    return PrioritySteps(queue, Wanted(wanted, ()))
 
 
-def priority_process(node, founder, chance):
-    return priority.process(node, founder, chance, machine(None, node, chance, LIMITS))
+def fifo_process(node, founder, chance, room=256 << 20):
+    limits = FifoLimits(waiting_bytes=room)
+    return fifo.process(node, founder, chance, limits)
 
 
-FIFO = Family(fifo.process, fifo_opened, ranked=False)
+def priority_process(node, founder, chance, room=512 << 20):
+    limits = PriorityLimits(in_hand_bytes=room)
+    return priority.process(node, founder, chance, machine(None, node, chance, limits))
+
+
+FIFO = Family(fifo_process, fifo_opened, ranked=False)
 PRIORITY = Family(priority_process, priority_opened, ranked=True)
 KEYED = Family(priority_process, partial(priority_opened, priorities=0), ranked=True)
 
@@ -75,12 +87,12 @@ KEYED = Family(priority_process, partial(priority_opened, priorities=0), ranked=
 class Client(Program):
     """One process that uses the queue, asking these nodes."""
 
-    def __init__(self, quiet, name, nodes=None):
+    def __init__(self, quiet, name, nodes=None, queue="q1"):
         chance = Random(f"{quiet.seed}/{name}")
         super().__init__(quiet.world, name, quiet.nodes if nodes is None else nodes, chance)
         self.quiet = quiet
         self._names = 0
-        self.steps = quiet.family.opened(self, **quiet.settings)
+        self.steps = quiet.family.opened(self, queue, **quiet.settings)
         self.stage = SimpleNamespace(world=quiet.world)
         self._gets = Gets(self.steps)
         self._lines = Joint(self, Puts(self.steps.put)), Joint(self, self._gets)
@@ -132,6 +144,21 @@ class Client(Program):
         self.quiet.renote(note, Ended.SUCCEEDED, self.now, values=values)
         return delivered
 
+    def put_staged(self, values, priorities=None):
+        """Staged first, and in when that is published."""
+        own = priorities or [0] * len(values)
+        rows = list(zip(own, [value.encode() for value in values], strict=True))
+        if self.quiet.family.ranked:
+            told = yield from Holding(self.steps).stage(rows, None, {}, 0.0, 3_600.0, 5.0)
+            publishes = Holding(self.steps).publish(Receipt(0, told.shares), 5.0)
+        else:
+            bodies, maker = [body for _, body in rows], self.steps.producer
+            staged = stage(self.steps, maker, bodies, None, 0.0, 3_600.0, 5.0)
+            publishes = publish(self.steps, maker, (yield from staged), None, 5.0)
+        note = self._noted(Kind.PUT, values, self.now, Ended.UNKNOWN, priorities=self._ranks(own))
+        yield from publishes
+        self.quiet.renote(note, Ended.SUCCEEDED, self.now)
+
     def _put(self, bodies, own, patience):
         if self.quiet.family.ranked:
             pairs = list(zip(own, bodies, strict=True))
@@ -167,9 +194,12 @@ class Client(Program):
         note = self._noted(kind, values_of(delivered), self.now, Ended.UNKNOWN)
         try:
             yield from steps
+        except LeaseLost:
+            self.quiet.renote(note, Ended.FAILED, self.now)
         except SnowmeltError:
-            return
-        self.quiet.renote(note, Ended.SUCCEEDED, self.now)
+            pass
+        else:
+            self.quiet.renote(note, Ended.SUCCEEDED, self.now)
 
     def redrive(self, per_second=0):
         own = () if self.quiet.family.ranked else (per_second,)
@@ -192,7 +222,8 @@ class Client(Program):
 
 
 class Quiet(Observer):
-    def __init__(self, family, seed, count=1, style=None, **settings):
+    def __init__(self, family, seed, count=1, style=None, limits=None, **settings):
+        self.limits = limits or {}
         self.family, self.seed, self.settings = family, seed, settings
         self.lease = settings.get("lease", LEASE)
         self.world, self.clients, self.operations = World(seed, style, observer=self), {}, []
@@ -204,7 +235,7 @@ class Quiet(Observer):
 
     def join(self, node):
         def build(chance):
-            return self.family.process(node, NodeId("n1"), chance)
+            return self.family.process(node, NodeId("n1"), chance, **self.limits)
 
         self.world.add(node, build, address(node))
         self.world.start(node)
@@ -220,8 +251,8 @@ class Quiet(Observer):
             self.left[node] = at
             self.world.at(at, self.world.stop, node)
 
-    def client(self, name, *nodes):
-        return Client(self, name, [NodeId(node) for node in nodes] or self.nodes)
+    def client(self, name, *nodes, queue="q1"):
+        return Client(self, name, [NodeId(node) for node in nodes] or self.nodes, queue)
 
     def rest(self, time):
         self.world.run(Instant(self.world.now + seconds(time)), 2_000_000)

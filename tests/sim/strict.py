@@ -11,7 +11,8 @@ before the other was asked for, or both were in one call in that order.
    was put, or given back, by whomever, at whatever node. So a get does not pass its own client's
    puts, and what one client was answered another one sees.
 4. What one call put stands together.
-5. A put is refused for want of room only where there may have been none; and it waits only as long
+5. What somebody said of what it held is refused only when its lease is over.
+6. A put is refused for want of room only where there may have been none; and it waits only as long
    as there was none.
 """
 
@@ -83,11 +84,17 @@ class Strict:
             for value, one in rows(history.attempted(kind)):
                 getattr(self._items[value], name).append(one)
         self._puts = [one for one in history if one.kind is Kind.PUT and one.returned is not None]
+        self._unheard = history.unknown(Kind.GET)
+        self._refusals = [
+            one
+            for one in history
+            if one.kind in (Kind.ACK, Kind.BACK) and one.ended is Ended.FAILED
+        ]
         self._gets = sorted(history.succeeded(Kind.GET), key=lambda one: one.called)
 
     def judge(self, bound: int = 0) -> list[str]:
         """Everything that is wrong, in words; a refused put was refused for want of room."""
-        found = [*self._revived(), *self._passed(), *self._torn()]
+        found = [*self._revived(), *self._passed(), *self._torn(), *self._refused()]
         return [*found, *self._bounded(bound)] if bound else found
 
     def _revived(self) -> Iterator[str]:
@@ -105,6 +112,8 @@ class Strict:
     def _passed(self) -> Iterator[str]:
         """Rule 3; of a get that found nothing, all that waited."""
         for get in self._gets:
+            if any(one.called <= get.until for one in self._unheard):
+                return  # nobody knows what it took
             last = self._items[get.values[-1]] if get.values else None
             for item in self._items.values():
                 own = item.put.process == get.process and item.put.called < get.called
@@ -128,8 +137,16 @@ class Strict:
                 yield f"what is put with {run[0]} in one call stands in several places"
                 return
 
-    def _bounded(self, bound: int) -> Iterator[str]:
+    def _refused(self) -> Iterator[str]:
         """Rule 5."""
+        for word in self._refusals:
+            mine = [one for one in self._gets if word.values and one.process == word.process]
+            mine = [one for one in mine if one.values == word.values and one.until < word.called]
+            if mine and word.until < (mine[-1].held or 0):
+                yield f"{word.process} is told that its lease of {word.values[0]} is lost"
+
+    def _bounded(self, bound: int) -> Iterator[str]:
+        """Rule 6."""
         for put in self._puts:
             moments = self._moments(put)
             full = [at for at in moments if self._most(put, at) > bound]

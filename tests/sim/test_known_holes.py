@@ -11,6 +11,8 @@ from quiet import FIFO, KEYED, PRIORITY, Quiet, pause
 
 from snowmelt.core.instant import SECOND, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.membership import Settings
+from snowmelt.sim.families import membership
 from snowmelt.sim.network import LinkStyle
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
@@ -97,6 +99,63 @@ def a_node_begins_again_and_again(family, seed):
     return [] if came else ["a lease of 5 s is not over after 20 s, as another node falls"]
 
 
+def a_silent_node_holds_up_nobody_for_long(family, seed):
+    """It stands still, and others watch each other as closely as ships."""
+    slow, longest = [], seconds(5)
+    for silent in (N2, N3):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(membership, "SETTINGS", Settings())
+            quiet = Quiet(family, seed, 3, replicas=3)
+        client = quiet.client("a", N1)
+        quiet.live((client, client.put(["first"])))
+        quiet.rest(5)
+        quiet.world.slots[silent].paused_until = later(quiet.world.now, seconds(40))
+        begun = quiet.world.now
+        quiet.live((client, client.put(["second"], None, 30.0)))
+        took = max(one.until - one.called for one in quiet.operations if one.called >= begun)
+        slow += [f"a put takes {took / SECOND:.1f} s"] if took > longest else []
+    return slow
+
+
+def what_is_given_back_is_not_said_to_be_lost(family, seed):
+    """While a node falls and comes back, and leases last much longer."""
+    quiet = Quiet(family, seed, 3, replicas=3, lease=seconds(60), deliveries_max=100_000)
+    clients = [quiet.client(f"c{number}", N1) for number in range(3)]
+    quiet.live((clients[0], fill(clients[0], "a", 30)))
+    end = later(quiet.world.now, seconds(50))
+
+    def works(client):
+        while client.now < end:
+            delivered = yield from client.get(2, 1.0)
+            if delivered is not None:
+                yield pause(client.some(milliseconds(100)))
+                reason = "" if client.chance.random() < 0.7 else "it failed"
+                yield from client.back(delivered, reason)
+
+    def falls():
+        if quiet.world.now < end:
+            quiet.world.stop(N3)
+            quiet.world.at(later(quiet.world.now, seconds(14)), quiet.world.wake, N3)
+            quiet.world.at(later(quiet.world.now, seconds(28)), falls)
+
+    quiet.world.at(later(quiet.world.now, seconds(2)), falls)
+    quiet.live(*[(one, works(one)) for one in clients], within=300)
+    return quiet.judge()
+
+
+def a_get_that_nobody_waits_for_takes_nothing(family, seed):
+    """It comes to a node that sleeps for longer than it waits."""
+    quiet = Quiet(family, seed, 1, replicas=1, lease=seconds(60))
+    gone, other = quiet.client("a"), quiet.client("b")
+    quiet.live((gone, gone.put(["item"])))
+    quiet.world.slots[N1].paused_until = later(quiet.world.now, seconds(5))
+    quiet.live((gone, gone.get(1, 1.0)))
+    quiet.rest(8)
+    if told(other, other.get(1, 2.0)) is None:
+        return ["an item is leased to nobody, and others get nothing"]
+    return []
+
+
 # --- order ----------------------------------------------------------------------------------------
 
 
@@ -121,6 +180,33 @@ def what_is_given_back_is_seen_from_another_node(family, seed):
     busy.run(puts())
     quiet.tell(story())
     return quiet.judge()
+
+
+def what_is_put_is_seen_from_another_node(family, seed, *, staged=False):
+    """The same of what is put, or published, while others put at that node."""
+    quiet = Quiet(family, seed, 3, LinkStyle(), replicas=1)
+    one, other, busy = quiet.client("a", N3), quiet.client("b", N1), quiet.client("z", N3)
+    over = []
+
+    def puts():
+        while not over and len(quiet.operations) < 2_000:
+            yield from busy.put([f"z{len(quiet.operations)}"], [3])
+
+    def story():
+        for number in range(30):
+            puts_one = one.put_staged if staged else one.put
+            yield one, puts_one([f"a{number}"])
+            delivered = yield other, other.get()
+            yield other, other.ack(delivered)
+        over.append(True)
+
+    busy.run(puts())
+    quiet.tell(story())
+    return quiet.judge()
+
+
+def what_is_published_is_seen_from_another_node(family, seed):
+    return what_is_put_is_seen_from_another_node(family, seed, staged=True)
 
 
 def a_get_comes_after_its_own_clients_put(family, seed):
@@ -174,6 +260,24 @@ def a_dead_producer_takes_no_room(family, seed):
     quiet.live((taker, take(taker, 5, ack=True)))
     quiet.live((late, late.put(["late"], None, 30.0)))
     return quiet.judge(bound=10)
+
+
+def the_dead_of_one_queue_hold_up_no_other(family, seed):
+    """They waited for room in a full queue, with as much as may go through one node."""
+    quiet = Quiet(family, seed, 1, limits={"room": 20_000}, replicas=1, items_max=1)
+    first, late = quiet.client("a"), quiet.client("b", queue="q2")
+    quiet.live((first, first.put(["a"])))
+    dead = [quiet.client(f"d{number}") for number in range(4)]
+    for one in dead:
+        one.run(one.put([f"{one.name}{'.' * 6_000}"], None, 600.0))
+    quiet.rest(1)
+    for one in dead:
+        quiet.kill(one)
+    quiet.rest(1)
+    begun = quiet.world.now
+    is_in = told(late, late.put([f"late{'.' * 6_000}"], None, 20.0))
+    waited = (quiet.world.now - begun) / SECOND
+    return [] if is_in and waited < 3 else [f"it is in: {is_in}, after {waited:.1f} s"]
 
 
 def a_put_is_refused_only_where_there_was_no_room(family, seed):
@@ -304,10 +408,16 @@ EVERYWHERE = (
     a_node_joins_and_leaves,
     a_node_leaves_that_was_there,
     a_node_begins_again_and_again,
+    a_silent_node_holds_up_nobody_for_long,
+    what_is_given_back_is_not_said_to_be_lost,
+    a_get_that_nobody_waits_for_takes_nothing,
     what_is_given_back_is_seen_from_another_node,
+    what_is_put_is_seen_from_another_node,
+    what_is_published_is_seen_from_another_node,
     a_get_comes_after_its_own_clients_put,
     a_large_call_is_one_place,
     a_dead_producer_takes_no_room,
+    the_dead_of_one_queue_hold_up_no_other,
     a_put_is_refused_only_where_there_was_no_room,
     a_bounded_queue_is_half_as_fast,
     the_dead_take_no_room,
@@ -320,10 +430,15 @@ HOLES = {
     (a_node_leaves_that_was_there, "fifo", 0): "the only copies leave with it, and nobody refuses",
     (a_node_begins_again_and_again, "priority", 0): "each view begins all leases anew",
     (a_node_begins_again_and_again, "any", 0): "each view begins all leases anew",
+    (what_is_given_back_is_not_said_to_be_lost, "priority", 0): "it is said twice over a view",
+    (a_get_that_nobody_waits_for_takes_nothing, "fifo", 0): "a wait begins when it is read",
+    (a_get_that_nobody_waits_for_takes_nothing, "priority", 0): "a wait begins when it is read",
+    (a_get_that_nobody_waits_for_takes_nothing, "any", 0): "a wait begins when it is read",
     (what_is_given_back_is_seen_from_another_node, "priority", 0): "its door tells the anchor late",
     (a_get_comes_after_its_own_clients_put, "priority", 0): "gets do not wait for gathered puts",
     (a_get_comes_after_its_own_clients_put, "any", 0): "gets do not wait for gathered puts",
     (a_dead_producer_takes_no_room, "fifo", 0): "a dead producer's put waits ahead of all others",
+    (the_dead_of_one_queue_hold_up_no_other, "fifo", 0): "their puts are on their way for ever",
     (a_put_is_refused_only_where_there_was_no_room, "priority", 5): "room is heard of late",
     (a_put_is_refused_only_where_there_was_no_room, "any", 1): "room is heard of late",
     (a_bounded_queue_is_half_as_fast, "priority", 0): "room is told with the next batch",

@@ -6,10 +6,11 @@ three bad endings, kept apart because they are sought in different places.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from enum import IntEnum
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -34,11 +35,31 @@ class Ending(IntEnum):
     MACHINE_CRASHED = 12
 
 
+class Judged(Protocol):
+    @property
+    def calls(self) -> int:
+        """How many it heard of."""
+
+    @property
+    def excused(self) -> Mapping[str, int]:
+        """How many of them, by reason."""
+
+
 class Tally(msgspec.Struct, frozen=True):
     """Of how many calls a life was judged, and how many the promise does not cover, by reason."""
 
     calls: int = 0
     excused: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, ledgers: Iterable[Judged]) -> "Tally":
+        """Of all of these."""
+        excused: Counter[str] = Counter()
+        calls = 0
+        for one in ledgers:
+            calls += one.calls
+            excused.update(one.excused)
+        return cls(calls, dict(excused))
 
 
 class FamilyLife(Observer, ABC):

@@ -246,11 +246,7 @@ class BatonLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        excused: dict[str, int] = {}
-        for ledger in self._ledgers.values():
-            for reason, count in ledger.excused.items():
-                excused[reason] = excused.get(reason, 0) + count
-        return Tally(sum(ledger.calls for ledger in self._ledgers.values()), excused)
+        return Tally.of(self._ledgers.values())
 
     def judge(self, world: World) -> None:
         for ledger in self._ledgers.values():

@@ -346,12 +346,7 @@ class FifoLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        calls, excused = 0, dict[str, int]()
-        for ledger in self._ledgers:
-            calls += ledger.counts.calls
-            for reason, count in ledger.counts.excused().items():
-                excused[reason] = excused.get(reason, 0) + count
-        return Tally(calls, excused)
+        return Tally.of(self._ledgers)
 
     def unsettled(self, world: World) -> str:
         """At rest when all run, every queue was whole and is drained, and all are answered."""

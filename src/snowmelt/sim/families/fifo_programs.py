@@ -54,7 +54,7 @@ class Program(programs.Program):
         puts = isinstance(ask.body, calls.Put | calls.Publish)
 
         def told(outcome: Outcome[Any], at: Instant) -> None:
-            self.ledger.counts.call(called, at, puts=puts)
+            self.ledger.called.append((called, at, puts))
             then(outcome, at)
 
         super().send(ask, told)

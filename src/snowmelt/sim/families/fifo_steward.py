@@ -168,7 +168,7 @@ class Steward(Actor):
     def _described(
         self, ledger: Ledger, called: Instant, outcome: Outcome[Any], at: Instant
     ) -> None:
-        ledger.counts.call(called, at)
+        ledger.called.append((called, at, False))
         match outcome:
             case Succeeded(calls.QueueStatus() as status):
                 ledger.looks.described(numbers(status), called, self.said)

@@ -5,7 +5,6 @@ publishes and who listens stands in `multicast_crowd.py`, what may never be seen
 `multicast_ledger.py`.
 """
 
-from collections import Counter
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -235,10 +234,7 @@ class MulticastLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        excused: Counter[str] = Counter()
-        for ledger in self._ledgers.values():
-            excused.update(ledger.excused)
-        return Tally(sum(ledger.calls for ledger in self._ledgers.values()), dict(excused))
+        return Tally.of(self._ledgers.values())
 
     def judge(self, world: World) -> None:
         """Each topic's history; and when all was at rest nobody was told of anything missing."""

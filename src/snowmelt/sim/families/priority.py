@@ -330,14 +330,10 @@ class PriorityLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        calls, excused = 0, dict[str, int]()
-        for ledger in self._ledgers:
-            calls += len(ledger.calls)
-            for reason in ledger.excused.values():
-                excused[reason] = excused.get(reason, 0) + 1
-        if self._excuses.over is not None:
-            excused = {"coordinator's disk lost": calls}
-        return Tally(calls, excused)
+        tally = Tally.of(self._ledgers)
+        if self._excuses.over is None:
+            return tally
+        return Tally(tally.calls, {"coordinator's disk lost": tally.calls})
 
     def unsettled(self, world: World) -> str:
         """At rest when all run, every queue is drained, and all are answered."""

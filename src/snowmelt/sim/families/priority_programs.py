@@ -90,7 +90,7 @@ class Program(programs.Program):
 
     def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
         ledger = self.ledger
-        ledger.calls.append((called, at))
+        ledger.called.append((called, at, False))
         match body, outcome:
             case calls.Open(), Succeeded(calls.Opened() as opened):
                 self._told_of(opened.settings, at)

@@ -3,7 +3,7 @@
 No module here imports a family. Each family has one adapter that turns its calls and answers into
 the values of `values.py`: `families/fifo_words.py`, `families/priority_words.py`.
 
-- `book.py`: what is common to every order. Items in, bodies out, deaths, counts of calls.
+- `book.py`: what is common to every order. Items in, bodies out, counts of calls.
 - `positions.py`, `positions_end.py`: first in, first out. Positions are told, and judged at once.
 - `urgency.py`, `urgency_end.py`: most urgent first. A story is judged as a whole at its end.
 - `looks.py`, `urgency_looks.py`: what somebody saw who took nothing.

@@ -21,6 +21,8 @@ class Book:
         """When steady clocks leap: leases of that time may be over sooner."""
         self.early = early
         """So much ahead of the world's date a node may be."""
+        self.called: list[tuple[Instant, Instant, bool]] = []
+        """When each call was made, and answered; and whether it put."""
         self.drained: Instant | None = None
         self.puts: list[Put] = []
         self.by_value: dict[str, Put] = {}
@@ -28,6 +30,10 @@ class Book:
         self.redriven: Instant | None = None
         self.doomed = False
         """Whether anybody said that what failed is not to be delivered again."""
+
+    @property
+    def calls(self) -> int:
+        return len(self.called)
 
     def wrong(self, sentence: str, subject: str) -> NoReturn:
         raise Broken(f"{self.queue}: {sentence}", subject)

@@ -24,7 +24,7 @@ from snowmelt.check.emptiness import Segment, find_covered
 from snowmelt.check.history import Kind, Operation
 from snowmelt.core.instant import Instant, milliseconds
 from snowmelt.core.interval import Interval
-from snowmelt.sim.judge.lapses import Lapse, Lapses
+from snowmelt.sim.judge.lapses import Lapse
 from snowmelt.sim.judge.values import FOR_EVER, Numbers
 
 if TYPE_CHECKING:
@@ -61,33 +61,6 @@ class Pausing(msgspec.Struct):
     until: Instant = FOR_EVER
     resumed: Instant = FOR_EVER
     """When a resumption of it was first told: by then it was paused, whatever is undone since."""
-
-
-class Counts:
-    """The calls of one queue, and how many of them were excused."""
-
-    def __init__(self, excuses: Lapses) -> None:
-        self._excuses = excuses
-        self._calls: list[tuple[Instant, Instant, bool]] = []
-
-    def call(self, called: Instant, returned: Instant, *, puts: bool = False) -> None:
-        self._calls.append((called, returned, puts))
-
-    @property
-    def calls(self) -> int:
-        return len(self._calls)
-
-    def excused(self) -> dict[str, int]:
-        """How many may have been undone, by the reason."""
-        found: dict[str, int] = {}
-        lost = self._excuses.lost_bodies
-        for called, returned, puts in self._calls:
-            lapse = self._excuses.cover(called, returned)
-            if lapse is None and puts and lost is not None and lost.covers(called, returned):
-                lapse = lost
-            if lapse is not None:
-                found[lapse.reason] = found.get(lapse.reason, 0) + 1
-        return found
 
 
 class Looks:

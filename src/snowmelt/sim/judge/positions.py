@@ -6,6 +6,7 @@ queue without changing it is judged in `looks.py`, the whole at the end in `posi
 What the promise does not cover is forgotten, or left out, and no more than that (`lapses.py`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -14,7 +15,7 @@ from snowmelt.check.history import Ended, Kind, Operation
 from snowmelt.core.instant import Instant, later
 from snowmelt.sim.judge.book import Book
 from snowmelt.sim.judge.lapses import Lapse, Lapses
-from snowmelt.sim.judge.looks import Counts, Looks
+from snowmelt.sim.judge.looks import Looks
 from snowmelt.sim.judge.values import FOR_EVER, Came, Given, Lease, Put, Terms, shortest
 
 
@@ -53,7 +54,6 @@ class PositionLedger(Book):
     ) -> None:
         super().__init__(queue, terms, leaps=leaps, early=early)
         self.excuses = Lapses(terms, self._lapsed)
-        self.counts = Counts(self.excuses)
         self.looks = Looks(self)
         self.acked: dict[int, Instant] = {}
         self.attempted: dict[int, None] = {}
@@ -69,6 +69,19 @@ class PositionLedger(Book):
         self.lost_gets: list[Operation] = []
         self.unclear: dict[int, None] = {}
         """Positions that somebody had who asked before a lapse, and was told after it."""
+
+    @property
+    def excused(self) -> Counter[str]:
+        """How many calls may have been undone, by the reason."""
+        found: Counter[str] = Counter()
+        lost = self.excuses.lost_bodies
+        for called, returned, puts in self.called:
+            lapse = self.excuses.cover(called, returned)
+            if lapse is None and puts and lost is not None and lost.covers(called, returned):
+                lapse = lost
+            if lapse is not None:
+                found[lapse.reason] += 1
+        return found
 
     # --- items in ---------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ Everything is seen from outside: calls, answers, and when they were made and hea
 whole history is judged at the end (`urgency_end.py`), by those who judge any history.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -92,9 +93,19 @@ class UrgencyLedger(Book):
         """What was given back of a get, and is there to be got from then on."""
         self.stands: list[Stand] = []
         self.selections: list[Selection] = []
-        self.calls: list[tuple[Instant, Instant]] = []
-        self.excused: dict[tuple[str, Instant], str] = {}
+        self._excused: dict[tuple[str, Instant], str] = {}
         """Which calls, by who made them and when, rest on an excuse, and on which."""
+
+    @property
+    def excused(self) -> Counter[str]:
+        """How many calls rest on an excuse, by the reason."""
+        return Counter(self._excused.values())
+
+    def rests(self, process: str, called: Instant, reason: str) -> str:
+        """A call rests on an excuse, if there is a reason."""
+        if reason:
+            self._excused[process, called] = reason
+        return reason
 
     # --- elements in ------------------------------------------------------------------------------
 
@@ -254,10 +265,7 @@ class UrgencyLedger(Book):
 
     def excuse(self, process: str, called: Instant, told: Told, until: Instant) -> str:
         """Why what was told may be undone or forgotten by then; a call of this process needs it."""
-        reason = self.keepers.forgotten(told, until)
-        if reason:
-            self.excused[process, called] = reason
-        return reason
+        return self.rests(process, called, self.keepers.forgotten(told, until))
 
     def let_go(self, one: Got | Put, called: Instant, at: Instant) -> bool:
         """Whether what was told by then of some of its elements may be undone or forgotten."""
@@ -290,9 +298,8 @@ class UrgencyLedger(Book):
             reason = reason or excuses.undone(one.called, one.naming or at)
         hurts = [one for one in self.excuses.hurts if one.since <= at and put.called <= one.at]
         hurts = [one for one in hurts if not one.whole]
-        if reason or hurts:
-            self.excused[put.process, put.called] = reason or hurts[-1].reason
-        return bool(reason or hurts)
+        reason = reason or next((one.reason for one in reversed(hurts)), "")
+        return bool(self.rests(put.process, put.called, reason))
 
     def key(self, value: str, place: Place) -> int:
         """The smaller one is the more urgent."""

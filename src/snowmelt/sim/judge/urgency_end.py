@@ -120,9 +120,7 @@ class _Ending:
         self._last[value] = max(place, last, key=lambda one: one.position)
 
     def _excuse(self, one: Put | Got | Operation, reason: str) -> str:
-        if reason:
-            self._ledger.excused[one.process, Instant(one.called)] = reason
-        return reason
+        return self._ledger.rests(one.process, Instant(one.called), reason)
 
     def _count_passings(self, history: History) -> None:
         """Gets that passed what may not have been there, and nothing else."""

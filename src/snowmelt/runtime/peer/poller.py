@@ -17,27 +17,8 @@ class Stream(Protocol):
         """Its descriptor."""
 
 
-class Poller(Protocol):
-    """Tells which sockets are ready. One thread waits at a time; others may change what for."""
-
-    def add(self, stream: Stream, owner: Any, *, edge: bool = False) -> None:
-        """Waits until it can be read; or, by edges, until more can be."""
-
-    def change(self, stream: Stream, owner: Any, *, write: bool) -> None:
-        """Waits until it can be written as well, or no more."""
-
-    def remove(self, stream: Stream) -> None:
-        """Waits for it no more."""
-
-    def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:
-        """The owners of those that are ready, and for what; a millisecond late at most."""
-
-    def close(self) -> None:
-        """Ends it; nobody may be waiting."""
-
-
 class EpollPoller:
-    """On Linux."""
+    """On Linux. One thread waits at a time; others may change what for."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -45,6 +26,7 @@ class EpollPoller:
         self._owners: dict[int, Any] = {}
 
     def add(self, stream: Stream, owner: Any, *, edge: bool = False) -> None:
+        """Waits until it can be read; or, by edges, until more can be."""
         self._owners[stream.fileno()] = owner
         self._epoll.register(stream.fileno(), select.EPOLLIN | (select.EPOLLET if edge else 0))
 
@@ -55,6 +37,7 @@ class EpollPoller:
         self._epoll.modify(stream.fileno(), mask)
 
     def remove(self, stream: Stream) -> None:
+        """Waits for it no more."""
         del self._owners[stream.fileno()]
         self._epoll.unregister(stream.fileno())
 
@@ -74,7 +57,7 @@ class EpollPoller:
 
 
 class SelectorPoller:
-    """Elsewhere."""
+    """The same elsewhere; by edges it does not."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -84,20 +67,20 @@ class SelectorPoller:
         self._selector.register(stream, READ, owner)
 
     def change(self, stream: Stream, owner: Any, *, write: bool) -> None:
-        """Waits until it can be written as well, or no more."""
         self._selector.modify(stream, READ | WRITE if write else READ, owner)
 
     def remove(self, stream: Stream) -> None:
         self._selector.unregister(stream)
 
     def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:
-        """The owners of those that are ready, and for what; a millisecond late at most."""
         seconds = max(0, ceil(nanoseconds / MILLISECOND)) / 1e3
         return [(key.data, mask) for key, mask in self._selector.select(seconds)]
 
     def close(self) -> None:
-        """Ends it; nobody may be waiting."""
         self._selector.close()
+
+
+Poller = EpollPoller | SelectorPoller
 
 
 def new_poller() -> Poller:

@@ -1,33 +1,26 @@
 """Who hears what a pool's machine tells besides messages: links, calls, places, and the engine."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.node import Announce, Halt, Reply
 from snowmelt.protocols.pool.calls import Acquaintances, Ahead, Need
 from snowmelt.runtime.peer.ahead import Places
 from snowmelt.runtime.peer.asking import Calls
+from snowmelt.runtime.peer.links import Links
 from snowmelt.runtime.running import Quiet
-
-
-class Network(Protocol):
-    def acquaint(self, told: Acquaintances) -> None:
-        """The machine tells whom it knows."""
-
-    def needed(self, told: Need) -> None:
-        """The machine tells whether it needs the way to one of them."""
 
 
 class Told(Quiet):
     def __init__(
         self,
-        network: Network,
+        links: Links,
         calls: Calls,
         places: Places,
         failed: Callable[[str, str], None],
     ) -> None:
-        self._network = network
+        self._links = links
         self._calls = calls
         self._places = places
         self._failed = failed
@@ -38,9 +31,9 @@ class Told(Quiet):
             case Ahead():
                 self._places.told(effect.fact)
             case Acquaintances():
-                self._network.acquaint(effect.fact)
+                self._links.acquaint(effect.fact)
             case Need():
-                self._network.needed(effect.fact)
+                self._links.needed(effect.fact)
 
     def replied(self, effect: Reply[Any]) -> None:
         self._calls.answered(effect.operation, effect.message)

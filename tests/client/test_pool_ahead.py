@@ -277,3 +277,15 @@ async def test_a_cancelled_put_is_in_as_a_whole_or_not_at_all(tmp_path):
         came = [bytes(one.body) async for one in pool.consume(timeout=0.3)]
         assert len(came) == len(set(came))
         assert set(returned) <= set(came)
+
+
+def test_places_that_nobody_has_taken_hold_no_end_up(tmp_path):
+    with snowmelt.open(tmp_path) as cluster:
+        pool = cluster.pool("frames", buffers=10)
+        before = told_ahead(pool)
+        with pool.get_many(before):
+            pass
+        assert pool._part.engine.places
+        begun = time.monotonic()
+        pool.close()
+        assert time.monotonic() - begun < 0.09  # no moment is waited for

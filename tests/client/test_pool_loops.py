@@ -281,3 +281,20 @@ def test_what_tasks_had_that_were_cancelled_comes_again(tmp_path: Path) -> None:
             await pool.close()
 
     asyncio.run(supervised())
+
+
+def test_what_is_done_is_heard_of_within_a_second_however_long_the_next_one_takes(
+    node: LocalNode, name: str
+) -> None:
+    with snowmelt.connect(node.url) as here, snowmelt.connect(node.url) as there:
+        giver, taker = here.pool(name, buffers=100), there.pool(name)
+        giver.put_many([b"one"] * 100)
+        looped = taker.consume(timeout=5)
+        for _ in range(60):
+            next(looped)
+        begun = time.monotonic()
+        until(lambda: giver.stats().settled == 59)
+        assert time.monotonic() - begun < 1.5
+        for _ in range(40):
+            next(looped).ack()
+        looped.close()

@@ -15,7 +15,13 @@ from snowmelt.sim.planted import Bug
 from snowmelt.sim.themes import ANY, theme_of
 from snowmelt.sim.weather import weather
 
-NODES: Final = {"fifo": (1, 7), "pool": (4, 9), "priority": (1, 9), "seap": (1, 9)}
+NODES: Final = {
+    "fifo": (1, 7),
+    "pool": (4, 9),
+    "priority": (1, 9),
+    "queue": (1, 7),
+    "seap": (1, 9),
+}
 """How many nodes a family's lives have, at least and at most; where nothing is said, 3 to 7."""
 
 _DISKS: Final = ("failing-disk", "filling-disk", "slow-disk")
@@ -25,6 +31,7 @@ _TOKENS: Final = (
 )
 JUDGED_HARDER: Final = {
     "fifo": tuple(kind for kind in HARDER if kind not in ("restart-in-cut", "suspend")),
+    "queue": tuple(kind for kind in HARDER if kind not in ("restart-in-cut", "suspend")),
     "baton": _TOKENS,
     "multicast": _TOKENS,
     "priority": (*_TOKENS, "power-cut"),
@@ -44,7 +51,10 @@ JUDGED_HARDER: Final = {
 DISK: Final = "disk"
 ETCD_DECIDES: Final = "etcd"
 COORDINATORS: Final = (DISK, ETCD_DECIDES)
-OVER_ETCD: Final = ("membership", "fifo", "pool", "priority", "seap", "baton", "multicast")
+OVER_ETCD: Final = (
+    *("membership", "fifo", "pool", "priority", "queue", "seap"),
+    *("baton", "multicast"),
+)
 """The families that live where etcd decides."""
 
 CALM: Final = 0.3

@@ -10,6 +10,7 @@ from snowmelt.sim.families.membership import MembershipLife
 from snowmelt.sim.families.multicast import MulticastLife
 from snowmelt.sim.families.pool import PoolLife
 from snowmelt.sim.families.priority import PriorityLife
+from snowmelt.sim.families.queue import QueueLife
 from snowmelt.sim.life import FamilyLife
 
 FAMILIES: Final[dict[str, type[FamilyLife]]] = {
@@ -20,6 +21,7 @@ FAMILIES: Final[dict[str, type[FamilyLife]]] = {
     "multicast": MulticastLife,
     "pool": PoolLife,
     "priority": PriorityLife,
+    "queue": QueueLife,
     "seap": PriorityLife,
 }
 

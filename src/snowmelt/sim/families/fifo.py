@@ -81,6 +81,7 @@ class FifoLife(FamilyLife):
 
     name = "fifo"
     engine: Engine = FIFO
+    groups_share = GROUPS_SHARE
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         super().__init__(scenario, chance)
@@ -210,7 +211,7 @@ class FifoLife(FamilyLife):
         """In some lives there are groups as well, and who stages and publishes."""
         dice = self._dice("groups")
         stagers: list[Stager] = []
-        if dice.random() > GROUPS_SHARE:
+        if dice.random() > self.groups_share:
             return stagers
         end = self._scenario.faults_end
         for number, ledger in enumerate(self._ledgers[:3], start=1):

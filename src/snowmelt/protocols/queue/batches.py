@@ -1,0 +1,246 @@
+"""Which positions lie in which batch, and which of them live: blocks of a hundred batches each.
+
+A record has a block, so a step that ends items writes the blocks that it touched, however many
+batches and scattered items a queue has.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.spans import SPAN_BYTES, spans, stretches
+
+BLOCK_BATCHES: Final = 100
+BLOCK_ITEMS: Final = 16_384
+KIND: Final = b"b"
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """Where the items of one put are."""
+
+    start: int
+    stop: int
+    size: int
+    """Its bytes, headers included."""
+    term: int
+    """In which it was put: no other batch has that term and that place."""
+
+    @property
+    def key(self) -> bytes:
+        """Of its bodies, among those of its queue."""
+        return self.start.to_bytes(8) + self.term.to_bytes(4) + self.stop.to_bytes(8)
+
+
+class Block(msgspec.Struct):
+    """Adjacent batches. Those that are over stay in it until all of it is."""
+
+    stops: list[int]
+    sizes: list[int]
+    terms: list[int]
+    live: IntervalSet
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True):
+    counts: list[int]
+    sizes: list[int]
+    terms: list[int]
+    live: bytes
+
+
+_DECODE: Final = msgspec.msgpack.Decoder(_Kept).decode
+
+
+class Batches:
+    """All batches of a queue that have an item that lives.
+
+    >>> batches = Batches({})
+    >>> batches.add(Batch(0, 3, 300, 1)); batches.add(Batch(3, 5, 20, 1))
+    >>> batches.end(Interval(0, 4)), batches.live, batches.bytes
+    ([Interval(start=0, stop=3)], IntervalSet([4, 5)), 10)
+    >>> [(batch.start, str(where)) for batch, where in batches.over(Interval(4, 9))]
+    [(3, '[4, 5)')]
+    """
+
+    def __init__(self, changed: dict[bytes, None]) -> None:
+        self.live = IntervalSet()
+        """What has not ended."""
+        self.bytes = 0
+        self._changed = changed
+        self._starts: list[int] = []
+        """Where blocks begin, in order."""
+        self._blocks: list[Block] = []
+
+    def add(self, batch: Batch) -> None:
+        """One more, behind all others."""
+        start = batch.start
+        block = self._blocks[-1] if self._blocks else None
+        if (
+            block is None
+            or block.stops[-1] != start
+            or len(block.stops) >= BLOCK_BATCHES
+            or batch.stop - self._starts[-1] > BLOCK_ITEMS
+        ):
+            block = Block([], [], [], IntervalSet())
+            self._starts.append(start)
+            self._blocks.append(block)
+        block.stops.append(batch.stop)
+        block.sizes.append(batch.size)
+        block.terms.append(batch.term)
+        where = Interval(start, batch.stop)
+        block.live.add(where)
+        self.live.add(where)
+        self.bytes += batch.size
+        self._changed[KIND + self._starts[-1].to_bytes(8)] = None
+
+    def end(self, interval: Interval) -> list[Interval]:
+        """These live no more; the batches of which nothing lives now, adjacent ones as one."""
+        over: list[Interval] = []
+        at = self._at(interval.start)
+        while at < len(self._starts) and self._starts[at] < interval.stop:
+            gone = self._end_in(at, interval)
+            for where in gone:
+                if over and over[-1].stop == where.start:
+                    over[-1] = Interval(over[-1].start, where.stop)
+                else:
+                    over.append(where)
+            if self._blocks[at].live.total:
+                at += 1
+            else:
+                del self._starts[at], self._blocks[at]
+        self.live.remove(interval)
+        return over
+
+    def _end_in(self, at: int, interval: Interval) -> list[Interval]:
+        block = self._blocks[at]
+        self._changed[KIND + self._starts[at].to_bytes(8)] = None
+        touched = [batch for batch in self._in(at, interval) if self._lives(block, batch)]
+        before = [_living(block, batch) for batch in touched]
+        block.live.remove(interval)
+        over: list[Interval] = []
+        for batch, was in zip(touched, before, strict=True):
+            left = _living(block, batch)
+            self.bytes -= was - left
+            if not self._lives(block, batch):
+                over.append(Interval(batch.start, batch.stop))
+        return over
+
+    def _lives(self, block: Block, batch: Batch) -> bool:
+        return block.live.first_in(Interval(batch.start, batch.stop)) is not None
+
+    def over(self, interval: Interval) -> Iterator[tuple[Batch, Interval]]:
+        """The batches in which some positions lie, and which of these lie in each."""
+        at = self._at(interval.start)
+        while at < len(self._starts) and self._starts[at] < interval.stop:
+            for batch in self._in(at, interval):
+                yield batch, interval.common(Interval(batch.start, batch.stop))
+            at += 1
+
+    def all(self) -> Iterator[Batch]:
+        """Those of which something lives."""
+        for at, block in enumerate(self._blocks):
+            whole = Interval(self._starts[at], block.stops[-1])
+            yield from (batch for batch in self._in(at, whole) if self._lives(block, batch))
+
+    def _in(self, at: int, interval: Interval) -> Iterator[Batch]:
+        block, begin = self._blocks[at], self._starts[at]
+        index = bisect_right(block.stops, interval.start)
+        while index < len(block.stops):
+            start = block.stops[index - 1] if index else begin
+            if start >= interval.stop:
+                return
+            yield Batch(start, block.stops[index], block.sizes[index], block.terms[index])
+            index += 1
+
+    def _at(self, position: int) -> int:
+        """The block that has a position, or the next behind it."""
+        at = bisect_right(self._starts, position) - 1
+        if at >= 0 and position < self._blocks[at].stops[-1]:
+            return at
+        return at + 1
+
+    # --- as it is written down --------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> int:
+        """How many records they take."""
+        return len(self._blocks)
+
+    def keys(self) -> Iterator[bytes]:
+        for start in self._starts:
+            yield KIND + start.to_bytes(8)
+
+    def record(self, key: bytes) -> bytes | None:
+        """A block; None when all of it is over."""
+        start = int.from_bytes(key[1:])
+        at = bisect_right(self._starts, start) - 1
+        if at < 0 or self._starts[at] != start:
+            return None
+        block = self._blocks[at]
+        counts = [stop - begin for begin, stop in pairwise((start, *block.stops))]
+        return _ENCODE(_Kept(counts, block.sizes, _folded(block.terms), _packed(block, start)))
+
+    def restore(self, key: bytes, value: bytes) -> None:
+        """From a record; they come in the order of their keys."""
+        start, kept = int.from_bytes(key[1:]), _DECODE(value)
+        stops = list(accumulate(kept.counts, initial=start))[1:]
+        terms = kept.terms * len(stops) if len(kept.terms) == 1 else kept.terms
+        block = Block(stops, kept.sizes, terms, _unpacked(kept.live, Interval(start, stops[-1])))
+        self._starts.append(start)
+        self._blocks.append(block)
+        for where in block.live:
+            self.live.add(where)
+        batches = self._in(len(self._starts) - 1, Interval(start, stops[-1]))
+        self.bytes += sum(_living(block, batch) for batch in batches)
+
+    def check(self) -> None:
+        """Asserts that each block lives, and that all of them have what lives."""
+        assert self._starts == sorted(self._starts)
+        parts = IntervalSet()
+        for block in self._blocks:
+            assert block.live.total
+            parts.add_all(block.live)
+        assert parts == self.live
+
+
+def _living(block: Block, batch: Batch) -> int:
+    """How many bytes of a batch live, about: as if its items were alike."""
+    lives = sum(part.size for part in block.live.common(Interval(batch.start, batch.stop)))
+    return batch.size * lives // (batch.stop - batch.start)
+
+
+def _folded(terms: list[int]) -> list[int]:
+    return terms[:1] if terms.count(terms[0]) == len(terms) else terms
+
+
+def _packed(block: Block, start: int) -> bytes:
+    """What lives of a block: nothing where all of it does; edges, or a bit for each position."""
+    stop, live = block.stops[-1], block.live
+    if live.total == stop - start:
+        return b""
+    if live.pieces * SPAN_BYTES < (stop - start) // 8:
+        return b"e" + spans([one.start for one in live], [one.stop for one in live])
+    bits = 0
+    for one in live:
+        bits |= ((1 << one.size) - 1) << (one.start - start)
+    return b"b" + bits.to_bytes((stop - start + 7) // 8, "little")
+
+
+def _unpacked(packed: bytes, whole: Interval) -> IntervalSet:
+    if not packed:
+        return IntervalSet([whole])
+    if packed[:1] == b"e":
+        return IntervalSet(stretches(packed[1:]))
+    digits = f"{int.from_bytes(packed[1:], 'little'):0{whole.size}b}"[::-1]
+    edges: list[Interval] = []
+    at = digits.find("1")
+    while at >= 0:
+        end = digits.find("0", at)
+        end = len(digits) if end < 0 else end
+        edges.append(Interval(whole.start + at, whole.start + end))
+        at = digits.find("1", end)
+    return IntervalSet(edges)

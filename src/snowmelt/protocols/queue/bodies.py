@@ -1,0 +1,48 @@
+"""Bodies at hand: those that came or were read last; the next get need not read the disk."""
+
+from collections import OrderedDict
+
+from snowmelt.protocols.fifo.segments import Segment
+from snowmelt.protocols.queue.batches import Batch
+
+Name = tuple[str, int, int]
+"""A queue, where a batch begins, and its term."""
+
+
+class Bodies:
+    """Of all queues of a node, up to a number of bytes; the oldest go first.
+
+    >>> bodies, batch = Bodies(10), Batch(0, 1, 8, 1)
+    >>> bodies.add("q", batch, Segment(0, b"", b"01234567", b""))
+    >>> bodies.add("q", Batch(1, 2, 8, 1), Segment(1, b"", b"01234567", b""))
+    >>> bodies.of("q", batch), bodies.bytes
+    (None, 8)
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes = 0
+        self._bytes_max = bytes_max
+        self._found: OrderedDict[Name, Segment] = OrderedDict()
+
+    def add(self, queue: str, batch: Batch, segment: Segment) -> None:
+        name = queue, batch.start, batch.term
+        if name in self._found:
+            return
+        self._found[name] = segment
+        self.bytes += _weight(segment)
+        while self.bytes > self._bytes_max and len(self._found) > 1:
+            _, gone = self._found.popitem(last=False)
+            self.bytes -= _weight(gone)
+
+    def of(self, queue: str, batch: Batch) -> Segment | None:
+        return self._found.get((queue, batch.start, batch.term))
+
+    def drop(self, queue: str, batch: Batch) -> None:
+        """Nobody needs them any more."""
+        gone = self._found.pop((queue, batch.start, batch.term), None)
+        if gone is not None:
+            self.bytes -= _weight(gone)
+
+
+def _weight(segment: Segment) -> int:
+    return len(segment.blob) + len(segment.offsets) + len(segment.headers)

@@ -1,0 +1,120 @@
+"""A node's copy of a partition: its records, the last step that it has, and its fence.
+
+Rules:
+
+1. A step goes behind the one that it names, or not at all. So a copy is what its leader's was.
+2. Nothing of a term below the fence is taken. The fence is flushed before anybody hears of it.
+3. A copy that was begun to be replaced is as it was until the last piece is there: bodies have keys
+   of their own (place and term), so those that come do not touch those that are there. Then all
+   records are replaced in one write.
+4. A copy of which a record can't be read is none: its node tells nobody that it has a step, and is
+   sent all of it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.record import BULK, Change, Erase, Write, erase
+from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.queue.words import NOTHING, Body, Head, Pairs
+
+COPY: Final = b"m"
+RECORD: Final = b"j"
+FORM: Final = 3
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """What stands beside the records."""
+
+    head: Head
+    fence: int
+    form: int = FORM
+    home: Home | None = None
+    """Who led in the term of its last step."""
+
+
+class Copy:
+    """Of one queue, on this disk."""
+
+    def __init__(self, queue: str) -> None:
+        name = queue.encode()
+        self.records: dict[bytes, bytes] = {}
+        self.head = NOTHING
+        """Of the last step that was taken."""
+        self.flushed = NOTHING
+        self.fence = 0
+        self.home: Home | None = None
+        self.whole = True
+        """Whether all of its records could be read (rule 4)."""
+        self._copy = COPY + name
+        self._record = RECORD + name + b"\0"
+        self._bodies = BULK + name + b"\0"
+
+    # --- a step -----------------------------------------------------------------------------------
+
+    def append(
+        self, head: Head, pairs: Pairs, bodies: Iterable[Body], over: Iterable[Interval]
+    ) -> tuple[Change, ...]:
+        """Takes a step; what it changes on the disk."""
+        self.head = head
+        changes: list[Change] = [self._kept()]
+        for key, value in pairs:
+            if value is None:
+                self.records.pop(key, None)
+                changes.append(erase(self._record + key))
+            else:
+                self.records[key] = value
+                changes.append(Write(self._record + key, value))
+        changes += self.stored(bodies)
+        changes += [self._erased(where.start, where.stop) for where in over]
+        return tuple(changes)
+
+    def stored(self, bodies: Iterable[Body]) -> list[Change]:
+        """Bodies, as they lie on the disk."""
+        return [Write(self._bodies + one.key, one.value) for one in bodies]
+
+    def _erased(self, start: int, stop: int) -> Erase:
+        return Erase(self._bodies + start.to_bytes(8), self._bodies + stop.to_bytes(8))
+
+    def _kept(self) -> Write:
+        return Write(self._copy, _ENCODE(Kept(self.head, self.fence, home=self.home)))
+
+    def body_key(self, key: bytes) -> bytes:
+        """A body's key on the disk."""
+        return self._bodies + key
+
+    # --- terms ------------------------------------------------------------------------------------
+
+    def raise_fence(self, term: int) -> tuple[Change, ...]:
+        """Nothing below this term is taken any more (rule 2)."""
+        self.fence = max(self.fence, term)
+        return (self._kept(),)
+
+    @property
+    def told(self) -> Head:
+        """Its last step, for whoever looks for the newest copy (rule 4)."""
+        return self.flushed if self.whole else NOTHING
+
+    # --- another's copy ---------------------------------------------------------------------------
+
+    def replace(self, head: Head, pairs: Pairs, first: int) -> tuple[Change, ...]:
+        """All records are these from now on; of bodies those before the first that lives go."""
+        self.head, self.whole = head, True
+        self.records = {key: value for key, value in pairs if value is not None}
+        changes: list[Change] = [
+            Erase(self._record, self._record[:-1] + b"\1"),
+            self._erased(0, first),
+            self._kept(),
+        ]
+        changes += [Write(self._record + key, value) for key, value in self.records.items()]
+        return tuple(changes)
+
+    # --- a new life -------------------------------------------------------------------------------
+
+    def restore(self, kept: Kept) -> None:
+        self.head = self.flushed = kept.head
+        self.fence, self.home = kept.fence, kept.home

@@ -1,0 +1,44 @@
+"""A copy on its way to another node, piece by piece: bodies first, its records with the last.
+
+It is as of one step: the records are taken when it begins, and of the bodies that they name none
+is erased while it is under way (`leader.py`, rule 7).
+"""
+
+from itertools import islice
+from typing import Final
+
+from snowmelt.protocols.queue.batches import KIND, Batch, Batches
+from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.words import PIECE_BYTES, Pairs
+
+PIECE_BODIES: Final = 500
+
+
+class Sending:
+    """To one node."""
+
+    def __init__(self, copy: Copy) -> None:
+        self.head = copy.head
+        self.records: Pairs = tuple(sorted(copy.records.items()))
+        batches = Batches({})
+        for key, value in self.records:
+            if key[:1] == KIND and value is not None:
+                batches.restore(key, value)
+        self._batches = list(batches.all())
+        self._begins: list[int] = [0]
+        """By piece, the first of its batches."""
+
+    def piece(self, number: int) -> tuple[list[Batch], bool] | None:
+        """Whose bodies are in it, and whether it is the last; None for one that is not next."""
+        if number >= len(self._begins):
+            return None
+        begin, size, batches = self._begins[number], 0, list[Batch]()
+        for batch in islice(self._batches, begin, begin + PIECE_BODIES):
+            batches.append(batch)
+            size += batch.size
+            if size >= PIECE_BYTES:
+                break
+        stop = begin + len(batches)
+        if number + 1 == len(self._begins):
+            self._begins.append(stop)
+        return batches, stop == len(self._batches)

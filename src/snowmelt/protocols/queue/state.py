@@ -1,0 +1,482 @@
+"""A partition's state: a value. What a step changed is told as records, and is restored from them.
+
+Rules:
+
+1. Every item that lives is ready, delayed, leased or dead. Only a lease has a holder.
+2. Items that go back have their own positions, and are the next to be given.
+3. The same number of one producer is the same put (`fifo/producers.py`).
+4. The same get has the same lease. One that had a lease before, and asks again when that is over,
+   has nothing: nobody may be there to take it.
+5. What is said of a lease that is over is refused only if it is not so: who acknowledges what was
+   acknowledged is told that it is done. Who gave items back asks again under the same operation.
+6. No instant is in it: a leader keeps deadlines, and the next one begins them anew. A delay is a
+   moment of the wall clock.
+"""
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.errors import LEASE_ENDED
+from snowmelt.core.failures import failed
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import OperationId
+from snowmelt.core.pieces import Pieces
+from snowmelt.core.spans import spans, stretches
+from snowmelt.protocols.fifo.doubts import Doubts
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
+from snowmelt.protocols.fifo.producers import Producers
+from snowmelt.protocols.fifo.queue import Failure
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.batches import Batch, Batches
+from snowmelt.protocols.queue.words import Pairs
+
+TAKERS_MAX: Final = 10_000
+"""Of so many clients it is known which of their last gets had something."""
+MASK: Final = (1 << 64) - 1
+STATUS: Final = b"s"
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.decode
+_NONE: Final = Failure(0, "")
+
+
+class Lease(msgspec.Struct):
+    """Whose call it answers, and what it has still."""
+
+    operation: OperationId
+    left: IntervalSet
+    ahead: bool = False
+    """Whether its items wait for their turn (`core/failures.py`)."""
+
+
+class _Status(msgspec.Struct, frozen=True, array_like=True):
+    tail: int
+    done: int
+    lost: int
+    paused: bool
+    redriving: int
+
+
+class State:
+    """One queue's items, and who has them.
+
+    >>> from snowmelt.core.names import NodeId
+    >>> state = State(QueueSettings())
+    >>> where = state.put("loader", 7, 3, 300, term=1, wall=0)
+    >>> state.take(OperationId(NodeId("c-1"), 1), 5, state.first(2, 1 << 20)), state.ready
+    (Interval(start=0, stop=2), IntervalSet([2, 3)))
+    >>> state.settle(5, [Interval(0, 1)]), state.batches.live
+    ([], IntervalSet([1, 3)))
+    >>> State.restored(state.settings, state.records()).records() == state.records()
+    True
+    """
+
+    def __init__(self, settings: QueueSettings, limits: Limits = LIMITS) -> None:
+        self.settings = settings
+        self.changed: dict[bytes, None] = {}
+        """The keys of the records that are to be written anew."""
+        self.over: list[Interval] = []
+        """Positions whose bodies nobody needs any more."""
+        self.tail = 0
+        self.done = 0
+        self.lost = 0
+        self.paused = False
+        self.redriving = 0
+        """How many dead items a second come back; 0 for none."""
+        self.batches = Batches(self.changed)
+        self.ready = IntervalSet()
+        self.dead = IntervalSet()
+        self.failures: Pieces[Failure] = Pieces(self.changed, b"y")
+        self.delays: Pieces[int] = Pieces(self.changed, b"z")
+        self.dues: list[tuple[int, int, int]] = []
+        """When delays end, and from where to where each is; some may be over."""
+        self.leases: dict[int, Lease] = {}
+        self.tokens: dict[OperationId, int] = {}
+        self.takers: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        """By client, the last of its gets that had something, and which of those before it."""
+        self.enders: OrderedDict[int, OperationId] = OrderedDict()
+        """By the tokens of the last leases of which something went back: which call ended each."""
+        self.producers = Producers(self.changed, Doubts(), limits)
+        self._limits = limits
+
+    # --- items in ---------------------------------------------------------------------------------
+
+    def fits(self, count: int, size: int) -> bool:
+        """Whether the bounds leave room for so many items and bytes now; the dead count in none."""
+        items, most = self.settings.items_max, self.settings.bytes_max
+        held = self.batches.live.total - self.dead.total
+        return (not items or held + count <= items) and (
+            not most or self.batches.bytes - self._dead_bytes() + size <= most
+        )
+
+    def _dead_bytes(self) -> int:
+        parts = (each for one in self.dead for each in self.batches.over(one))
+        return sum(one.size * where.size // (one.stop - one.start) for one, where in parts)
+
+    def put(
+        self,
+        producer: str,
+        number: int,
+        count: int,
+        size: int,
+        *,
+        term: int,
+        wall: int,
+        due: int = 0,
+    ) -> Batch:
+        """A batch at the tail, with what is remembered of who put it."""
+        batch = Batch(self.tail, self.tail + count, size, term)
+        where = Interval(batch.start, batch.stop)
+        self.tail = batch.stop
+        self.batches.add(batch)
+        if due:
+            self._delay(where, due)
+        else:
+            self.ready.add(where)
+        self.producers.note(producer, number, where, wall)
+        self.changed[STATUS] = None
+        return batch
+
+    def _delay(self, where: Interval, due: int) -> None:
+        self.delays.put(where, due)
+        insort(self.dues, (due, where.start, where.stop))
+
+    def wake(self, wall: int) -> None:
+        """Delays that are over by then."""
+        at = bisect_left(self.dues, (wall + 1, 0, 0))
+        ended, self.dues = self.dues[:at], self.dues[at:]
+        for due, start, stop in ended:
+            for where, until in self.delays.common(Interval(start, stop)):
+                if until == due:
+                    self.delays.clear(where)
+                    self.ready.add(where)
+
+    # --- items out --------------------------------------------------------------------------------
+
+    def first(self, items_max: int, bytes_max: int) -> list[Interval]:
+        """The first ready items, as many as are asked for, and one if there is any."""
+        found: list[Interval] = []
+        batches = self._limits.lease_runs
+        for interval in () if self.paused else self.ready.within(Interval(0, self.tail)):
+            for batch, where in self.batches.over(interval):
+                each = max(1, batch.size // (batch.stop - batch.start))
+                count = min(where.size, items_max, max(bytes_max // each, 0 if found else 1))
+                if count <= 0 or batches <= 0:
+                    return found
+                part = Interval(where.start, where.start + count)
+                if found and found[-1].stop == part.start:
+                    found[-1] = Interval(found[-1].start, part.stop)
+                else:
+                    found.append(part)
+                items_max, bytes_max, batches = (
+                    items_max - count,
+                    bytes_max - count * each,
+                    batches - 1,
+                )
+                if count < where.size:
+                    return found
+        return found
+
+    def take(
+        self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False
+    ) -> Interval:
+        """Leases these; between its first and its last."""
+        self.ready.remove_all(positions)
+        self.leases[token] = Lease(operation, IntervalSet(positions), ahead)
+        self.tokens[operation] = token
+        self._had(operation)
+        self._touch(token)
+        return Interval(positions[0].start, positions[-1].stop)
+
+    def had(self, operation: OperationId) -> bool:
+        """Whether this get had a lease before (rule 4)."""
+        last, mask = self.takers.get(operation.client, (-1, 0))
+        behind = last - operation.number
+        return 0 <= behind < 64 and bool(mask >> behind & 1)
+
+    def _had(self, operation: OperationId) -> None:
+        client, number = operation.client, operation.number
+        last, mask = self.takers.get(client, (number, 0))
+        if number >= last:
+            last, mask = number, (mask << min(64, number - last)) & MASK | 1
+        elif last - number < 64:
+            mask |= 1 << (last - number)
+        self.takers[client] = last, mask
+        self.changed[b"c" + client.encode()] = None
+        if len(self.takers) > TAKERS_MAX:
+            gone, _ = self.takers.popitem(last=False)
+            self.changed[b"c" + gone.encode()] = None
+
+    # --- what becomes of them ---------------------------------------------------------------------
+
+    def settle(self, token: int, done: Iterable[Interval]) -> list[Interval]:
+        """These of a lease are done; those that were not held, and live (rule 5)."""
+        lease = self.leases.get(token)
+        strange: list[Interval] = []
+        for interval in done:
+            held = [] if lease is None else lease.left.common(interval)
+            lives = self.batches.live.common(interval)
+            if lives != held:
+                strange += _without(lives, held)
+        if strange or lease is None:
+            return strange
+        for interval in done:
+            for part in lease.left.common(interval):
+                lease.left.remove(part)
+                self.done += part.size
+                self._end(part)
+        self._shrunk(token, lease)
+        return []
+
+    def give_back(
+        self,
+        operation: OperationId,
+        token: int,
+        back: Iterable[Interval],
+        *,
+        due: int = 0,
+        reason: str = "",
+        dead: bool = False,
+    ) -> None:
+        """These of a lease go back; with a reason, as a delivery that failed (rule 2)."""
+        lease = self.leases[token]
+        least = self.settings.deliveries_max if dead else 0
+        for part in [part for one in back for part in lease.left.common(one)]:
+            lease.left.remove(part)
+            self._return(part, due, reason, least, ahead=lease.ahead)
+        if not lease.left.total:
+            self.enders[token] = operation
+            self.changed[b"e" + token.to_bytes(8)] = None
+            if len(self.enders) > self._limits.enders:
+                oldest, _ = self.enders.popitem(last=False)
+                self.changed[b"e" + oldest.to_bytes(8)] = None
+        self._shrunk(token, lease)
+
+    def expire(self, token: int) -> None:
+        """Nobody was heard of under this lease in its time."""
+        lease = self.leases[token]
+        for part in list(lease.left):
+            lease.left.remove(part)
+            self._return(part, 0, LEASE_ENDED, 0, ahead=lease.ahead)
+        self._shrunk(token, lease)
+
+    def _shrunk(self, token: int, lease: Lease) -> None:
+        self._touch(token)
+        if not lease.left.total:
+            del self.leases[token]
+            self.tokens.pop(lease.operation, None)
+
+    def _return(self, where: Interval, due: int, reason: str, least: int, *, ahead: bool) -> None:
+        if not reason:
+            self._wait(where, due)
+            return
+        known = self.failures.common(where)
+        fresh = IntervalSet([where])
+        for part, _ in known:
+            fresh.remove(part)
+        for part, was in [*((part, _NONE) for part in fresh), *known]:
+            times, why = failed(was.times, was.reason, reason, ahead=ahead)
+            failure = Failure(max(least, times), why)
+            self.failures.put(part, failure)
+            if failure.times >= self.settings.deliveries_max:
+                self.dead.add(part)
+            else:
+                self._wait(part, due)
+
+    def _wait(self, where: Interval, due: int) -> None:
+        if due:
+            self._delay(where, due)
+        else:
+            self.ready.add(where)
+
+    def _end(self, where: Interval) -> None:
+        """These live no more."""
+        self.ready.remove(where)
+        self.dead.remove(where)
+        self.delays.clear(where)
+        self.failures.clear(where)
+        self.over += self.batches.end(where)
+        self.changed[STATUS] = None
+
+    def _touch(self, token: int) -> None:
+        self.changed[b"l" + token.to_bytes(8)] = None
+
+    # --- the queue as a whole ---------------------------------------------------------------------
+
+    def pause(self, *, paused: bool) -> None:
+        self.paused = paused
+        self.changed[STATUS] = None
+
+    def purge(self, *, dead: bool) -> int:
+        """Ends all that waits, or all that is dead; how many."""
+        gone = list(self.dead) if dead else [*self.ready, *(where for where, _ in self.delays)]
+        for where in gone:
+            self.done += where.size
+            self._end(where)
+        return sum(where.size for where in gone)
+
+    def redrive(self, count: int) -> int:
+        """So many dead items are as if they had never failed, as far as there is room; how many."""
+        most = self.settings.items_max
+        if most:
+            count = min(count, most - (self.batches.live.total - self.dead.total))
+        back = self.dead.take(max(0, count))
+        for where in back:
+            self.failures.clear(where)
+            self.ready.add(where)
+        return sum(where.size for where in back)
+
+    def redrive_at(self, rate: int) -> None:
+        """From now on so many a second."""
+        self.redriving = rate
+        self.changed[STATUS] = None
+
+    def lose(self, where: Interval) -> None:
+        """No copy of these can be read any more."""
+        for part in self.batches.live.common(where):
+            self.lost += part.size
+            for token, lease in list(self.leases.items()):
+                if lease.left.common(part):
+                    lease.left.remove(part)
+                    self._shrunk(token, lease)
+            self._end(part)
+
+    # --- as it is written down --------------------------------------------------------------------
+
+    def changes(self) -> tuple[Pairs, tuple[Interval, ...]]:
+        """What it changed since this was last asked: records, and bodies that are over."""
+        pairs = tuple([(key, self.record(key)) for key in self.changed])
+        self.changed.clear()
+        over, self.over = tuple(self.over), []
+        return pairs, over
+
+    def records(self) -> dict[bytes, bytes]:
+        """All of them."""
+        found = ((key, self.record(key)) for key in self._keys())
+        return {key: value for key, value in found if value is not None}
+
+    def _keys(self) -> Iterator[bytes]:
+        yield STATUS
+        yield from self.batches.keys()
+        yield from self.producers.keys()
+        for where, _ in self.failures:
+            yield b"y" + where.start.to_bytes(8)
+        for where, _ in self.delays:
+            yield b"z" + where.start.to_bytes(8)
+        for token in self.leases:
+            yield b"l" + token.to_bytes(8)
+        for token in self.enders:
+            yield b"e" + token.to_bytes(8)
+        for client in self.takers:
+            yield b"c" + client.encode()
+
+    def record(self, key: bytes) -> bytes | None:
+        """The present value of one; None when it is there no more."""
+        kind, rest = key[:1], key[1:]
+        match kind:  # those that most steps change come first
+            case b"s":
+                return _ENCODE(
+                    _Status(self.tail, self.done, self.lost, self.paused, self.redriving)
+                )
+            case b"b":
+                return self.batches.record(key)
+            case b"l":
+                lease = self.leases.get(int.from_bytes(rest))
+                return None if lease is None else _lease_record(lease)
+            case b"c":
+                taker = self.takers.get(rest.decode())
+                return None if taker is None else _ENCODE(taker)
+            case b"p" | b"n":
+                return self.producers.record(key)
+            case b"e":
+                ender = self.enders.get(int.from_bytes(rest))
+                return None if ender is None else _ENCODE(ender)
+            case b"y":
+                failure = self.failures.at(int.from_bytes(rest))
+                return None if failure is None else _ENCODE((failure[0].stop, failure[1]))
+            case b"z":
+                delay = self.delays.at(int.from_bytes(rest))
+                return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
+            case _:
+                raise AssertionError(f"no record has the key {key!r}")
+
+    def _status(self) -> _Status:
+        return _Status(self.tail, self.done, self.lost, self.paused, self.redriving)
+
+    @classmethod
+    def restored(
+        cls, settings: QueueSettings, records: dict[bytes, bytes], limits: Limits = LIMITS
+    ) -> "State":
+        """From its records."""
+        state = cls(settings, limits)
+        for key in sorted(records):
+            state._restore(key, records[key])
+        state._find_ready()
+        return state
+
+    def _restore(self, key: bytes, value: bytes) -> None:
+        rest = key[1:]
+        match key[:1]:
+            case b"s":
+                kept = _DECODE(value, type=_Status)
+                self.tail, self.done = kept.tail, kept.done
+                self.lost, self.paused, self.redriving = kept.lost, kept.paused, kept.redriving
+            case b"b":
+                self.batches.restore(key, value)
+            case b"l":
+                operation, row, ahead = _DECODE(value, type=tuple[OperationId, bytes, bool])
+                token = int.from_bytes(rest)
+                self.leases[token] = Lease(operation, IntervalSet(stretches(row)), ahead)
+                self.tokens[operation] = token
+            case b"c":
+                self.takers[rest.decode()] = _DECODE(value, type=tuple[int, int])
+            case b"p" | b"n":
+                self.producers.restore(key, value)
+            case b"e":
+                self.enders[int.from_bytes(rest)] = _DECODE(value, type=OperationId)
+            case b"y":
+                stop, failure = _DECODE(value, type=tuple[int, Failure])
+                self.failures.restore(Interval(int.from_bytes(rest), stop), failure)
+            case b"z":
+                stop, due = _DECODE(value, type=tuple[int, int])
+                start = int.from_bytes(rest)
+                self.delays.restore(Interval(start, stop), due)
+                insort(self.dues, (due, start, stop))
+            case _:
+                raise ValueError(f"no record of a queue has the key {key!r}")
+
+    def _find_ready(self) -> None:
+        """What lives and is neither leased, nor delayed, nor dead (rule 1)."""
+        self.ready = IntervalSet(self.batches.live)
+        for lease in self.leases.values():
+            self.ready.remove_all(list(lease.left))
+        for where, _ in self.delays:
+            self.ready.remove(where)
+        for where, failure in self.failures:
+            if failure.times >= self.settings.deliveries_max:
+                self.dead.add(where)
+                self.ready.remove(where)
+
+    def check(self) -> None:
+        """Asserts rule 1."""
+        self.batches.check()
+        delayed = [where for where, _ in self.delays]
+        leased = [where for lease in self.leases.values() for where in lease.left]
+        parts = [*self.ready, *self.dead, *delayed, *leased]
+        assert IntervalSet(parts) == self.batches.live, "something is in no state"
+        assert sum(part.size for part in parts) == self.batches.live.total, "something is in two"
+
+
+def _lease_record(lease: Lease) -> bytes:
+    left = list(lease.left)
+    row = spans([one.start for one in left], [one.stop for one in left])
+    return _ENCODE((lease.operation, row, lease.ahead))
+
+
+def _without(some: list[Interval], others: list[Interval]) -> list[Interval]:
+    left = IntervalSet(some)
+    left.remove_all(others)
+    return list(left)

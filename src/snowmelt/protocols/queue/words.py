@@ -1,0 +1,206 @@
+"""What those who have copies of a partition say to each other, and what waits until a step is safe.
+
+All that waits is data: whoever reads it knows what it is for, and a state can be compared.
+"""
+
+from typing import Annotated, Final, get_args
+
+import msgspec
+
+from snowmelt.core.ahead import Count
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo import messages as fifo
+from snowmelt.protocols.fifo.messages import Keeper, Name, Term
+
+Key = Annotated[bytes, msgspec.Meta(max_length=280)]
+Pairs = tuple[tuple[Key, bytes | None], ...]
+"""Records by their keys; None for one that is there no more."""
+PIECE_BYTES: Final = 1 << 20
+"""So much of a copy travels at once, and one body more."""
+
+
+class Head(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+    """The last step of a copy, and in whose term it was made."""
+
+    term: Term
+    step: Count
+
+
+NOTHING: Final = Head(0, 0)
+"""The head of a copy that has no step."""
+
+
+class Body(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The items of one put, as they lie on the disk, and where."""
+
+    key: Key
+    value: bytes
+
+
+class OfTerm(msgspec.Struct, frozen=True, array_like=True):
+    """About one queue, in one term."""
+
+    queue: Name
+    term: Term
+
+
+# --- what a leader says ---------------------------------------------------------------------------
+
+
+class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
+    """A step, and the one behind which it goes."""
+
+    head: Head
+    after: Head
+    records: Pairs
+    bodies: tuple[Body, ...]
+    over: tuple[Interval, ...]
+    """Positions whose bodies nobody needs any more."""
+
+
+class Confirm(OfTerm, frozen=True, tag="queue.confirm", array_like=True):
+    """Asks whether a later term was heard of."""
+
+    number: Count
+
+
+class Fence(OfTerm, frozen=True, tag="queue.fence", array_like=True):
+    """Take nothing of an earlier term from now on."""
+
+    keeper: Keeper
+    """Whose copy is meant: a node with another disk has another one."""
+
+
+class Piece(OfTerm, frozen=True, tag="queue.piece", array_like=True):
+    """Some of a copy as of its head: its bodies first, and its records with the last piece."""
+
+    head: Head
+    number: Count
+    last: bool
+    bodies: tuple[Body, ...]
+    records: Pairs
+
+
+# --- what the others say --------------------------------------------------------------------------
+
+
+class Appended(OfTerm, frozen=True, tag="queue.appended", array_like=True):
+    """All up to this step is flushed."""
+
+    keeper: Keeper
+    head: Head
+
+
+class Confirmed(OfTerm, frozen=True, tag="queue.confirmed", array_like=True):
+    """None was heard of."""
+
+    keeper: Keeper
+    number: Count
+
+
+class Fenced(OfTerm, frozen=True, tag="queue.fenced", array_like=True):
+    """It takes nothing earlier; this is the last step that it has, flushed."""
+
+    keeper: Keeper
+    head: Head
+
+
+class Bring(OfTerm, frozen=True, tag="queue.bring", array_like=True):
+    """Of the copy with this head, send this piece; it has those before it."""
+
+    keeper: Keeper
+    head: Head
+    number: Count
+
+
+class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
+    """It heard of this term, which is later than that of whom it tells."""
+
+
+ToFollower = Append | Confirm | Fence | Piece
+ToLeader = Appended | Confirmed | Fenced | Bring | Superseded
+Message = ToFollower | ToLeader
+
+CONTROLLER: Final = (
+    fifo.Home,
+    fifo.Where,
+    fifo.Nowhere,
+    fifo.Claim,
+    fifo.Activate,
+    fifo.Unreached,
+    fifo.Seek,
+    fifo.Sought,
+    fifo.Roll,
+    fifo.Rolled,
+)
+"""What is said of terms, as the fifo's nodes say it."""
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
+    *get_args(ToFollower),
+    *get_args(ToLeader),
+    *CONTROLLER,
+    *calls.REQUESTS,
+)
+
+
+# --- what waits until a step is safe --------------------------------------------------------------
+
+
+class ReplyTo(msgspec.Struct, frozen=True, gc=False):
+    """An answer that is known."""
+
+    operation: OperationId
+    answer: msgspec.Struct
+
+
+class Deliver(msgspec.Struct, frozen=True, gc=False):
+    """The items of a lease."""
+
+    operation: OperationId
+    token: int
+    refused: str
+    """Why what came along to be settled was not."""
+
+
+class Show(msgspec.Struct, frozen=True, gc=False):
+    """Items that are only looked at."""
+
+    operation: OperationId
+    positions: tuple[Interval, ...]
+
+
+Owed = ReplyTo | Deliver | Show
+
+
+# --- what a flush was for -------------------------------------------------------------------------
+
+
+class OwnStep(msgspec.Struct, frozen=True, gc=False):
+    """The leader's own copy of a step."""
+
+    head: Head
+
+
+class OwnFence(msgspec.Struct, frozen=True, gc=False):
+    """Of the node that is to lead."""
+
+    term: int
+
+
+class Tell(msgspec.Struct, frozen=True, gc=False):
+    """Another is told when it is flushed."""
+
+    target: NodeId
+    message: Appended | Fenced | Bring
+
+
+class Replaced(msgspec.Struct, frozen=True, gc=False):
+    """Another's copy is this node's own now."""
+
+    target: NodeId
+    head: Head
+    term: int
+
+
+Flush = OwnStep | OwnFence | Tell | Replaced

@@ -59,6 +59,8 @@ SILENT_MAX: Final = seconds(5)
 COMPLAIN_LONGEST: Final = seconds(80)
 STEPS_BYTES: Final = 16 << 20
 """Of steps that are kept for followers that lack them."""
+CHECKED_EACH: Final = 16
+"""After so many steps it is checked that records tell the state: that costs as much as it has."""
 REDRIVE_EVERY: Final = milliseconds(100)
 
 
@@ -130,9 +132,6 @@ class Leader:
         self._due: dict[int, Instant] = {}
         """When leases end; those that were not told yet have no end."""
         self._ends: list[tuple[Instant, int]] = []
-        self._reading: dict[int, tuple[Owed, list[Batch]]] = {}
-        """By tickets, what waits for bodies from the disk."""
-        self._tickets = 0
         self._had: Answers[bool] = Answers(desk.limits.answered)
         self._said: Answers[msgspec.Struct] = Answers(desk.limits.answered)
         self._redriven = self._began = desk.now
@@ -464,7 +463,7 @@ class Leader:
             waiting_gets=len(self.waiting.gets),
             waiting_puts=len(self.puts),
             extents=state.batches.blocks,
-            short_of_copies=state.batches.live.total if self._behind else 0,
+            short_of_copies=state.batches.live.total if self._lacking else 0,
             producers=len(state.producers),
             mirrors_behind=len(self._behind),
         )
@@ -473,6 +472,11 @@ class Leader:
     def _sends(self) -> bool:
         """Whether a copy is on its way to somebody."""
         return any(one.sending is not None for one in self.followers.values())
+
+    @property
+    def _lacking(self) -> bool:
+        """Whether a follower has no copy that goes on by steps."""
+        return any(one.appended is None for one in self.followers.values())
 
     @property
     def _behind(self) -> list[str]:
@@ -655,18 +659,26 @@ class Leader:
             case _:
                 assert_never(owed)
 
-    def _show(self, owed: Deliver | Show, positions: tuple[Interval, ...]) -> None:
-        """With bodies at hand, or when they were read."""
+    def _show(
+        self,
+        owed: Deliver | Show,
+        positions: tuple[Interval, ...],
+        read: dict[int, Segment] | None = None,
+    ) -> None:
+        """With bodies at hand, or those that were read for it."""
         queue, parts, absent = self.home.queue, list[calls.Part](), list[Batch]()
+        hand = dict[int, Segment]() if read is None else read
         for interval in positions:
             for batch, where in self.state.batches.over(interval):
-                segment = self._hand.of(queue, batch)
+                segment = hand.get(batch.start) or self._hand.of(queue, batch)
                 if segment is None:
                     absent.append(batch)
-                elif not absent:
+                    continue
+                hand[batch.start] = segment
+                if not absent:
                     parts += self._parts(segment, where)
         if absent:
-            self._read(owed, absent)
+            self._desk.inside.append(Wants(queue, tuple(absent), owed, hand))
         elif isinstance(owed, Show):
             self._desk.reply(owed.operation, calls.Peeked(tuple(joined(parts)), ()))
         elif (left := since(self._desk.now, self._due[owed.token])) > 0:
@@ -691,19 +703,16 @@ class Leader:
             cut.append(part_of(segment, at, where.stop, at))
         return cut
 
-    def _read(self, owed: Deliver | Show, batches: list[Batch]) -> None:
-        keys = tuple(self.copy.body_key(batch.key) for batch in batches)
-        self._desk.inside.append(Wants(self.home.queue, keys, tuple(batches), owed))
-
-    def read(self, owed: Deliver | Show, unread: list[Batch]) -> None:
+    def read(self, wants: "Wants", unread: list[Batch]) -> None:
         """Bodies were read, or could not be."""
         for batch in unread:
             self.state.lose(Interval(batch.start, batch.stop))
+        owed, live = wants.owed, self.state.batches.live
         if isinstance(owed, Show):
-            alive = [self.state.batches.live.common(one) for one in owed.positions]
-            self._show(owed, tuple(part for some in alive for part in some))
+            alive = [part for one in owed.positions for part in live.common(one)]
+            self._show(owed, tuple(alive), wants.hand)
         elif owed.token in self.state.leases:
-            self._show(owed, tuple(self.state.leases[owed.token].left))
+            self._show(owed, tuple(self.state.leases[owed.token].left), wants.hand)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -777,8 +786,9 @@ class Leader:
     def check(self) -> None:
         """Asserts what always holds."""
         self.state.check()
-        if not self.state.changed:
-            assert self.state.records() == self.copy.records, "records tell another state"
+        if not self.state.changed and self.copy.head.step % CHECKED_EACH == 0:
+            told = State.restored(self.home.settings, self.copy.records, self._desk.limits)
+            assert told.records() == self.state.records(), "records tell another state"
         assert self.safe <= self.copy.head.step
 
 
@@ -793,9 +803,10 @@ class Wants(msgspec.Struct, frozen=True):
     """Bodies are to be read from the disk for what is owed."""
 
     queue: str
-    keys: tuple[bytes, ...]
     batches: tuple[Batch, ...]
     owed: Deliver | Show
+    hand: dict[int, Segment]
+    """Those that are at hand, by where they begin."""
 
 
 def _count(put: calls.Put) -> int:

@@ -74,7 +74,7 @@ class Reading(msgspec.Struct):
 
     queue: str
     batches: tuple[Batch, ...]
-    owed: words.Deliver | words.Show | None = None
+    wants: Wants | None = None
     target: str = ""
     number: int = 0
     last: bool = False
@@ -543,7 +543,8 @@ class QueueNode:
         self._desk.effect(Load(self._tickets, keys))
 
     def _loaded(self, reading: Reading, found: tuple[Any, ...]) -> None:
-        if reading.owed is None:
+        wants = reading.wants
+        if wants is None:
             self._send_read(reading, found)
             return
         unread: list[Batch] = []
@@ -552,10 +553,11 @@ class QueueNode:
             if segment is None:
                 unread.append(batch)
             else:
+                wants.hand[batch.start] = segment
                 self._bodies.add(reading.queue, batch, segment)
         leader = self._leaders.get(reading.queue)
         if leader is not None:
-            leader.read(reading.owed, unread)
+            leader.read(wants, unread)
             self._touched[reading.queue] = None
 
     def _send_read(self, reading: Reading, found: tuple[Any, ...]) -> None:
@@ -582,7 +584,7 @@ class QueueNode:
         self._desk.send(node_of(keeper), piece)
 
     def _wanted(self, _: NodeId, wants: Wants) -> None:
-        self._read(Reading(wants.queue, wants.batches, owed=wants.owed))
+        self._read(Reading(wants.queue, wants.batches, wants))
 
     # --- what is flushed --------------------------------------------------------------------------
 

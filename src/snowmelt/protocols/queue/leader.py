@@ -13,6 +13,7 @@ Rules:
 6. Puts without room wait in their order, each once; with a client that is gone go its puts.
 7. While a copy is on its way to somebody, no body is erased.
 8. A silent follower that is missed is told to the controller, which names another.
+9. What can't be read here is asked of all followers. Only what each of them lacks is lost.
 """
 
 from collections import OrderedDict, deque
@@ -27,7 +28,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.answers import Answers
-from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.desk import Desk, Seat
 from snowmelt.protocols.fifo.messages import Home, Unreached
 from snowmelt.protocols.fifo.segments import Segment, joined, part_of, stored
 from snowmelt.protocols.fifo.streams import node_of
@@ -39,12 +40,15 @@ from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.words import (
+    NOTHING,
     Append,
     Body,
     Confirm,
     Deliver,
     Fence,
+    Fetch,
     Head,
+    Mended,
     Message,
     Owed,
     OwnStep,
@@ -61,6 +65,7 @@ STEPS_BYTES: Final = 16 << 20
 """Of steps that are kept for followers that lack them."""
 CHECKED_EACH: Final = 16
 """After so many steps it is checked that records tell the state: that costs as much as it has."""
+FETCHED_AT_ONCE: Final = 16
 REDRIVE_EVERY: Final = milliseconds(100)
 
 
@@ -111,7 +116,7 @@ class Leader:
         self.begun = copy.head.step + 1
         """The first step of this term."""
         self.safe = 0
-        self._desk = desk
+        self._desk = Seat(desk, home.queue)
         self._disk = disk
         self._hand = bodies
         self._needed = home.settings.copies_needed
@@ -132,6 +137,11 @@ class Leader:
         self._due: dict[int, Instant] = {}
         """When leases end; those that were not told yet have no end."""
         self._ends: list[tuple[Instant, int]] = []
+        self._lacks: dict[Batch, dict[str, None]] = {}
+        """Batches that can't be read here, and who has not said yet whether he has them."""
+        self._held: list[Wants] = []
+        """What waits for them."""
+        self._sought = desk.now
         self._had: Answers[bool] = Answers(desk.limits.answered)
         self._said: Answers[msgspec.Struct] = Answers(desk.limits.answered)
         self._redriven = self._began = desk.now
@@ -505,6 +515,8 @@ class Leader:
     def _ask(self) -> None:
         self._asked += 1
         self._to_all(Confirm(self.home.queue, self.home.term, self._asked))
+        if self.followers:
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
         self._tell()
 
     def step(self) -> None:
@@ -527,6 +539,7 @@ class Leader:
             self._gathered = []
         self._disk.write(queue, copy.append(head, pairs, bodies, over), OwnStep(head))
         if self.followers:
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
             self._keep(step)
             for name, follower in self.followers.items():
                 if follower.appended is not None:
@@ -575,9 +588,12 @@ class Leader:
     def fenced(self, keeper: str, head: Head) -> None:
         """It takes nothing earlier, and this is what it has."""
         follower = self.followers.get(keeper)
-        if follower is None or follower.appended is not None:
+        if follower is None:
             return
         follower.heard, follower.fenced = self._desk.now, True
+        if follower.appended is not None and head != NOTHING:
+            return
+        follower.appended = None  # what it had can't be read any more
         if self._steps and head == self._steps[0].after:
             follower.appended = head.step
         self._bring_up(keeper, follower)
@@ -704,15 +720,71 @@ class Leader:
         return cut
 
     def read(self, wants: "Wants", unread: list[Batch]) -> None:
-        """Bodies were read, or could not be."""
-        for batch in unread:
-            self.state.lose(Interval(batch.start, batch.stop))
+        """Bodies were read; or could not be, and are asked of the others."""
+        if unread:
+            self._held.append(wants)
+            self.lack(unread)
+            return
         owed, live = wants.owed, self.state.batches.live
         if isinstance(owed, Show):
             alive = [part for one in owed.positions for part in live.common(one)]
             self._show(owed, tuple(alive), wants.hand)
         elif owed.token in self.state.leases:
             self._show(owed, tuple(self.state.leases[owed.token].left), wants.hand)
+
+    def lack(self, batches: list[Batch]) -> None:
+        """These can't be read here: whoever else has them is asked (rule 9)."""
+        for batch in batches:
+            self._lacks.setdefault(batch, dict.fromkeys(self.followers))
+        self._seek()
+
+    @property
+    def lacking(self) -> list[Batch]:
+        """What can't be read here."""
+        return list(self._lacks)
+
+    def _seek(self) -> None:
+        """Asks, and asks again; what nobody has is lost."""
+        for batch, others in list(self._lacks.items()):
+            if not others:
+                del self._lacks[batch]
+                self.state.lose(Interval(batch.start, batch.stop))
+                for follower in self.followers.values():
+                    follower.sending = None  # it can't be sent either
+        if not self._lacks:
+            held, self._held = self._held, []
+            for wants in held:
+                self.read(wants, [])
+            return
+        asked = self._desk.now
+        for keeper in self.followers:
+            lacks = [batch for batch, others in self._lacks.items() if keeper in others]
+            if lacks:
+                names = tuple((one.start, one.stop, one.term) for one in lacks[:FETCHED_AT_ONCE])
+                word = Fetch(self.home.queue, self.home.term, names)
+                self._desk.send(node_of(keeper), word)
+        self._sought = asked
+        self._desk.wake(later(asked, AGAIN_AFTER))
+
+    def fetched(self, keeper: str, found: dict[Batch, Segment | None]) -> None:
+        """Another has some of what can't be read here, or has not."""
+        bodies: list[Body] = []
+        for batch, segment in found.items():
+            others = self._lacks.get(batch)
+            if others is None:
+                continue
+            others.pop(keeper, None)
+            if segment is not None:
+                del self._lacks[batch]
+                bodies.append(Body(batch.key, stored(segment)))
+                self._hand.add(self.home.queue, batch, segment)
+                for wants in self._held:
+                    wants.hand[batch.start] = segment
+        if bodies:
+            changes = tuple(self.copy.stored(bodies))
+            self._disk.write(self.home.queue, changes, Mended())
+        if bodies or any(not others for others in self._lacks.values()):
+            self._seek()
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -727,19 +799,25 @@ class Leader:
             if waiting.deadline <= now:
                 self._full(waiting)
         self._redrive()
+        if self._lacks and later(self._sought, AGAIN_AFTER) <= now:
+            self._seek()
         self._remind()
         self._complain()
-        for end in (self.waiting.next_deadline(), self._ends[0][0] if self._ends else None):
-            if end is not None:
-                self._desk.wake(end)
+        ends = [one.deadline for one in self.puts.values()]
+        ends += [end for end, _ in self._ends[:1]]
+        gets = self.waiting.next_deadline()
+        for end in ends if gets is None else (*ends, gets):
+            self._desk.wake(end)
 
     def _remind(self) -> None:
         now = self._desk.now
         for name, follower in self.followers.items():
             behind = follower.appended != self.copy.head.step
             unsure = follower.confirmed < self._asked and self._confirmed < self._asked
-            comes = follower.sending is not None and later(follower.heard, AGAIN_AFTER) > now
-            if comes or not (behind or unsure):
+            if not (behind or unsure):
+                continue
+            if follower.sending is not None and later(follower.heard, AGAIN_AFTER) > now:
+                self._desk.wake(later(follower.heard, AGAIN_AFTER))  # its next piece is on its way
                 continue
             if later(follower.sent, AGAIN_AFTER) <= now:
                 follower.sent = now

@@ -75,6 +75,7 @@ class Reading(msgspec.Struct):
     queue: str
     batches: tuple[Batch, ...]
     wants: Wants | None = None
+    fetch: words.Fetch | None = None
     target: str = ""
     number: int = 0
     last: bool = False
@@ -188,9 +189,9 @@ class QueueNode:
                 self._directory.tick()
                 self._registry.tick()
                 self._seek()
-                for queue, leader in self._leaders.items():
-                    self._touched[queue] = None
-                    leader.tick()
+            elif name in self._leaders:
+                self._touched[name] = None
+                self._leaders[name].tick()
 
     def _settle(self) -> None:
         """Works off what parts say to each other; then steps are made, and the disk begins."""
@@ -270,6 +271,7 @@ class QueueNode:
             if home.active and not leader.serving:
                 leader.serving = True  # rule 2
                 self._touched[queue] = None
+            self._activate(leader)
             return
         desk = self._desk
         if home.master != desk.keeper:
@@ -408,7 +410,10 @@ class QueueNode:
                 changes += copy.raise_fence(step.term)
             told = words.Appended(queue, step.term, keeper, step.head)
             self._disk.write(queue, changes, words.Tell(source, told))
-        elif copy.whole and copy.flushed.term == step.term:
+        elif not copy.whole:
+            none = words.Fenced(queue, step.term, keeper, words.NOTHING)
+            self._desk.send(source, none)
+        elif copy.flushed.term == step.term:
             told = words.Appended(queue, step.term, keeper, copy.flushed)
             self._desk.send(source, told)
 
@@ -544,6 +549,9 @@ class QueueNode:
 
     def _loaded(self, reading: Reading, found: tuple[Any, ...]) -> None:
         wants = reading.wants
+        if reading.fetch is not None:
+            self._tell_fetched(reading, found)
+            return
         if wants is None:
             self._send_read(reading, found)
             return
@@ -561,17 +569,19 @@ class QueueNode:
             self._touched[reading.queue] = None
 
     def _send_read(self, reading: Reading, found: tuple[Any, ...]) -> None:
-        """A piece whose bodies were read; what can't be read here is not in it."""
-        bodies = tuple(
-            words.Body(batch.key, one.value)
-            for batch, one in zip(reading.batches, found, strict=True)
-            if isinstance(one, Record)
-        )
+        """A piece whose bodies were read; a leader gets first what it can't read itself."""
+        pairs = list(zip(reading.batches, found, strict=True))
+        bodies = tuple(words.Body(a.key, one.value) for a, one in pairs if isinstance(one, Record))
+        unread = [batch for batch, one in pairs if not isinstance(one, Record)]
         queue, (keeper, _, term) = reading.queue, reading.target.partition(" ")
         leader = self._leaders.get(queue)
         follower = None if leader is None else leader.followers.get(keeper)
         sending = self._sendings.get((queue, keeper)) if follower is None else follower.sending
         if sending is None or sending.head != reading.head:
+            return
+        if unread and leader is not None:
+            leader.lack(unread)
+            self._touched[queue] = None
             return
         records = sending.records if reading.last else ()
         piece = words.Piece(
@@ -582,6 +592,37 @@ class QueueNode:
         elif reading.last:
             self._sendings.pop((queue, keeper))
         self._desk.send(node_of(keeper), piece)
+
+    def _fetch(self, source: NodeId, fetch: words.Fetch) -> None:
+        """The leader can't read some bodies."""
+        if self._follows(source, fetch.queue, fetch.term) is not None:
+            batches = tuple(Batch(start, stop, 0, term) for start, stop, term in fetch.batches)
+            self._read(Reading(fetch.queue, batches, fetch=fetch, target=source))
+
+    def _tell_fetched(self, reading: Reading, found: tuple[Any, ...]) -> None:
+        fetch = reading.fetch
+        assert fetch is not None
+        bodies = tuple(
+            words.Body(batch.key, one.value)
+            for batch, one in zip(reading.batches, found, strict=True)
+            if isinstance(one, Record) and _read_from(one, batch) is not None
+        )
+        told = words.Fetched(fetch.queue, fetch.term, self._desk.keeper, fetch.batches, bodies)
+        self._desk.send(NodeId(reading.target), told)
+
+    def _fetched(self, _: NodeId, word: words.Fetched) -> None:
+        leader = self._leading(word.queue, word.term)
+        if leader is None:
+            return
+        there = {one.key: one.value for one in word.bodies}
+        named = {(start, stop, term) for start, stop, term in word.batches}
+        found: dict[Batch, Segment | None] = {}
+        for batch in leader.lacking:
+            if (batch.start, batch.stop, batch.term) in named:
+                value = there.get(batch.key)
+                record = None if value is None else Record(batch.key, value)
+                found[batch] = _read_from(record, batch)
+        leader.fetched(word.keeper, found)
 
     def _wanted(self, _: NodeId, wants: Wants) -> None:
         self._read(Reading(wants.queue, wants.batches, wants))
@@ -614,6 +655,8 @@ class QueueNode:
                 else:
                     told = words.Appended(queue, term, self._desk.keeper, head)
                     self._desk.send(target, told)
+            case words.Mended():
+                pass
             case _:
                 assert_never(flush)
 
@@ -650,6 +693,8 @@ class QueueNode:
             words.Fenced: self._fenced,
             words.Bring: self._bring,
             words.Piece: self._piece,
+            words.Fetch: self._fetch,
+            words.Fetched: self._fetched,
             words.Superseded: self._superseded,
             Begin: self._begin_sending,
             Wants: self._wanted,

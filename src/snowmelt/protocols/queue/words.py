@@ -83,6 +83,13 @@ class Piece(OfTerm, frozen=True, tag="queue.piece", array_like=True):
     records: Pairs
 
 
+class Fetch(OfTerm, frozen=True, tag="queue.fetch", array_like=True):
+    """Asks for bodies that can not be read here."""
+
+    batches: tuple[tuple[Count, Count, Term], ...]
+    """Where each batch begins and ends, and in which term it was put."""
+
+
 # --- what the others say --------------------------------------------------------------------------
 
 
@@ -115,12 +122,20 @@ class Bring(OfTerm, frozen=True, tag="queue.bring", array_like=True):
     number: Count
 
 
+class Fetched(OfTerm, frozen=True, tag="queue.fetched", array_like=True):
+    """It has these of them, and no others."""
+
+    keeper: Keeper
+    batches: tuple[tuple[Count, Count, Term], ...]
+    bodies: tuple[Body, ...]
+
+
 class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
     """It heard of this term, which is later than that of whom it tells."""
 
 
-ToFollower = Append | Confirm | Fence | Piece
-ToLeader = Appended | Confirmed | Fenced | Bring | Superseded
+ToFollower = Append | Confirm | Fence | Piece | Fetch
+ToLeader = Appended | Confirmed | Fenced | Bring | Fetched | Superseded
 Message = ToFollower | ToLeader
 
 CONTROLLER: Final = (
@@ -203,4 +218,8 @@ class Replaced(msgspec.Struct, frozen=True, gc=False):
     term: int
 
 
-Flush = OwnStep | OwnFence | Tell | Replaced
+class Mended(msgspec.Struct, frozen=True, gc=False):
+    """Bodies that could not be read are there again."""
+
+
+Flush = OwnStep | OwnFence | Tell | Replaced | Mended

@@ -40,7 +40,6 @@ from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.words import (
-    NOTHING,
     Append,
     Body,
     Confirm,
@@ -240,9 +239,10 @@ class Leader:
             self._owe(ReplyTo(operation, Declined("Full", self._no_room())))
 
     def _no_room(self) -> str:
-        settings, batches = self.home.settings, self.state.batches
+        settings, state = self.home.settings, self.state
+        held = state.batches.live.total - state.dead.total
         return (
-            f"queue {self.home.queue!r} holds {batches.live.total} items in {batches.bytes} bytes; "
+            f"queue {self.home.queue!r} holds {held} items in {state.size} bytes; "
             f"its bounds are {settings.items_max or 'no'} items and "
             f"{settings.bytes_max or 'no'} bytes"
         )
@@ -466,7 +466,7 @@ class Leader:
             delayed=state.delays.total,
             leased=sum(lease.left.total for lease in state.leases.values()),
             dead=state.dead.total,
-            bytes=state.batches.bytes,
+            bytes=state.size,
             tail=state.tail,
             done=state.done,
             lost=state.lost,
@@ -585,15 +585,24 @@ class Leader:
         """What it lacks is on its way, or is sent again after a while."""
         self._desk.wake(later(max(follower.sent, self._desk.now), AGAIN_AFTER))
 
-    def fenced(self, keeper: str, head: Head) -> None:
-        """It takes nothing earlier, and this is what it has."""
+    def behind(self, keeper: str, head: Head) -> None:
+        """It has no more than this, whatever it had: its disk may be another's, or older."""
         follower = self.followers.get(keeper)
         if follower is None:
             return
         follower.heard, follower.fenced = self._desk.now, True
-        if follower.appended is not None and head != NOTHING:
+        if head.term != self.home.term:
+            follower.appended = None
+        elif follower.appended is not None:
+            follower.appended = min(follower.appended, head.step)
+        self._later(follower)
+
+    def fenced(self, keeper: str, head: Head) -> None:
+        """It takes nothing earlier, and this is what it has."""
+        follower = self.followers.get(keeper)
+        if follower is None or follower.appended is not None:
             return
-        follower.appended = None  # what it had can't be read any more
+        follower.heard, follower.fenced = self._desk.now, True
         if self._steps and head == self._steps[0].after:
             follower.appended = head.step
         self._bring_up(keeper, follower)

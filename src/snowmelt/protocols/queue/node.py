@@ -410,12 +410,11 @@ class QueueNode:
                 changes += copy.raise_fence(step.term)
             told = words.Appended(queue, step.term, keeper, step.head)
             self._disk.write(queue, changes, words.Tell(source, told))
-        elif not copy.whole:
-            none = words.Fenced(queue, step.term, keeper, words.NOTHING)
-            self._desk.send(source, none)
-        elif copy.flushed.term == step.term:
+        elif copy.whole and copy.flushed >= step.head:
             told = words.Appended(queue, step.term, keeper, copy.flushed)
             self._desk.send(source, told)
+        elif not copy.whole or copy.head < step.after:
+            self._desk.send(source, words.Behind(queue, step.term, keeper, copy.told))
 
     def _confirm(self, source: NodeId, ask: words.Confirm) -> None:
         if self._follows(source, ask.queue, ask.term) is not None:
@@ -482,6 +481,11 @@ class QueueNode:
         if leader is not None:
             leader.appended(word.keeper, word.head)
             self._activate(leader)
+
+    def _is_behind(self, _: NodeId, word: words.Behind) -> None:
+        leader = self._leading(word.queue, word.term)
+        if leader is not None:
+            leader.behind(word.keeper, word.head)
 
     def _confirmed(self, _: NodeId, word: words.Confirmed) -> None:
         leader = self._leading(word.queue, word.term)
@@ -687,6 +691,7 @@ class QueueNode:
             fifo.Sought: lambda _, message: registry.sought(message),
             words.Append: self._append,
             words.Appended: self._appended,
+            words.Behind: self._is_behind,
             words.Confirm: self._confirm,
             words.Confirmed: self._confirmed,
             words.Fence: self._fence,

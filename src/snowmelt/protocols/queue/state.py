@@ -15,7 +15,7 @@ Rules:
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -104,17 +104,18 @@ class State:
 
     # --- items in ---------------------------------------------------------------------------------
 
+    @property
+    def size(self) -> int:
+        """Bytes of what counts in the bounds: all that lives but the dead."""
+        parts = (each for one in self.dead for each in self.batches.over(one))
+        dead = sum(one.size * where.size // (one.stop - one.start) for one, where in parts)
+        return self.batches.bytes - dead
+
     def fits(self, count: int, size: int) -> bool:
-        """Whether the bounds leave room for so many items and bytes now; the dead count in none."""
+        """Whether the bounds leave room for so many items and bytes now."""
         items, most = self.settings.items_max, self.settings.bytes_max
         held = self.batches.live.total - self.dead.total
-        return (not items or held + count <= items) and (
-            not most or self.batches.bytes - self._dead_bytes() + size <= most
-        )
-
-    def _dead_bytes(self) -> int:
-        parts = (each for one in self.dead for each in self.batches.over(one))
-        return sum(one.size * where.size // (one.stop - one.start) for one, where in parts)
+        return (not items or held + count <= items) and (not most or self.size + size <= most)
 
     def put(
         self,
@@ -212,7 +213,7 @@ class State:
 
     # --- what becomes of them ---------------------------------------------------------------------
 
-    def settle(self, token: int, done: Iterable[Interval]) -> list[Interval]:
+    def settle(self, token: int, done: Sequence[Interval]) -> list[Interval]:
         """These of a lease are done; those that were not held, and live (rule 5)."""
         lease = self.leases.get(token)
         strange: list[Interval] = []
@@ -221,7 +222,7 @@ class State:
             lives = self.batches.live.common(interval)
             if lives != held:
                 strange += _without(lives, held)
-        if strange or lease is None:
+        if strange or lease is None or not done:
             return strange
         for interval in done:
             for part in lease.left.common(interval):

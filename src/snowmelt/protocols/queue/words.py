@@ -100,6 +100,13 @@ class Appended(OfTerm, frozen=True, tag="queue.appended", array_like=True):
     head: Head
 
 
+class Behind(OfTerm, frozen=True, tag="queue.behind", array_like=True):
+    """It can't take a step that came: this is all that it has, flushed."""
+
+    keeper: Keeper
+    head: Head
+
+
 class Confirmed(OfTerm, frozen=True, tag="queue.confirmed", array_like=True):
     """None was heard of."""
 
@@ -135,7 +142,7 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
 
 
 ToFollower = Append | Confirm | Fence | Piece | Fetch
-ToLeader = Appended | Confirmed | Fenced | Bring | Fetched | Superseded
+ToLeader = Appended | Behind | Confirmed | Fenced | Bring | Fetched | Superseded
 Message = ToFollower | ToLeader
 
 CONTROLLER: Final = (

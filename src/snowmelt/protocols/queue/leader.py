@@ -428,14 +428,12 @@ class Leader:
                 state.pause(paused=paused)
                 return 0
             case calls.Redrive(per_second=rate):
-                count = state.dead.total
-                if rate:
-                    state.redrive_at(rate)
-                    self._redriven = self._desk.now
-                    self._desk.wake(self._desk.now)
-                else:
-                    state.redrive(count)
-                return count
+                if not rate:
+                    return state.redrive(state.dead.total)
+                state.redrive_at(rate)
+                self._redriven = self._desk.now
+                self._desk.wake(self._desk.now)
+                return state.dead.total
             case _:
                 assert_never(ask)
 

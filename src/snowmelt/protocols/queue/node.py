@@ -61,6 +61,7 @@ from snowmelt.protocols.queue.takeover import TakeOver
 Effects = list[Effect[Any]]
 HELD_AT_ONCE: Final = 200
 AGAIN_AFTER: Final = milliseconds(300)
+EARLY_STEPS: Final = 100
 READS: Final = 1 << 41
 """Tickets of reads are above this."""
 
@@ -105,6 +106,8 @@ class QueueNode:
         self._takeovers: dict[str, TakeOver] = {}
         self._begun: dict[str, int] = {}
         """The last term of each queue that this run began (rule 1)."""
+        self._early: dict[str, dict[words.Head, words.Append]] = {}
+        """Steps that came before those that they go behind, by these."""
         self._pieces: dict[str, tuple[int, words.Head, int]] = {}
         """By queue, of the copy that comes: its term, its head, and which piece is next."""
         self._sendings: dict[tuple[str, str], Sending] = {}
@@ -320,7 +323,7 @@ class QueueNode:
             if taking.asked and later(taking.asked, AGAIN_AFTER) > desk.now:
                 continue
             taking.asked, term = desk.now, taking.home.term
-            if taking.source:
+            if taking.source and queue in self._pieces:  # else the last of them is being written
                 self._ask_piece(queue, taking)
             for keeper in taking.unheard(desk.keeper):
                 if keeper != desk.keeper:
@@ -403,18 +406,27 @@ class QueueNode:
         copy = self._follows(source, step.queue, step.term)
         if copy is None:
             return
-        queue, keeper = step.queue, self._desk.keeper
-        if copy.whole and copy.head == step.after:
-            changes = copy.append(step.head, step.records, step.bodies, step.over)
-            if step.term > copy.fence:
-                changes += copy.raise_fence(step.term)
-            told = words.Appended(queue, step.term, keeper, step.head)
-            self._disk.write(queue, changes, words.Tell(source, told))
-        elif copy.whole and copy.flushed >= step.head:
+        queue, keeper, early = step.queue, self._desk.keeper, self._early.get(step.queue, {})
+        if copy.whole and copy.flushed >= step.head:
             told = words.Appended(queue, step.term, keeper, copy.flushed)
             self._desk.send(source, told)
+        elif copy.whole and copy.head == step.after:
+            self._take_step(source, copy, step)
+            while (later_one := early.pop(copy.head, None)) is not None:
+                self._take_step(source, copy, later_one)
         elif not copy.whole or copy.head < step.after:
-            self._desk.send(source, words.Behind(queue, step.term, keeper, copy.told))
+            if step.after in early or len(early) >= EARLY_STEPS:
+                self._early.pop(queue, None)
+                self._desk.send(source, words.Behind(queue, step.term, keeper, copy.told))
+            else:  # those before it may be on their way
+                self._early.setdefault(queue, early)[step.after] = step
+
+    def _take_step(self, source: NodeId, copy: Copy, step: words.Append) -> None:
+        changes = copy.append(step.head, step.records, step.bodies, step.over)
+        if step.term > copy.fence:
+            changes += copy.raise_fence(step.term)
+        told = words.Appended(step.queue, step.term, self._desk.keeper, step.head)
+        self._disk.write(step.queue, changes, words.Tell(source, told))
 
     def _confirm(self, source: NodeId, ask: words.Confirm) -> None:
         if self._follows(source, ask.queue, ask.term) is not None:

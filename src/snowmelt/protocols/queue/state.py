@@ -321,14 +321,31 @@ class State:
 
     def redrive(self, count: int) -> int:
         """So many dead items are as if they had never failed, as far as there is room; how many."""
-        most = self.settings.items_max
-        if most:
-            count = min(count, most - (self.batches.live.total - self.dead.total))
-        back = self.dead.take(max(0, count))
-        for where in back:
+        back: list[Interval] = []
+        for where in self._room_for(self.dead, count):
+            self.dead.remove(where)
             self.failures.clear(where)
             self.ready.add(where)
+            back.append(where)
         return sum(where.size for where in back)
+
+    def _room_for(self, some: IntervalSet, count: int) -> list[Interval]:
+        """The first of these, as many as the bounds let in."""
+        items, most = self.settings.items_max, self.settings.bytes_max
+        room = most - self.size if most else 1 << 62
+        if items:
+            count = min(count, items - (self.batches.live.total - self.dead.total))
+        fitting: list[Interval] = []
+        for interval in some:
+            for batch, where in self.batches.over(interval):
+                each = max(1, batch.size // (batch.stop - batch.start) + 1)
+                size = max(0, min(where.size, count, room // each))
+                count, room = count - size, room - size * each
+                if size:
+                    fitting.append(Interval(where.start, where.start + size))
+                if size < where.size:
+                    return fitting
+        return fitting
 
     def redrive_at(self, rate: int) -> None:
         """From now on so many a second."""

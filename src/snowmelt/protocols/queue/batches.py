@@ -166,6 +166,11 @@ class Batches:
     # --- as it is written down --------------------------------------------------------------------
 
     @property
+    def stop(self) -> int:
+        """Behind the last of them."""
+        return self._blocks[-1].stops[-1] if self._blocks else 0
+
+    @property
     def blocks(self) -> int:
         """How many records they take."""
         return len(self._blocks)

@@ -22,6 +22,8 @@ from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Body, Head, Pairs
 
 COPY: Final = b"m"
+TWIN: Final = b"k"
+"""The same once more, and last of each write: what is torn with the last record is no loss."""
 RECORD: Final = b"j"
 FORM: Final = 3
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -50,7 +52,7 @@ class Copy:
         self.home: Home | None = None
         self.whole = True
         """Whether all of its records could be read (rule 4)."""
-        self._copy = COPY + name
+        self._name = name
         self._record = RECORD + name + b"\0"
         self._bodies = BULK + name + b"\0"
 
@@ -61,7 +63,7 @@ class Copy:
     ) -> tuple[Change, ...]:
         """Takes a step; what it changes on the disk."""
         self.head = head
-        changes: list[Change] = [self._kept()]
+        changes = self.stored(bodies)
         for key, value in pairs:
             if value is None:
                 self.records.pop(key, None)
@@ -69,9 +71,8 @@ class Copy:
             else:
                 self.records[key] = value
                 changes.append(Write(self._record + key, value))
-        changes += self.stored(bodies)
         changes += [self._erased(where.start, where.stop) for where in over]
-        return tuple(changes)
+        return (*changes, *self._kept())
 
     def stored(self, bodies: Iterable[Body]) -> list[Change]:
         """Bodies, as they lie on the disk."""
@@ -80,8 +81,9 @@ class Copy:
     def _erased(self, start: int, stop: int) -> Erase:
         return Erase(self._bodies + start.to_bytes(8), self._bodies + stop.to_bytes(8))
 
-    def _kept(self) -> Write:
-        return Write(self._copy, _ENCODE(Kept(self.head, self.fence, home=self.home)))
+    def _kept(self) -> tuple[Change, ...]:
+        value = _ENCODE(Kept(self.head, self.fence, home=self.home))
+        return Write(COPY + self._name, value), Write(TWIN + self._name, value)
 
     def body_key(self, key: bytes) -> bytes:
         """A body's key on the disk."""
@@ -92,7 +94,7 @@ class Copy:
     def raise_fence(self, term: int) -> tuple[Change, ...]:
         """Nothing below this term is taken any more (rule 2)."""
         self.fence = max(self.fence, term)
-        return (self._kept(),)
+        return self._kept()
 
     @property
     def told(self) -> Head:
@@ -108,13 +110,15 @@ class Copy:
         changes: list[Change] = [
             Erase(self._record, self._record[:-1] + b"\1"),
             self._erased(0, first),
-            self._kept(),
         ]
         changes += [Write(self._record + key, value) for key, value in self.records.items()]
-        return tuple(changes)
+        return (*changes, *self._kept())
 
     # --- a new life -------------------------------------------------------------------------------
 
     def restore(self, kept: Kept) -> None:
-        self.head = self.flushed = kept.head
-        self.fence, self.home = kept.fence, kept.home
+        """From one of the two records that tell it."""
+        if kept.head >= self.head:
+            self.head = self.flushed = kept.head
+            self.home = kept.home
+        self.fence = max(self.fence, kept.fence)

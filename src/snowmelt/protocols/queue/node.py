@@ -47,12 +47,12 @@ from snowmelt.protocols.fifo.messages import Home, Nowhere
 from snowmelt.protocols.fifo.registry import Registry
 from snowmelt.protocols.fifo.segments import Segment, unstored
 from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX, PUT_BYTES_MAX, QueueSettings
-from snowmelt.protocols.fifo.streams import Presence, node_of
+from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.membership import CutOff, Leads, LeadsNoMore, RecordsKept, Unsure, View
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.batches import KIND, Batch
 from snowmelt.protocols.queue.bodies import Bodies
-from snowmelt.protocols.queue.copy import COPY, RECORD, Copy, Kept
+from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, Kept
 from snowmelt.protocols.queue.disk import FIRST_TICKET, Disk
 from snowmelt.protocols.queue.leader import Begin, Follower, Leader, Wants
 from snowmelt.protocols.queue.sending import Sending
@@ -224,15 +224,18 @@ class QueueNode:
     def _begin(self, started: Started) -> None:
         """From the disk."""
         decode = msgspec.msgpack.decode
-        damaged = {key[1:].partition(b"\0")[0] for key in started.damaged if key[:1] in b"mj"}
+        told: dict[bytes, None] = {}
         for record in started.records:
             kind, rest = record.key[:1], record.key[1:]
-            if kind == COPY:
+            if kind in (COPY, TWIN):
+                told[rest] = None
                 self._of(rest.decode()).restore(decode(record.value, type=Kept))
             elif kind == RECORD:
                 name, _, key = rest.partition(b"\0")
                 self._of(name.decode()).records[key] = record.value
-        for name in damaged:
+        hurt = {key[1:].partition(b"\0")[0] for key in started.damaged if key[:1] == RECORD}
+        hurt |= {key[1:] for key in started.damaged if key[:1] in (COPY, TWIN)} - set(told)
+        for name in hurt:
             self._of(name.decode()).whole = False
             self._desk.note(f"a record of {name.decode()} can't be read: its copy is none")
 
@@ -319,12 +322,13 @@ class QueueNode:
     def _seek(self) -> None:
         """Asks, and asks again, for what take-overs still lack."""
         desk = self._desk
-        for queue, taking in self._takeovers.items():
+        for queue, taking in list(self._takeovers.items()):
             if taking.asked and later(taking.asked, AGAIN_AFTER) > desk.now:
                 continue
             taking.asked, term = desk.now, taking.home.term
             if taking.source and queue in self._pieces:  # else the last of them is being written
                 self._ask_piece(queue, taking)
+            self._choose(queue, taking)  # a disk may be known to be gone by now
             for keeper in taking.unheard(desk.keeper):
                 if keeper != desk.keeper:
                     desk.send(node_of(keeper), words.Fence(queue, term, keeper))
@@ -336,7 +340,13 @@ class QueueNode:
         self._desk.send(node_of(taking.source), bring)
 
     def _choose(self, queue: str, taking: TakeOver) -> None:
-        newest = taking.newest(self._desk.keeper)
+        presence = self._desk.presence
+        gone = (
+            ()
+            if presence is None
+            else [one for one in taking.wanted if gone_for_ever((one,), presence)]
+        )
+        newest = taking.newest(self._desk.keeper, gone)
         if newest is None or taking.source:
             return
         name, head = newest
@@ -351,13 +361,13 @@ class QueueNode:
         """The term begins; it is served when its first step is safe, and that written down."""
         del self._takeovers[queue]
         home, copy = taking.home, self._of(queue)
-        copy.whole = True  # new, or brought here
         followers = {name: Follower() for name in home.mirrors}
         for name, head in taking.heads.items():
             if name in followers:
                 followers[name].fenced = True
                 followers[name].appended = copy.head.step if head == copy.head else None
         leader = Leader(self._desk, self._disk, self._bodies, copy, home, followers)
+        copy.whole = True
         self._leaders[queue] = leader
         if self._alone:
             leader.end_leases()
@@ -439,8 +449,11 @@ class QueueNode:
         copy = self._follows(source, fence.queue, fence.term)
         if copy is None:
             return
-        head = copy.head if copy.whole else words.NOTHING
-        told = words.Fenced(fence.queue, fence.term, self._desk.keeper, head)
+        told: words.Fenced | words.Behind = words.Fenced(
+            fence.queue, fence.term, self._desk.keeper, copy.head
+        )
+        if not copy.whole:
+            told = words.Behind(fence.queue, fence.term, self._desk.keeper, words.NOTHING)
         self._pieces.pop(fence.queue, None)
         self._disk.write(fence.queue, copy.raise_fence(fence.term), words.Tell(source, told))
 
@@ -495,9 +508,12 @@ class QueueNode:
             self._activate(leader)
 
     def _is_behind(self, _: NodeId, word: words.Behind) -> None:
-        leader = self._leading(word.queue, word.term)
+        taking, leader = self._takeovers.get(word.queue), self._leading(word.queue, word.term)
         if leader is not None:
             leader.behind(word.keeper, word.head)
+        elif taking is not None and taking.home.term == word.term:
+            taking.hurt[word.keeper] = None
+            self._choose(word.queue, taking)
 
     def _confirmed(self, _: NodeId, word: words.Confirmed) -> None:
         leader = self._leading(word.queue, word.term)
@@ -657,7 +673,11 @@ class QueueNode:
             case words.OwnFence(term):
                 taking = self._takeovers.get(queue)
                 if taking is not None and taking.home.term == term:
-                    taking.heads[self._desk.keeper] = copy.told
+                    taking.fenced = True
+                    if copy.whole:
+                        taking.heads[self._desk.keeper] = copy.head
+                    else:
+                        taking.hurt[self._desk.keeper] = None
                     self._choose(queue, taking)
             case words.Tell(target, message):
                 if isinstance(message, words.Appended):

@@ -36,6 +36,7 @@ from snowmelt.protocols.queue.words import Pairs
 
 TAKERS_MAX: Final = 10_000
 """Of so many clients it is known which of their last gets had something."""
+TAIL_LEAP: Final = 1 << 20
 MASK: Final = (1 << 64) - 1
 STATUS: Final = b"s"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -432,6 +433,8 @@ class State:
         state = cls(settings, limits)
         for key in sorted(records):
             state._restore(key, records[key])
+        if STATUS not in records:  # it could not be read: above all that may have been given
+            state.tail = max(state.batches.stop, state.producers.tail) + TAIL_LEAP
         state._find_ready()
         return state
 
@@ -468,9 +471,17 @@ class State:
 
     def _find_ready(self) -> None:
         """What lives and is neither leased, nor delayed, nor dead (rule 1)."""
-        self.ready = IntervalSet(self.batches.live)
-        for lease in self.leases.values():
+        live = self.batches.live
+        self.ready = IntervalSet(live)
+        for token, lease in list(self.leases.items()):
+            lease.left = IntervalSet([part for one in lease.left for part in live.common(one)])
             self.ready.remove_all(list(lease.left))
+            if not lease.left.total:  # where what it had could not be read
+                self._shrunk(token, lease)
+        for some in (self.delays, self.failures):
+            for where, _ in list(some):
+                for part in _without([where], live.common(where)):
+                    some.clear(part)
         for where, _ in self.delays:
             self.ready.remove(where)
         for where, failure in self.failures:

@@ -1,16 +1,21 @@
 """How a term begins: who is to lead fences the copies of the last term, and takes the newest.
 
 1. So many of the copies are fenced that none that was told as safe can be missing in all of them
-   (`answers_needed`). From then on nothing of an earlier term is safe.
+   (`answers_needed`). From then on nothing of an earlier term is safe. A copy that can't be read
+   may have been one of those that had it, so it is none of these.
 2. The newest of these copies is the one to go on from: the last step of the latest term.
-3. When it lies elsewhere it is brought here, piece by piece, and then replaces the own copy.
+3. When all have answered, or have lost their disks, the newest there is must do: what was told may
+   be missing in it, and nobody has it.
+4. When it lies elsewhere it is brought here, piece by piece, and then replaces the own copy.
 """
+
+from collections.abc import Collection
 
 import msgspec
 
 from snowmelt.core.instant import Instant
 from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.queue.words import Head
+from snowmelt.protocols.queue.words import NOTHING, Head
 
 
 class TakeOver(msgspec.Struct):
@@ -23,26 +28,29 @@ class TakeOver(msgspec.Struct):
     source: str = ""
     """Whose copy is on its way here."""
     asked: Instant = Instant(0)
+    fenced: bool = False
+    """Whether this node's own fence is flushed."""
+    hurt: dict[str, None] = {}
+    """Those that can't be read."""
 
     @property
     def wanted(self) -> tuple[str, ...]:
         """Whose copies may have what was told."""
         return self.home.before
 
-    def newest(self, own: str) -> tuple[str, Head] | None:
-        """The copy to go on from, this node's if that is as new; None while too few are fenced."""
+    def newest(self, own: str, gone: Collection[str]) -> tuple[str, Head] | None:
+        """The copy to go on from, this node's if that is as new; None while it is not known."""
         told = {name: head for name, head in self.heads.items() if name in self.wanted}
-        if self.wanted and len(told) < self.home.settings.answers_needed:
+        all_told = all(one in told or one in self.hurt or one in gone for one in self.wanted)
+        enough = len(told) >= self.home.settings.answers_needed
+        if not self.fenced or not (enough or all_told):
             return None
-        if own not in self.heads:
-            return None
-        if not told:
-            return own, self.heads[own]
-        best = max(told.values())
-        if self.heads[own] >= best:
-            return own, self.heads[own]
+        best = max(told.values(), default=NOTHING)
+        if not told or self.heads.get(own, NOTHING) >= best:
+            return own, self.heads.get(own, NOTHING)
         return min(name for name, head in told.items() if head == best), best
 
     def unheard(self, own: str) -> list[str]:
         """Who has not answered yet."""
-        return [one for one in dict.fromkeys((*self.wanted, own)) if one not in self.heads]
+        named = dict.fromkeys((*self.wanted, own))
+        return [one for one in named if one not in self.heads and one not in self.hurt]

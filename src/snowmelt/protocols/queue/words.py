@@ -214,7 +214,7 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     """Another is told when it is flushed."""
 
     target: NodeId
-    message: Appended | Fenced | Bring
+    message: Appended | Behind | Fenced | Bring
 
 
 class Replaced(msgspec.Struct, frozen=True, gc=False):

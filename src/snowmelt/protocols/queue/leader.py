@@ -633,7 +633,7 @@ class Leader:
             for step in self._steps:
                 if step.head.step > follower.appended:
                     self._send(keeper, step)
-        else:
+        elif self.copy.head.term == term:  # else its first step is not made yet
             if follower.sending is None:
                 follower.sending = Sending(self.copy)
             self._desk.inside.append(Begin(queue, keeper))

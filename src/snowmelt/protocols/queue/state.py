@@ -433,7 +433,7 @@ class State:
         state = cls(settings, limits)
         for key in sorted(records):
             state._restore(key, records[key])
-        if STATUS not in records:  # it could not be read: above all that may have been given
+        if records and STATUS not in records:  # it could not be read: above all that may have been given
             state.tail = max(state.batches.stop, state.producers.tail) + TAIL_LEAP
         state._find_ready()
         return state

@@ -42,6 +42,8 @@ class Block(msgspec.Struct):
     stops: list[int]
     sizes: list[int]
     terms: list[int]
+    lefts: list[int]
+    """How many items of each live."""
     live: IntervalSet
 
 
@@ -85,12 +87,13 @@ class Batches:
             or len(block.stops) >= BLOCK_BATCHES
             or batch.stop - self._starts[-1] > BLOCK_ITEMS
         ):
-            block = Block([], [], [], IntervalSet())
+            block = Block([], [], [], [], IntervalSet())
             self._starts.append(start)
             self._blocks.append(block)
         block.stops.append(batch.stop)
         block.sizes.append(batch.size)
         block.terms.append(batch.term)
+        block.lefts.append(batch.stop - start)
         where = Interval(start, batch.stop)
         block.live.add(where)
         self.live.add(where)
@@ -118,25 +121,24 @@ class Batches:
     def _end_in(self, at: int, interval: Interval) -> list[Interval]:
         block = self._blocks[at]
         self._changed[KIND + self._starts[at].to_bytes(8)] = None
-        touched = [batch for batch in self._in(at, interval) if self._lives(block, batch)]
-        before = [_living(block, batch) for batch in touched]
-        block.live.remove(interval)
         over: list[Interval] = []
-        for batch, was in zip(touched, before, strict=True):
-            left = _living(block, batch)
-            self.bytes -= was - left
-            if not self._lives(block, batch):
-                over.append(Interval(batch.start, batch.stop))
+        for index, batch in self._in(at, interval):
+            where = interval.common(Interval(batch.start, batch.stop))
+            gone = sum([part.size for part in block.live.common(where)])
+            if gone:
+                was = block.lefts[index]
+                block.lefts[index] = left = was - gone
+                self.bytes -= _share(batch, was) - _share(batch, left)
+                if not left:
+                    over.append(Interval(batch.start, batch.stop))
+        block.live.remove(interval)
         return over
-
-    def _lives(self, block: Block, batch: Batch) -> bool:
-        return block.live.first_in(Interval(batch.start, batch.stop)) is not None
 
     def over(self, interval: Interval) -> Iterator[tuple[Batch, Interval]]:
         """The batches in which some positions lie, and which of these lie in each."""
         at = self._at(interval.start)
         while at < len(self._starts) and self._starts[at] < interval.stop:
-            for batch in self._in(at, interval):
+            for _, batch in self._in(at, interval):
                 yield batch, interval.common(Interval(batch.start, batch.stop))
             at += 1
 
@@ -144,16 +146,20 @@ class Batches:
         """Those of which something lives."""
         for at, block in enumerate(self._blocks):
             whole = Interval(self._starts[at], block.stops[-1])
-            yield from (batch for batch in self._in(at, whole) if self._lives(block, batch))
+            yield from (batch for index, batch in self._in(at, whole) if block.lefts[index])
 
-    def _in(self, at: int, interval: Interval) -> Iterator[Batch]:
+    def _in(self, at: int, interval: Interval) -> Iterator[tuple[int, Batch]]:
+        """The batches of a block in which some positions lie, and which they are."""
         block, begin = self._blocks[at], self._starts[at]
         index = bisect_right(block.stops, interval.start)
         while index < len(block.stops):
             start = block.stops[index - 1] if index else begin
             if start >= interval.stop:
                 return
-            yield Batch(start, block.stops[index], block.sizes[index], block.terms[index])
+            yield (
+                index,
+                Batch(start, block.stops[index], block.sizes[index], block.terms[index]),
+            )
             index += 1
 
     def _at(self, position: int) -> int:
@@ -194,28 +200,31 @@ class Batches:
         start, kept = int.from_bytes(key[1:]), _DECODE(value)
         stops = list(accumulate(kept.counts, initial=start))[1:]
         terms = kept.terms * len(stops) if len(kept.terms) == 1 else kept.terms
-        block = Block(stops, kept.sizes, terms, _unpacked(kept.live, Interval(start, stops[-1])))
+        whole = Interval(start, stops[-1])
+        block = Block(stops, kept.sizes, terms, list(kept.counts), _unpacked(kept.live, whole))
         self._starts.append(start)
         self._blocks.append(block)
         for where in block.live:
             self.live.add(where)
-        batches = self._in(len(self._starts) - 1, Interval(start, stops[-1]))
-        self.bytes += sum(_living(block, batch) for batch in batches)
+        for index, batch in self._in(len(self._starts) - 1, whole):
+            if kept.live:
+                parts = block.live.common(Interval(batch.start, batch.stop))
+                block.lefts[index] = sum([part.size for part in parts])
+            self.bytes += _share(batch, block.lefts[index])
 
     def check(self) -> None:
         """Asserts that each block lives, and that all of them have what lives."""
         assert self._starts == sorted(self._starts)
         parts = IntervalSet()
         for block in self._blocks:
-            assert block.live.total
+            assert block.live.total == sum(block.lefts)
             parts.add_all(block.live)
         assert parts == self.live
 
 
-def _living(block: Block, batch: Batch) -> int:
-    """How many bytes of a batch live, about: as if its items were alike."""
-    lives = sum(part.size for part in block.live.common(Interval(batch.start, batch.stop)))
-    return batch.size * lives // (batch.stop - batch.start)
+def _share(batch: Batch, left: int) -> int:
+    """How many bytes so many items of a batch have, about: as if all were alike."""
+    return batch.size * left // (batch.stop - batch.start)
 
 
 def _folded(terms: list[int]) -> list[int]:

@@ -339,7 +339,7 @@ class State:
         fitting: list[Interval] = []
         for interval in some:
             for batch, where in self.batches.over(interval):
-                each = max(1, batch.size // (batch.stop - batch.start) + 1)
+                each = max(1, -(-batch.size // (batch.stop - batch.start)))  # rounded up
                 size = max(0, min(where.size, count, room // each))
                 count, room = count - size, room - size * each
                 if size:
@@ -433,7 +433,9 @@ class State:
         state = cls(settings, limits)
         for key in sorted(records):
             state._restore(key, records[key])
-        if records and STATUS not in records:  # it could not be read: above all that may have been given
+        if (
+            records and STATUS not in records
+        ):  # it could not be read: above all that may have been given
             state.tail = max(state.batches.stop, state.producers.tail) + TAIL_LEAP
         state._find_ready()
         return state

@@ -1,0 +1,59 @@
+"""Blocks of batches: as a list of all positions would have it."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.queue.batches import BLOCK_BATCHES, BLOCK_ITEMS, Batch, Batches
+
+
+def filled(counts):
+    batches, at = Batches({}), 0
+    for count in counts:
+        batches.add(Batch(at, at + count, 10 * count, 1))
+        at += count
+    return batches, at
+
+
+@given(
+    st.lists(st.integers(1, 7), min_size=1, max_size=2 * BLOCK_BATCHES + 20),
+    st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 300)), max_size=20),
+)
+@settings(deadline=None, max_examples=40)
+def test_what_ends_is_told_once_and_the_rest_is_told_again(counts, ends):
+    batches, stop = filled(counts)
+    live, over = set(range(stop)), IntervalSet()
+    for start, size in ends:
+        start, end = min(start, stop), min(start + size, stop)
+        gone = batches.end(Interval(start, end))
+        live -= set(range(start, end))
+        assert all(not over.common(one) for one in gone)
+        over.add_all(gone)
+        batches.check()
+    assert batches.live == IntervalSet([Interval(one, one + 1) for one in live])
+    assert batches.bytes == 10 * len(live)
+    told = Batches({})
+    for key in batches.keys():  # noqa: SIM118
+        told.restore(key, batches.record(key))
+    assert (told.live, told.bytes) == (batches.live, batches.bytes)
+    assert list(told.all()) == list(batches.all())
+
+
+def test_a_scattered_block_is_told_in_a_bit_for_each_position():
+    batches, _ = filled([BLOCK_ITEMS])
+    for at in range(0, BLOCK_ITEMS, 2):
+        batches.end(Interval(at, at + 1))
+    (key,) = batches.keys()
+    assert len(batches.record(key)) < BLOCK_ITEMS // 8 + 100
+    told = Batches({})
+    told.restore(key, batches.record(key))
+    assert told.live == batches.live
+
+
+def test_a_step_writes_the_block_that_it_touched_whatever_there_is():
+    batches, stop = filled([1] * 10_000)
+    batches._changed.clear()
+    batches.end(Interval(4_321, 4_322))
+    (key,) = batches._changed
+    assert len(batches.record(key)) < 1_000
+    assert stop == 10_000

@@ -1,0 +1,171 @@
+"""A partition's state: whatever is done to it, its records tell it again."""
+
+from copy import deepcopy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.state import State
+
+ANN, BOB = NodeId("ann"), NodeId("bob")
+
+
+def put(state, count, number=0, size=None, due=0):
+    size = 10 * count if size is None else size
+    return state.put("loader", number, count, size, term=1, wall=5, due=due)
+
+
+def take(state, count, token, number=None):
+    found = state.first(count, 1 << 20)
+    if found:
+        state.take(OperationId(ANN, token if number is None else number), token, found)
+    return found
+
+
+# --- any story ------------------------------------------------------------------------------------
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "late", "take", "done", "back", "fail", "expire", "wake", "purge"]),
+        st.integers(1, 9),
+        st.integers(0, 9),
+    ),
+    max_size=40,
+)
+
+
+class Story:
+    """Does what it is told, as a leader would."""
+
+    def __init__(self):
+        self.state = State(QueueSettings(deliveries_max=3))
+        self.records = {}
+        self.tokens = 0
+        self.numbers = 0
+
+    def act(self, kind, much, which):
+        state, held = self.state, sorted(self.state.leases)
+        if kind in ("put", "late"):
+            put(state, much, self.numbers, due=100 * which + 1 if kind == "late" else 0)
+            self.numbers += 1
+        elif kind == "take":
+            self.tokens += 1
+            take(state, much, self.tokens)
+        elif kind == "wake":
+            state.wake(100 * which + 1)
+        elif kind == "purge":
+            state.purge(dead=which % 2 == 0)
+        elif held:
+            token = held[which % len(held)]
+            some = IntervalSet(state.leases[token].left).take(much)
+            if kind == "done":
+                assert state.settle(token, some) == []
+            elif kind == "expire":
+                state.expire(token)
+            else:
+                reason = "broken" if kind == "fail" else ""
+                state.give_back(OperationId(BOB, self.tokens), token, some, reason=reason)
+
+    def step(self):
+        pairs, _ = self.state.changes()
+        for key, value in pairs:
+            if value is None:
+                self.records.pop(key, None)
+            else:
+                self.records[key] = value
+
+
+@given(steps)
+@settings(deadline=None, max_examples=40)
+def test_records_tell_it_again(story):
+    life = Story()
+    for one in story:
+        life.act(*one)
+        life.step()
+        life.state.check()
+        told = State.restored(life.state.settings, life.records)
+        assert told.records() == life.state.records()
+        assert told.ready == life.state.ready
+        told.check()
+
+
+@given(steps, steps)
+@settings(deadline=None, max_examples=40)
+def test_a_copy_goes_on_as_the_first(before, after):
+    life = Story()
+    for one in before:
+        life.act(*one)
+    other = deepcopy(life)
+    for one in after:
+        life.act(*one)
+        other.act(*one)
+    assert life.state.records() == other.state.records()
+
+
+# --- the rules ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def state():
+    state = State(QueueSettings(deliveries_max=2, items_max=10, bytes_max=100))
+    put(state, 6)
+    return state
+
+
+def test_what_goes_back_is_next_at_its_own_place(state):
+    take(state, 2, token=7)
+    state.give_back(OperationId(ANN, 9), 7, [Interval(1, 2)])
+    assert state.first(2, 1 << 20) == [Interval(1, 3)]
+
+
+def test_who_had_a_lease_has_no_other_under_the_same_call(state):
+    asked = OperationId(ANN, 70)
+    state.take(asked, 1, state.first(1, 100))
+    state.expire(1)
+    assert state.had(asked)
+    assert not state.had(OperationId(ANN, 69))
+    assert not state.had(OperationId(BOB, 70))
+
+
+def test_many_calls_later_it_is_known_still(state):
+    for number in (5, 3, 66):
+        state.take(OperationId(ANN, number), number, state.first(1, 100))
+    assert [state.had(OperationId(ANN, one)) for one in (3, 4, 5, 66)] == [True, False, True, True]
+
+
+def test_what_is_done_may_be_told_again_when_the_lease_is_over(state):
+    take(state, 2, token=7)
+    assert state.settle(7, [Interval(0, 2)]) == []
+    assert state.settle(7, [Interval(0, 2)]) == []
+
+
+def test_what_went_back_is_not_to_be_acknowledged(state):
+    take(state, 3, token=7)
+    state.give_back(OperationId(ANN, 9), 7, [Interval(0, 2)])
+    assert state.settle(7, [Interval(1, 3)]) == [Interval(1, 2)]
+    assert state.leases[7].left == IntervalSet([Interval(2, 3)])
+
+
+def test_the_dead_count_in_no_bound_and_come_back_as_far_as_there_is_room(state):
+    for token in (1, 2):
+        take(state, 4, token)
+        state.expire(token)
+    assert (state.dead.total, state.fits(8, 80), state.fits(9, 0)) == (4, True, False)
+    put(state, 7, number=1)
+    assert state.redrive(4) == 1
+    assert state.first(1, 100) == [Interval(0, 1)]
+
+
+def test_a_get_takes_as_many_bytes_as_are_asked_for_and_one_item_at_least(state):
+    assert state.first(6, 35) == [Interval(0, 3)]
+    assert state.first(6, 1) == [Interval(0, 1)]
+
+
+def test_what_can_not_be_read_again_is_above_what_was_given(state):
+    pairs, _ = state.changes()
+    told = State.restored(state.settings, {key: value for key, value in pairs if key != b"s"})
+    assert told.tail > state.tail

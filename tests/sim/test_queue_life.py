@@ -1,0 +1,38 @@
+"""Lives of the one engine's queues, under the fifo's users and judges."""
+
+import pytest
+
+from snowmelt.sim.families import family
+from snowmelt.sim.life import Ending, live
+from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
+
+
+def lived(seed, kinds, coordinator="disk"):
+    return live(drawn("queue", seed, kinds, coordinator=coordinator), family("queue"))
+
+
+# 4: the word that a term has begun was lost, and never said again. 2, 16: a copy whose bodies could
+# not be read was sent without them; one that could not be read was not brought up.
+# 40, 6: nobody looked again after an answer or a deadline. 104: a piece was asked for that had come.
+# 103: steps that came before others were thrown away, each time. 109: a follower's disk was older.
+# 185, 229: a copy that could not be read answered for one that had nothing. 86: too many came back.
+# 240: a body was torn, and its step was not. 59: a copy was sent before its term had a step.
+SEEDS = (2, 4, 6, 16, 40, 59, 86, 103, 104, 109, 185, 229, 240)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_life_with_all_faults_ends_well(seed):
+    report = lived(seed, kinds_of("queue"))
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+@pytest.mark.parametrize("seed", range(300, 304))
+def test_a_calm_life_ends_well(seed):
+    report = lived(seed, ())
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_life_over_etcd_ends_well(seed):
+    report = lived(seed, kinds_of("queue"), ETCD_DECIDES)
+    assert report.ending is Ending.SETTLED, report.sentence

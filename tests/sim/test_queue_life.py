@@ -13,10 +13,10 @@ def lived(seed, kinds, coordinator="disk"):
 
 # 4: the word that a term has begun was lost, and never said again. 2, 16: a copy whose bodies could
 # not be read was sent without them; one that could not be read was not brought up.
-# 40, 6: nobody looked again after an answer or a deadline. 104: a piece was asked for that had come.
+# 40, 6: nobody looked again after an answer or a deadline. 104: a piece was asked for twice.
 # 103: steps that came before others were thrown away, each time. 109: a follower's disk was older.
 # 185, 229: a copy that could not be read answered for one that had nothing. 86: too many came back.
-# 240: a body was torn, and its step was not. 59: a copy was sent before its term had a step.
+# 240: a body was torn, and its step was not. 59: a copy that was being written was sent again.
 SEEDS = (2, 4, 6, 16, 40, 59, 86, 103, 104, 109, 185, 229, 240)
 
 

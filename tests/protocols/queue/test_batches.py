@@ -23,8 +23,8 @@ def filled(counts):
 def test_what_ends_is_told_once_and_the_rest_is_told_again(counts, ends):
     batches, stop = filled(counts)
     live, over = set(range(stop)), IntervalSet()
-    for start, size in ends:
-        start, end = min(start, stop), min(start + size, stop)
+    for first, size in ends:
+        start, end = min(first, stop), min(first + size, stop)
         gone = batches.end(Interval(start, end))
         live -= set(range(start, end))
         assert all(not over.common(one) for one in gone)

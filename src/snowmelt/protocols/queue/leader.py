@@ -574,10 +574,8 @@ class Leader:
         if known and head.step > (follower.appended or -1):
             follower.appended = head.step
             self._tell()
-        if follower.appended is not None and follower.appended < self.copy.head.step:
+        if follower.appended != self.copy.head.step:
             self._later(follower)
-        elif follower.appended is None:
-            self._bring_up(keeper, follower)
 
     def _later(self, follower: Follower) -> None:
         """What it lacks is on its way, or is sent again after a while."""

@@ -468,9 +468,11 @@ class QueueNode:
             if found is None:
                 return
             copy = found
-            if copy.whole and copy.head >= piece.head:
-                told = words.Appended(queue, piece.term, self._desk.keeper, copy.flushed)
-                self._desk.send(source, told)
+            if copy.whole and copy.head >= piece.head:  # it came before
+                if copy.flushed >= piece.head:
+                    keeper = self._desk.keeper
+                    told = words.Appended(queue, piece.term, keeper, copy.flushed)
+                    self._desk.send(source, told)
                 return
         expected = self._pieces.get(queue)
         if expected is None or expected[:2] != (piece.term, piece.head):

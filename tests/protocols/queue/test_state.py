@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.records import changed, records, restored
 from snowmelt.protocols.queue.state import State
 
 ANN, BOB = NodeId("ann"), NodeId("bob")
@@ -71,7 +72,7 @@ class Story:
                 state.give_back(OperationId(BOB, self.tokens), token, some, reason=reason)
 
     def step(self):
-        pairs, _ = self.state.changes()
+        pairs, _ = changed(self.state)
         for key, value in pairs:
             if value is None:
                 self.records.pop(key, None)
@@ -87,8 +88,8 @@ def test_records_tell_it_again(story):
         life.act(*one)
         life.step()
         life.state.check()
-        told = State.restored(life.state.settings, life.records)
-        assert told.records() == life.state.records()
+        told = restored(life.state.settings, life.records)
+        assert records(told) == records(life.state)
         assert told.ready == life.state.ready
         told.check()
 
@@ -103,7 +104,7 @@ def test_a_copy_goes_on_as_the_first(before, after):
     for one in after:
         life.act(*one)
         other.act(*one)
-    assert life.state.records() == other.state.records()
+    assert records(life.state) == records(other.state)
 
 
 # --- the rules ------------------------------------------------------------------------------------
@@ -126,15 +127,20 @@ def test_who_had_a_lease_has_no_other_under_the_same_call(state):
     asked = OperationId(ANN, 70)
     state.take(asked, 1, state.first(1, 100))
     state.expire(1)
-    assert state.had(asked)
-    assert not state.had(OperationId(ANN, 69))
-    assert not state.had(OperationId(BOB, 70))
+    assert state.takers.had(asked)
+    assert not state.takers.had(OperationId(ANN, 69))
+    assert not state.takers.had(OperationId(BOB, 70))
 
 
 def test_many_calls_later_it_is_known_still(state):
     for number in (5, 3, 66):
         state.take(OperationId(ANN, number), number, state.first(1, 100))
-    assert [state.had(OperationId(ANN, one)) for one in (3, 4, 5, 66)] == [True, False, True, True]
+    assert [state.takers.had(OperationId(ANN, one)) for one in (3, 4, 5, 66)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_what_is_done_may_be_told_again_when_the_lease_is_over(state):
@@ -166,6 +172,6 @@ def test_a_get_takes_as_many_bytes_as_are_asked_for_and_one_item_at_least(state)
 
 
 def test_what_can_not_be_read_again_is_above_what_was_given(state):
-    pairs, _ = state.changes()
-    told = State.restored(state.settings, {key: value for key, value in pairs if key != b"s"})
+    pairs, _ = changed(state)
+    told = restored(state.settings, {key: value for key, value in pairs if key != b"s"})
     assert told.tail > state.tail

@@ -25,7 +25,7 @@ class Disk:
     def __init__(self) -> None:
         self.full = ""
         """Why the last write found no room; empty when it did."""
-        self.again: Instant | None = None
+        self._again: Instant | None = None
         """When to try once more."""
         self._ticket = FIRST_TICKET
         self._changes: list[Change] = []
@@ -45,10 +45,10 @@ class Disk:
         """The next write, if there is one and the disk is free."""
         if self._writing is not None or not self._waits:
             return None
-        if self.again is not None and now < self.again:
+        if self._again is not None and now < self._again:
             return None
         self._writing = tuple(self._changes), self._waits
-        self._changes, self._waits, self.again = [], [], None
+        self._changes, self._waits, self._again = [], [], None
         self._ticket += 1
         return Persist(self._ticket, self._writing[0])
 
@@ -58,9 +58,10 @@ class Disk:
         (_, waits), self._writing, self.full = self._writing, None, ""
         return waits
 
-    def failed(self, reason: str, now: Instant) -> None:
-        """It found no room, and left no trace."""
+    def failed(self, reason: str, now: Instant) -> Instant:
+        """It found no room, and left no trace; when it is tried again."""
         assert self._writing is not None
         (changes, waits), self._writing, self.full = self._writing, None, reason
         self._changes, self._waits = [*changes, *self._changes], [*waits, *self._waits]
-        self.again = later(now, AGAIN_AFTER)
+        self._again = again = later(now, AGAIN_AFTER)
+        return again

@@ -1,4 +1,4 @@
-"""A partition's state: a value. What a step changed is told as records, and is restored from them.
+"""A partition's state: a value. What a step changed is told as records (`records.py`).
 
 Rules:
 
@@ -15,7 +15,7 @@ Rules:
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -25,19 +25,14 @@ from snowmelt.core.failures import failed
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
-from snowmelt.core.spans import spans, stretches
 from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.producers import Producers
 from snowmelt.protocols.fifo.queue import Failure
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch, Batches
-from snowmelt.protocols.queue.words import Pairs
+from snowmelt.protocols.queue.takers import Takers
 
-TAKERS_MAX: Final = 10_000
-"""Of so many clients it is known which of their last gets had something."""
-TAIL_LEAP: Final = 1 << 20
-MASK: Final = (1 << 64) - 1
 STATUS: Final = b"s"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.decode
@@ -53,14 +48,6 @@ class Lease(msgspec.Struct):
     """Whether its items wait for their turn (`core/failures.py`)."""
 
 
-class _Status(msgspec.Struct, frozen=True, array_like=True):
-    tail: int
-    done: int
-    lost: int
-    paused: bool
-    redriving: int
-
-
 class State:
     """One queue's items, and who has them.
 
@@ -71,8 +58,6 @@ class State:
     (Interval(start=0, stop=2), IntervalSet([2, 3)))
     >>> state.settle(5, [Interval(0, 1)]), state.batches.live
     ([], IntervalSet([1, 3)))
-    >>> State.restored(state.settings, state.records()).records() == state.records()
-    True
     """
 
     def __init__(self, settings: QueueSettings, limits: Limits = LIMITS) -> None:
@@ -96,8 +81,7 @@ class State:
         """When delays end, and from where to where each is; some may be over."""
         self.leases: dict[int, Lease] = {}
         self.tokens: dict[OperationId, int] = {}
-        self.takers: OrderedDict[str, tuple[int, int]] = OrderedDict()
-        """By client, the last of its gets that had something, and which of those before it."""
+        self.takers = Takers(self.changed)
         self.enders: OrderedDict[int, OperationId] = OrderedDict()
         """By the tokens of the last leases of which something went back: which call ended each."""
         self.producers = Producers(self.changed, Doubts(), limits)
@@ -189,28 +173,9 @@ class State:
         self.ready.remove_all(positions)
         self.leases[token] = Lease(operation, IntervalSet(positions), ahead)
         self.tokens[operation] = token
-        self._had(operation)
+        self.takers.note(operation)
         self._touch(token)
         return Interval(positions[0].start, positions[-1].stop)
-
-    def had(self, operation: OperationId) -> bool:
-        """Whether this get had a lease before (rule 4)."""
-        last, mask = self.takers.get(operation.client, (-1, 0))
-        behind = last - operation.number
-        return 0 <= behind < 64 and bool(mask >> behind & 1)
-
-    def _had(self, operation: OperationId) -> None:
-        client, number = operation.client, operation.number
-        last, mask = self.takers.get(client, (number, 0))
-        if number >= last:
-            last, mask = number, (mask << min(64, number - last)) & MASK | 1
-        elif last - number < 64:
-            mask |= 1 << (last - number)
-        self.takers[client] = last, mask
-        self.changed[b"c" + client.encode()] = None
-        if len(self.takers) > TAKERS_MAX:
-            gone, _ = self.takers.popitem(last=False)
-            self.changed[b"c" + gone.encode()] = None
 
     # --- what becomes of them ---------------------------------------------------------------------
 
@@ -222,7 +187,7 @@ class State:
             held = [] if lease is None else lease.left.common(interval)
             lives = self.batches.live.common(interval)
             if lives != held:
-                strange += _without(lives, held)
+                strange += without(lives, held)
         if strange or lease is None or not done:
             return strange
         for interval in done:
@@ -268,8 +233,13 @@ class State:
     def _shrunk(self, token: int, lease: Lease) -> None:
         self._touch(token)
         if not lease.left.total:
-            del self.leases[token]
-            self.tokens.pop(lease.operation, None)
+            self.end_lease(token)
+
+    def end_lease(self, token: int) -> None:
+        """Nothing is held under it any more."""
+        lease = self.leases.pop(token)
+        self.tokens.pop(lease.operation, None)
+        self._touch(token)
 
     def _return(self, where: Interval, due: int, reason: str, least: int, *, ahead: bool) -> None:
         if not reason:
@@ -363,133 +333,12 @@ class State:
                     self._shrunk(token, lease)
             self._end(part)
 
-    # --- as it is written down --------------------------------------------------------------------
-
-    def changes(self) -> tuple[Pairs, tuple[Interval, ...]]:
-        """What it changed since this was last asked: records, and bodies that are over."""
-        pairs = tuple([(key, self.record(key)) for key in self.changed])
+    def changes(self) -> tuple[dict[bytes, None], tuple[Interval, ...]]:
+        """What it changed since this was last asked: keys of records, and bodies that are over."""
+        keys, over = dict(self.changed), tuple(self.over)
         self.changed.clear()
-        over, self.over = tuple(self.over), []
-        return pairs, over
-
-    def records(self) -> dict[bytes, bytes]:
-        """All of them."""
-        found = ((key, self.record(key)) for key in self._keys())
-        return {key: value for key, value in found if value is not None}
-
-    def _keys(self) -> Iterator[bytes]:
-        yield STATUS
-        yield from self.batches.keys()
-        yield from self.producers.keys()
-        for where, _ in self.failures:
-            yield b"y" + where.start.to_bytes(8)
-        for where, _ in self.delays:
-            yield b"z" + where.start.to_bytes(8)
-        for token in self.leases:
-            yield b"l" + token.to_bytes(8)
-        for token in self.enders:
-            yield b"e" + token.to_bytes(8)
-        for client in self.takers:
-            yield b"c" + client.encode()
-
-    def record(self, key: bytes) -> bytes | None:
-        """The present value of one; None when it is there no more."""
-        kind, rest = key[:1], key[1:]
-        match kind:  # those that most steps change come first
-            case b"s":
-                return _ENCODE(
-                    _Status(self.tail, self.done, self.lost, self.paused, self.redriving)
-                )
-            case b"b":
-                return self.batches.record(key)
-            case b"l":
-                lease = self.leases.get(int.from_bytes(rest))
-                return None if lease is None else _lease_record(lease)
-            case b"c":
-                taker = self.takers.get(rest.decode())
-                return None if taker is None else _ENCODE(taker)
-            case b"p" | b"n":
-                return self.producers.record(key)
-            case b"e":
-                ender = self.enders.get(int.from_bytes(rest))
-                return None if ender is None else _ENCODE(ender)
-            case b"y":
-                failure = self.failures.at(int.from_bytes(rest))
-                return None if failure is None else _ENCODE((failure[0].stop, failure[1]))
-            case b"z":
-                delay = self.delays.at(int.from_bytes(rest))
-                return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
-            case _:
-                raise AssertionError(f"no record has the key {key!r}")
-
-    def _status(self) -> _Status:
-        return _Status(self.tail, self.done, self.lost, self.paused, self.redriving)
-
-    @classmethod
-    def restored(
-        cls, settings: QueueSettings, records: dict[bytes, bytes], limits: Limits = LIMITS
-    ) -> "State":
-        """From its records."""
-        state = cls(settings, limits)
-        for key in sorted(records):
-            state._restore(key, records[key])
-        if (
-            records and STATUS not in records
-        ):  # it could not be read: above all that may have been given
-            state.tail = max(state.batches.stop, state.producers.tail) + TAIL_LEAP
-        state._find_ready()
-        return state
-
-    def _restore(self, key: bytes, value: bytes) -> None:
-        rest = key[1:]
-        match key[:1]:
-            case b"s":
-                kept = _DECODE(value, type=_Status)
-                self.tail, self.done = kept.tail, kept.done
-                self.lost, self.paused, self.redriving = kept.lost, kept.paused, kept.redriving
-            case b"b":
-                self.batches.restore(key, value)
-            case b"l":
-                operation, row, ahead = _DECODE(value, type=tuple[OperationId, bytes, bool])
-                token = int.from_bytes(rest)
-                self.leases[token] = Lease(operation, IntervalSet(stretches(row)), ahead)
-                self.tokens[operation] = token
-            case b"c":
-                self.takers[rest.decode()] = _DECODE(value, type=tuple[int, int])
-            case b"p" | b"n":
-                self.producers.restore(key, value)
-            case b"e":
-                self.enders[int.from_bytes(rest)] = _DECODE(value, type=OperationId)
-            case b"y":
-                stop, failure = _DECODE(value, type=tuple[int, Failure])
-                self.failures.restore(Interval(int.from_bytes(rest), stop), failure)
-            case b"z":
-                stop, due = _DECODE(value, type=tuple[int, int])
-                start = int.from_bytes(rest)
-                self.delays.restore(Interval(start, stop), due)
-                insort(self.dues, (due, start, stop))
-            case _:
-                raise ValueError(f"no record of a queue has the key {key!r}")
-
-    def _find_ready(self) -> None:
-        """What lives and is neither leased, nor delayed, nor dead (rule 1)."""
-        live = self.batches.live
-        self.ready = IntervalSet(live)
-        for token, lease in list(self.leases.items()):
-            lease.left = IntervalSet([part for one in lease.left for part in live.common(one)])
-            self.ready.remove_all(list(lease.left))
-            if not lease.left.total:  # where what it had could not be read
-                self._shrunk(token, lease)
-        for some in (self.delays, self.failures):
-            for where, _ in list(some):
-                for part in _without([where], live.common(where)):
-                    some.clear(part)
-        for where, _ in self.delays:
-            self.ready.remove(where)
-        for where, failure in self.failures:
-            if failure.times >= self.settings.deliveries_max:
-                self.dead.add(where)
-                self.ready.remove(where)
+        self.over.clear()
+        return keys, over
 
     def check(self) -> None:
         """Asserts rule 1."""
@@ -501,13 +350,8 @@ class State:
         assert sum(part.size for part in parts) == self.batches.live.total, "something is in two"
 
 
-def _lease_record(lease: Lease) -> bytes:
-    left = list(lease.left)
-    row = spans([one.start for one in left], [one.stop for one in left])
-    return _ENCODE((lease.operation, row, lease.ahead))
-
-
-def _without(some: list[Interval], others: list[Interval]) -> list[Interval]:
+def without(some: list[Interval], others: list[Interval]) -> list[Interval]:
+    """What is in some of these and in none of those."""
     left = IntervalSet(some)
     left.remove_all(others)
     return list(left)

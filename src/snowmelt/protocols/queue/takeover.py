@@ -27,6 +27,8 @@ class TakeOver(msgspec.Struct):
     """Of the copies that are fenced."""
     source: str = ""
     """Whose copy is on its way here."""
+    piece: tuple[Head, int] | None = None
+    """Of that copy, which piece is next; None when the last of them is being written."""
     asked: Instant = Instant(0)
     fenced: bool = False
     """Whether this node's own fence is flushed."""

@@ -13,6 +13,8 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo import messages as fifo
 from snowmelt.protocols.fifo.messages import Keeper, Name, Term
+from snowmelt.protocols.fifo.segments import Segment
+from snowmelt.protocols.queue.batches import Batch
 
 Key = Annotated[bytes, msgspec.Meta(max_length=280)]
 Pairs = tuple[tuple[Key, bytes | None], ...]
@@ -230,3 +232,23 @@ class Mended(msgspec.Struct, frozen=True, gc=False):
 
 
 Flush = OwnStep | OwnFence | Tell | Replaced | Mended
+
+
+# --- what parts of a node say to each other -------------------------------------------------------
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """The first piece of a copy is to be sent to a follower."""
+
+    queue: str
+    keeper: str
+
+
+class Wants(msgspec.Struct, frozen=True):
+    """Bodies are to be read from the disk for what is owed."""
+
+    queue: str
+    batches: tuple[Batch, ...]
+    owed: Deliver | Show
+    hand: dict[int, Segment]
+    """Those that are at hand, by where they begin."""

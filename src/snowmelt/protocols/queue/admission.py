@@ -1,0 +1,141 @@
+"""How puts come in: once each, or they wait for room in their order, or are refused."""
+
+from snowmelt.core.batch import OFFSET_BYTES
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.fifo.segments import Segment, stored
+from snowmelt.protocols.queue.bodies import Bodies
+from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.room import Room, WaitingPut
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.words import Body, ReplyTo
+
+
+class Admission:
+    """The way into one queue."""
+
+    def __init__(self, desk: Desk, hand: Bodies, home: Home, state: State, log: Log) -> None:
+        self._desk = desk
+        self._hand = hand
+        self._home = home
+        self._state = state
+        self._log = log
+        self._room = Room()
+
+    def put(self, operation: OperationId, put: calls.Put) -> None:
+        """A batch comes in, once, or waits for room, or is refused."""
+        producers, name = self._state.producers, (put.producer, put.sequence)
+        if self._room.waits(put):
+            self._waits(operation, put)
+        elif producers.is_new(*name):
+            self._new(operation, put)
+        elif (earlier := producers.earlier(*name)) is not None:
+            lives = sum(one.size for one in self._state.batches.live.common(earlier))
+            copies = self._copies if lives else 0
+            done = calls.PutDone(earlier.start, earlier.stop, copies, True, repeated=True)
+            self._log.owe(ReplyTo(operation, done))
+        elif (refused := self._refusal(put)) is not None:
+            self._log.owe(ReplyTo(operation, refused))
+        else:
+            self._new(operation, put)
+
+    def _refusal(self, put: calls.Put) -> Declined | None:
+        producers = self._state.producers
+        if text := producers.past(put.producer, put.sequence):
+            return Declined("SequenceTooOld", text)
+        if producers.was_refused(put.producer, put.sequence, put.caller, put.turn):
+            return Declined("Full", self._no_room())
+        if text := producers.crowded(put.producer):
+            return Declined("Full", text)
+        return None
+
+    def _new(self, operation: OperationId, put: calls.Put) -> None:
+        if self._room or not self._state.fits(_count(put), put.size):
+            self._waits(operation, put)
+        else:
+            self._place((operation,), put)
+
+    @property
+    def _copies(self) -> int:
+        return 1 + len(self._home.mirrors)
+
+    def _place(self, operations: tuple[OperationId, ...], put: calls.Put) -> None:
+        desk, wall = self._desk, self._desk.wall
+        due = desk.moment(put.due) if put.due else 0
+        late = due if due > wall else 0
+        batch = self._state.put(
+            put.producer,
+            put.sequence,
+            _count(put),
+            put.size,
+            term=self._home.term,
+            wall=wall,
+            due=late,
+        )
+        if late:
+            desk.wake(desk.instant_of(late))
+        segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
+        self._hand.add(self._home.queue, batch, segment)
+        self._log.store(Body(batch.key, stored(segment)))
+        done = calls.PutDone(batch.start, batch.stop, self._copies, True)
+        for operation in operations:
+            self._log.owe(ReplyTo(operation, done))
+
+    def _waits(self, operation: OperationId, put: calls.Put) -> None:
+        waiting = self._room.join(operation, put, self._desk.now)
+        items, most = self._home.settings.items_max, self._home.settings.bytes_max
+        never = 0 < items < _count(put) or 0 < most < put.size
+        if never or waiting.deadline <= self._desk.now:
+            self._full(waiting)
+        else:
+            self._desk.wake(waiting.deadline)
+
+    def _full(self, waiting: WaitingPut) -> None:
+        put = waiting.put
+        self._room.leave(waiting)
+        self._state.producers.refuse(put.producer, put.sequence, waiting.turns, self._desk.wall)
+        for operation in waiting.asked:
+            self._log.owe(ReplyTo(operation, Declined("Full", self._no_room())))
+
+    def _no_room(self) -> str:
+        settings, state = self._home.settings, self._state
+        held = state.batches.live.total - state.dead.total
+        return (
+            f"queue {self._home.queue!r} holds {held} items in {state.size} bytes; its bounds are "
+            f"{settings.items_max or 'no'} items and {settings.bytes_max or 'no'} bytes"
+        )
+
+    def serve(self) -> None:
+        """Lets in who waits for room, in their order."""
+        while (waiting := self._room.first) is not None:
+            put = waiting.put
+            if not self._state.fits(_count(put), put.size):
+                return
+            self._room.leave(waiting)
+            self._place(tuple(waiting.asked), put)
+
+    # --- who waits --------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """How many puts wait."""
+        return len(self._room)
+
+    def gone(self, client: NodeId) -> None:
+        """Nobody is there for what this client asked."""
+        self._room.gone(client)
+
+    def tick(self) -> None:
+        """Refuses those whose patience is at its end."""
+        for waiting in self._room.over(self._desk.now):
+            self._full(waiting)
+        end = self._room.next_deadline
+        if end is not None:
+            self._desk.wake(end)
+
+
+def _count(put: calls.Put) -> int:
+    return len(put.offsets) // OFFSET_BYTES - 1

@@ -1,0 +1,58 @@
+"""All copies of a node, and what is at hand of their bodies: what its parts share."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from snowmelt.core.node import Started
+from snowmelt.protocols.fifo import messages as fifo
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.queue.bodies import Bodies
+from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, Kept
+from snowmelt.protocols.queue.disk import Disk
+
+
+class Copies:
+    """By queues."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.disk = Disk()
+        self.bodies = Bodies(desk.limits.recent_bytes)
+        self._copies: dict[str, Copy] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._copies))
+
+    def of(self, queue: str) -> Copy:
+        """The one of a queue; an empty one where there was none."""
+        if queue not in self._copies:
+            self._copies[queue] = Copy(queue)
+        return self._copies[queue]
+
+    def known(self, queue: str) -> Copy | None:
+        return self._copies.get(queue)
+
+    def begin(self, started: Started) -> None:
+        """From the disk."""
+        decode = msgspec.msgpack.decode
+        told: dict[bytes, None] = {}
+        for record in started.records:
+            kind, rest = record.key[:1], record.key[1:]
+            if kind in (COPY, TWIN):
+                told[rest] = None
+                self.of(rest.decode()).restore(decode(record.value, type=Kept))
+            elif kind == RECORD:
+                name, _, key = rest.partition(b"\0")
+                self.of(name.decode()).records[key] = record.value
+        hurt = {key[1:].partition(b"\0")[0] for key in started.damaged if key[:1] == RECORD}
+        hurt |= {key[1:] for key in started.damaged if key[:1] in (COPY, TWIN)} - set(told)
+        for name in hurt:
+            self.of(name.decode()).whole = False
+            self.desk.note(f"a record of {name.decode()} can't be read: its copy is none")
+
+    def held(self, after: str, most: int) -> tuple[tuple[fifo.Held, ...], bool]:
+        """What the controller asks: which copies there are, some at once, and whether of more."""
+        names = sorted(name for name in self._copies if name > after)
+        held = (fifo.Held(one, self.of(one).fence, self.of(one).home) for one in names[:most])
+        return tuple(held), len(names) > most

@@ -1,0 +1,188 @@
+"""How what is owed is told: with bodies at hand, or when they were read from this disk or another.
+
+1. A lease's time begins when it is told. What ended before is not told.
+2. What can't be read here is asked of all followers. Only what each of them lacks is lost.
+"""
+
+from typing import Final, assert_never
+
+import msgspec
+
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.segments import Segment, joined, part_of, stored
+from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.bodies import Bodies
+from snowmelt.protocols.queue.deadlines import Deadlines
+from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.words import (
+    Body,
+    Deliver,
+    Fetch,
+    Mended,
+    Owed,
+    ReplyTo,
+    Show,
+    Wants,
+)
+
+FETCHED_AT_ONCE: Final = 16
+
+
+class Delivery:
+    """Of one queue, in one term."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        disk: Disk,
+        hand: Bodies,
+        state: State,
+        followers: Followers,
+        deadlines: Deadlines,
+    ) -> None:
+        self.hand = hand
+        self._desk = desk
+        self._disk = disk
+        self._copy = followers.copy
+        self._home = followers.home
+        self._state = state
+        self._followers = followers
+        self._deadlines = deadlines
+        self._lacks: dict[Batch, dict[str, None]] = {}
+        """Batches that can't be read here, and who has not said yet whether he has them."""
+        self._held: list[Wants] = []
+        """What waits for them."""
+        self._sought = Instant(0)
+
+    def pay(self, owed: Owed) -> None:
+        """It may be told now."""
+        match owed:
+            case ReplyTo(operation, answer):
+                self._desk.reply(operation, answer)
+            case Deliver(_, token):
+                lease = self._state.leases.get(token)
+                if lease is None:
+                    return
+                if token not in self._deadlines:
+                    self._desk.wake(self._deadlines.begin(token, self._desk.now))
+                self._show(owed, tuple(lease.left), {})
+            case Show(_, positions):
+                self._show(owed, positions, {})
+            case _:
+                assert_never(owed)
+
+    def _show(
+        self, owed: Deliver | Show, positions: tuple[Interval, ...], read: dict[int, Segment]
+    ) -> None:
+        queue, parts, absent = self._home.queue, list[calls.Part](), list[Batch]()
+        for interval in positions:
+            for batch, where in self._state.batches.over(interval):
+                segment = read.get(batch.start) or self.hand.of(queue, batch)
+                if segment is None:
+                    absent.append(batch)
+                    continue
+                read[batch.start] = segment
+                if not absent:
+                    parts += self._parts(segment, where)
+        if absent:
+            self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
+        elif isinstance(owed, Show):
+            self._desk.reply(owed.operation, calls.Peeked(tuple(joined(parts)), ()))
+        elif (left := self._deadlines.left(owed.token, self._desk.now)) > 0:
+            leased = calls.Leased(owed.token, tuple(joined(parts)), (), left, owed.refused)
+            self._desk.reply(owed.operation, leased)
+
+    def _parts(self, segment: Segment, where: Interval) -> list[calls.Part]:
+        """Items of one batch, by how often they failed."""
+        failures = self._state.failures.common(where)
+        if not failures:
+            return [part_of(segment, where.start, where.stop, where.start)]
+        cut: list[calls.Part] = []
+        at = where.start
+        for part, failure in failures:
+            if at < part.start:
+                cut.append(part_of(segment, at, part.start, at))
+            whole = part_of(segment, part.start, part.stop, part.start)
+            told = msgspec.structs.replace(whole, failures=failure.times, reason=failure.reason)
+            cut.append(told)
+            at = part.stop
+        if at < where.stop:
+            cut.append(part_of(segment, at, where.stop, at))
+        return cut
+
+    def read(self, wants: Wants, unread: list[Batch]) -> None:
+        """Bodies were read; or could not be, and are asked of the others (rule 2)."""
+        if unread:
+            self._held.append(wants)
+            self.lack(unread)
+            return
+        owed, live = wants.owed, self._state.batches.live
+        if isinstance(owed, Show):
+            alive = [part for one in owed.positions for part in live.common(one)]
+            self._show(owed, tuple(alive), wants.hand)
+        elif (lease := self._state.leases.get(owed.token)) is not None:
+            self._show(owed, tuple(lease.left), wants.hand)
+
+    # --- what can't be read here ------------------------------------------------------------------
+
+    @property
+    def lacking(self) -> list[Batch]:
+        return list(self._lacks)
+
+    def lack(self, batches: list[Batch]) -> None:
+        """These can't be read here."""
+        for batch in batches:
+            self._lacks.setdefault(batch, dict.fromkeys(self._followers.all))
+        self._seek()
+
+    def fetched(self, keeper: str, found: dict[Batch, Segment | None]) -> None:
+        """Another has some of them, or has not."""
+        bodies: list[Body] = []
+        for batch, segment in found.items():
+            others = self._lacks.get(batch)
+            if others is None:
+                continue
+            others.pop(keeper, None)
+            if segment is not None:
+                del self._lacks[batch]
+                bodies.append(Body(batch.key, stored(segment)))
+                self.hand.add(self._home.queue, batch, segment)
+                for wants in self._held:
+                    wants.hand[batch.start] = segment
+        if bodies:
+            changes = tuple(self._copy.stored(bodies))
+            self._disk.write(self._home.queue, changes, Mended())
+        if bodies or any(not others for others in self._lacks.values()):
+            self._seek()
+
+    def _seek(self) -> None:
+        """Asks, and asks again; what nobody has is lost."""
+        for batch, others in list(self._lacks.items()):
+            if not others:
+                del self._lacks[batch]
+                self._state.lose(Interval(batch.start, batch.stop))
+                for follower in self._followers.all.values():
+                    follower.sending = None  # it can't be sent either
+        if not self._lacks:
+            held, self._held = self._held, []
+            for wants in held:
+                self.read(wants, [])
+            return
+        for keeper in self._followers.all:
+            lacks = [batch for batch, others in self._lacks.items() if keeper in others]
+            if lacks:
+                names = tuple((one.start, one.stop, one.term) for one in lacks[:FETCHED_AT_ONCE])
+                word = Fetch(self._home.queue, self._home.term, names)
+                self._desk.send(node_of(keeper), word)
+        self._sought = self._desk.now
+        self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    def tick(self) -> None:
+        if self._lacks and later(self._sought, AGAIN_AFTER) <= self._desk.now:
+            self._seek()

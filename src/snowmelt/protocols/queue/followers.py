@@ -1,0 +1,249 @@
+"""The others' copies, as their leader knows them: what each has, and what brings it up.
+
+1. A step goes to all who have those before it. Steps are kept for those who turn out to lack some.
+2. A follower that lacks steps is sent them, or all of the copy when they are not at hand any more.
+3. What has no answer is said again. A silent follower, though its node is here, is told to the
+   controller, which names another (`fifo/registry.py`); at growing intervals.
+"""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.messages import Home, Unreached
+from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.words import Append, Begin, Confirm, Fence, Head, Message
+
+AGAIN_AFTER: Final = milliseconds(300)
+SILENT_MAX: Final = seconds(5)
+COMPLAIN_LONGEST: Final = seconds(80)
+STEPS_BYTES: Final = 16 << 20
+"""Of steps that are kept (rule 1)."""
+
+
+class Follower(msgspec.Struct):
+    """What is known of another copy."""
+
+    appended: int | None = None
+    """Its last step; None where it is not known that it has this leader's steps."""
+    fenced: bool = False
+    confirmed: int = 0
+    heard: Instant = Instant(0)
+    sent: Instant = Instant(0)
+    """When it was told something last."""
+    sending: Sending | None = None
+    """The copy that is on its way to it."""
+
+
+class Followers:
+    """All of one term, by keepers."""
+
+    def __init__(self, desk: Desk, home: Home, copy: Copy, all_: dict[str, Follower]) -> None:
+        self.all = all_
+        self.asked = 0
+        """How often it was asked whether this leader leads still."""
+        self._desk = desk
+        self.home = home
+        self.copy = copy
+        self._steps: deque[Append] = deque()
+        self._bytes = 0
+        self._began = desk.now
+        self._complain_at = later(desk.now, SILENT_MAX)
+        self._complained = SILENT_MAX
+
+    # --- what they have ---------------------------------------------------------------------------
+
+    @property
+    def sends(self) -> bool:
+        """Whether a copy is on its way to somebody."""
+        return any(one.sending is not None for one in self.all.values())
+
+    @property
+    def lacking(self) -> bool:
+        """Whether somebody has no copy that goes on by steps."""
+        return any(one.appended is None for one in self.all.values())
+
+    @property
+    def behind(self) -> list[str]:
+        """Who has not the last step."""
+        step = self.copy.head.step
+        return [name for name, one in self.all.items() if one.appended != step]
+
+    def has(self, own: int, needed: int) -> int:
+        """The last step that so many copies have, with this node's own."""
+        steps = [own, *[one.appended or 0 for one in self.all.values()]]
+        steps.sort(reverse=True)
+        return steps[needed - 1]
+
+    def sure(self, needed: int) -> int:
+        """Up to which question so many have confirmed that this leader leads, with itself."""
+        sure = [self.asked, *[one.confirmed for one in self.all.values()]]
+        sure.sort(reverse=True)
+        return sure[needed - 1]
+
+    # --- what they are told -----------------------------------------------------------------------
+
+    def append(self, step: Append) -> None:
+        """One more step (rule 1)."""
+        if not self.all:
+            return
+        self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+        self._steps.append(step)
+        self._bytes += _weight(step)
+        known = [one.appended for one in self.all.values() if one.appended is not None]
+        least = min(known, default=step.head.step)
+        while self._steps and not self.sends:
+            first = self._steps[0]
+            if first.head.step > least and self._bytes <= STEPS_BYTES:
+                break
+            self._bytes -= _weight(self._steps.popleft())
+        for name, follower in self.all.items():
+            if follower.appended is not None:
+                self._send(name, step)
+
+    def ask(self) -> None:
+        """Asks all whether a later term was heard of."""
+        self.asked += 1
+        self.to_all(Confirm(self.home.queue, self.home.term, self.asked))
+        if self.all:
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    def to_all(self, message: Message) -> None:
+        for keeper in self.all:
+            self._desk.send(node_of(keeper), message)
+
+    def _send(self, keeper: str, message: Message) -> None:
+        self.all[keeper].sent = self._desk.now
+        self._desk.send(node_of(keeper), message)
+
+    # --- what they say ----------------------------------------------------------------------------
+
+    def _heard(self, keeper: str) -> Follower | None:
+        follower = self.all.get(keeper)
+        if follower is not None:
+            follower.heard = self._desk.now
+        return follower
+
+    def appended(self, keeper: str, head: Head) -> None:
+        """One has all up to this step."""
+        follower = self._heard(keeper)
+        if follower is None:
+            return
+        follower.fenced = True
+        if follower.sending is not None and head >= follower.sending.head:
+            follower.sending = None
+        known = head.term == self.home.term and head.step <= self.copy.head.step
+        if known and head.step > (follower.appended or -1):
+            follower.appended = head.step
+        if follower.appended != self.copy.head.step:
+            self._later(follower)
+
+    def is_behind(self, keeper: str, head: Head) -> None:
+        """One has no more than this, whatever it had: its disk may be another, or older."""
+        follower = self._heard(keeper)
+        if follower is None:
+            return
+        follower.fenced = True
+        if head.term != self.home.term:
+            follower.appended = None
+        elif follower.appended is not None:
+            follower.appended = min(follower.appended, head.step)
+        self._later(follower)
+
+    def fenced(self, keeper: str, head: Head) -> None:
+        """One takes nothing earlier, and this is what it has."""
+        follower = self._heard(keeper)
+        if follower is None or follower.appended is not None:
+            return
+        follower.fenced = True
+        if self._steps and head == self._steps[0].after:
+            follower.appended = head.step
+        self._bring_up(keeper, follower)
+
+    def confirmed(self, keeper: str, number: int) -> None:
+        """One has heard of no later term."""
+        follower = self._heard(keeper)
+        if follower is not None:
+            follower.confirmed = max(follower.confirmed, number)
+
+    def bring(self, keeper: str) -> Sending | None:
+        """The copy on its way to one that wants its next piece."""
+        follower = self._heard(keeper)
+        return None if follower is None else follower.sending
+
+    def _later(self, follower: Follower) -> None:
+        """What it lacks is on its way, or is sent again after a while."""
+        self._desk.wake(later(max(follower.sent, self._desk.now), AGAIN_AFTER))
+
+    # --- who lacks something ----------------------------------------------------------------------
+
+    def _bring_up(self, keeper: str, follower: Follower) -> None:
+        """Rule 2."""
+        now, queue, term = self._desk.now, self.home.queue, self.home.term
+        follower.sent = now
+        appended = follower.appended
+        if appended is None and not follower.fenced:
+            self._send(keeper, Fence(queue, term, keeper))
+        elif appended is not None and self._steps and self._steps[0].after.step <= appended:
+            for step in self._steps:
+                if step.head.step > appended:
+                    self._send(keeper, step)
+        elif self.copy.head.term == term:  # else its first step is not made yet
+            if follower.sending is None:
+                follower.sending = Sending(self.copy)
+            self._desk.inside.append(Begin(queue, keeper))
+        self._desk.wake(later(now, AGAIN_AFTER))
+
+    def tick(self, confirmed: int) -> None:
+        """Says again what has no answer (rule 3)."""
+        now = self._desk.now
+        for name, follower in self.all.items():
+            behind = follower.appended != self.copy.head.step
+            unsure = follower.confirmed < self.asked and confirmed < self.asked
+            if not (behind or unsure):
+                continue
+            if follower.sending is not None and later(follower.heard, AGAIN_AFTER) > now:
+                self._desk.wake(later(follower.heard, AGAIN_AFTER))  # its next piece is on its way
+                continue
+            if later(follower.sent, AGAIN_AFTER) <= now:
+                follower.sent = now
+                if unsure:
+                    self._send(name, Confirm(self.home.queue, self.home.term, self.asked))
+                if behind:
+                    self._bring_up(name, follower)
+            self._desk.wake(later(follower.sent, AGAIN_AFTER))
+        self._complain()
+
+    def _complain(self) -> None:
+        presence, now, home = self._desk.presence, self._desk.now, self.home
+        silent = self._silent()
+        if presence is None or silent is None:
+            self._complained = SILENT_MAX
+            return
+        if self._complain_at > now:
+            self._desk.wake(self._complain_at)
+            return
+        self._complained = Duration(min(2 * self._complained, COMPLAIN_LONGEST))
+        self._complain_at = later(now, self._complained)
+        self._desk.note(f"{home.queue}: {silent} does not answer; asks for a way round it")
+        word = Unreached(home.queue, home.term, home.run, silent)
+        self._desk.send(presence.view.coordinator, word)
+
+    def _silent(self) -> str | None:
+        """One that is here, and has not answered for too long."""
+        presence, now = self._desk.presence, self._desk.now
+        for name, one in self.all.items():
+            waits = one.appended != self.copy.head.step or one.confirmed < self.asked
+            long = later(max(one.heard, self._began), SILENT_MAX) <= now
+            if waits and long and presence is not None and name in presence.keepers:
+                return name
+        return None
+
+
+def _weight(step: Append) -> int:
+    return 200 + sum(len(one.value) for one in step.bodies) + 40 * len(step.records)

@@ -1,0 +1,141 @@
+"""A node as a follower: it takes the steps of whoever leads, and brings its copy up.
+
+1. A leader of an earlier term than was heard of is told so, and nothing of it is taken.
+2. Steps may come before those that they go behind: some wait for these.
+3. A copy comes piece by piece, in order; a later head begins it anew.
+"""
+
+from typing import Final
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue.batches import KIND
+from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.terms import Terms
+
+EARLY_STEPS: Final = 100
+
+
+class Following:
+    """Of all queues of a node."""
+
+    def __init__(self, desk: Desk, copies: Copies, terms: Terms) -> None:
+        self._desk = desk
+        self._copies = copies
+        self._terms = terms
+        self._early: dict[str, dict[words.Head, words.Append]] = {}
+        """Steps that came before those that they go behind, by these (rule 2)."""
+        self._next: dict[str, tuple[int, words.Head, int]] = {}
+        """By queue, of the copy that comes: its term, its head, and which piece is next."""
+
+    def follows(self, source: NodeId, queue: str, term: int) -> Copy | None:
+        """The copy that is to go by a term; None when that is not to be (rule 1)."""
+        copy, own = self._copies.of(queue), self._terms.own(queue)
+        if self._desk.presence is None or self._desk.alarm(source, queue, term, copy.fence):
+            return None
+        if term < copy.fence:
+            self._desk.send(source, words.Superseded(queue, copy.fence))
+            return None
+        if own == term:
+            return None  # only this node leads in it
+        if own:
+            self._terms.yields(queue)
+        return copy
+
+    def append(self, source: NodeId, step: words.Append) -> None:
+        """A step of the leader's."""
+        copy = self.follows(source, step.queue, step.term)
+        if copy is None:
+            return
+        queue, keeper, early = step.queue, self._desk.keeper, self._early.get(step.queue, {})
+        if copy.whole and copy.flushed >= step.head:
+            told = words.Appended(queue, step.term, keeper, copy.flushed)
+            self._desk.send(source, told)
+        elif copy.whole and copy.head == step.after:
+            self._take(source, copy, step)
+            while (waiting := early.pop(copy.head, None)) is not None:
+                self._take(source, copy, waiting)
+        elif not copy.whole or copy.head < step.after:
+            if step.after in early or len(early) >= EARLY_STEPS:
+                self._early.pop(queue, None)
+                self._desk.send(source, words.Behind(queue, step.term, keeper, copy.told))
+            else:
+                self._early.setdefault(queue, early)[step.after] = step
+
+    def _take(self, source: NodeId, copy: Copy, step: words.Append) -> None:
+        changes = copy.append(step.head, step.records, step.bodies, step.over)
+        if step.term > copy.fence:
+            changes += copy.raise_fence(step.term)
+        told = words.Appended(step.queue, step.term, self._desk.keeper, step.head)
+        self._copies.disk.write(step.queue, changes, words.Tell(source, told))
+
+    def confirm(self, source: NodeId, ask: words.Confirm) -> None:
+        """The leader asks whether it leads still."""
+        if self.follows(source, ask.queue, ask.term) is not None:
+            told = words.Confirmed(ask.queue, ask.term, self._desk.keeper, ask.number)
+            self._desk.send(source, told)
+
+    def fence(self, source: NodeId, fence: words.Fence) -> None:
+        """Somebody leads in a later term, or is to."""
+        queue, keeper = fence.queue, self._desk.keeper
+        if fence.keeper != keeper:
+            return  # another disk's copy is meant
+        copy = self.follows(source, queue, fence.term)
+        if copy is None:
+            return
+        told: words.Fenced | words.Behind = words.Fenced(queue, fence.term, keeper, copy.head)
+        if not copy.whole:
+            told = words.Behind(queue, fence.term, keeper, words.NOTHING)
+        self._next.pop(queue, None)
+        self._copies.disk.write(queue, copy.raise_fence(fence.term), words.Tell(source, told))
+
+    def piece(self, source: NodeId, piece: words.Piece) -> None:
+        """Some of a copy that replaces this one (rule 3)."""
+        queue, taking = piece.queue, self._terms.taking(piece.queue, piece.term)
+        if taking is not None:
+            if node_of(taking.source) != source or taking.piece != (piece.head, piece.number):
+                return
+            taking.piece = None if piece.last else (piece.head, piece.number + 1)
+            self._write(source, self._copies.of(queue), piece)
+            return
+        copy = self.follows(source, queue, piece.term)
+        if copy is None:
+            return
+        if copy.whole and copy.head >= piece.head:  # it came before
+            if copy.flushed >= piece.head:
+                told = words.Appended(queue, piece.term, self._desk.keeper, copy.flushed)
+                self._desk.send(source, told)
+            return
+        expected = self._next.get(queue)
+        if expected is None or expected[:2] != (piece.term, piece.head):
+            expected = piece.term, piece.head, 0
+        if piece.number == expected[2]:
+            self._next[queue] = piece.term, piece.head, piece.number + 1
+            self._write(source, copy, piece)
+
+    def _write(self, source: NodeId, copy: Copy, piece: words.Piece) -> None:
+        queue, changes = piece.queue, tuple(copy.stored(piece.bodies))
+        flush: words.Flush = words.Replaced(source, piece.head, piece.term)
+        if piece.last:
+            self._next.pop(queue, None)
+            blocks = (int.from_bytes(key[1:]) for key, _ in piece.records if key[:1] == KIND)
+            copy.fence = max(copy.fence, piece.term)
+            changes += copy.replace(piece.head, piece.records, min(blocks, default=1 << 62))
+        else:
+            number, keeper = piece.number + 1, self._desk.keeper
+            bring = words.Bring(queue, piece.term, keeper, piece.head, number)
+            flush = words.Tell(source, bring)
+        self._copies.disk.write(queue, changes, flush)
+
+    def replaced(self, queue: str, done: words.Replaced) -> None:
+        """Another's copy is this node's own, and flushed."""
+        self._copies.of(queue).flushed = done.head
+        taking = self._terms.taking(queue, done.term)
+        if taking is not None:
+            self._terms.lead(queue, taking)
+        else:
+            told = words.Appended(queue, done.term, self._desk.keeper, done.head)
+            self._desk.send(done.target, told)

@@ -1,0 +1,96 @@
+"""The steps of a term, and what waits until they are safe.
+
+1. Whatever changes while the disk is busy is the next step. It goes to the own disk and to all
+   followers at the same time, with the bodies of the puts that are in it.
+2. Nothing is told that is not safe: on the disks of as many as must have it (`copies_needed`).
+3. What changed nothing (an empty get, a look, a lease prolonged, a refusal) is told when all that
+   it saw is safe, and as many have confirmed, asked after it, that they heard of no later term.
+4. While a copy is on its way to somebody, no body is erased.
+"""
+
+from collections import deque
+
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.followers import Followers
+from snowmelt.protocols.queue.records import changed
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep
+
+
+class Log:
+    """Of one queue, in one term."""
+
+    def __init__(
+        self, home: Home, disk: Disk, copy: Copy, state: State, followers: Followers
+    ) -> None:
+        self.safe = 0
+        """The last step that is."""
+        self.confirmed = 0
+        """Up to which question it is confirmed that this leader leads."""
+        self._home = home
+        self._disk = disk
+        self._copy = copy
+        self._state = state
+        self._followers = followers
+        self._needed = home.settings.copies_needed
+        self._bodies: list[Body] = []
+        """Of puts that are in no step yet."""
+        self._over: list[Interval] = []
+        """What is erased once no copy is on its way (rule 4)."""
+        self._gathered: list[Owed] = []
+        """What is owed when the next step is safe."""
+        self._owed: deque[tuple[int, list[Owed]]] = deque()
+        self._questions: deque[tuple[int, int, Owed]] = deque()
+        """What waits for a step, and for the confirmation of a question (rule 3)."""
+
+    def store(self, body: Body) -> None:
+        """These bodies go with the next step."""
+        self._bodies.append(body)
+
+    def owe(self, owed: Owed) -> None:
+        """It is told with the next step, or when it is confirmed that this one leads (rule 3)."""
+        if self._state.changed:
+            self._gathered.append(owed)
+            return
+        self._questions.append((self._copy.head.step, self._followers.asked + 1, owed))
+        if self.confirmed == self._followers.asked:
+            self._followers.ask()
+
+    def step(self) -> None:
+        """All that changed since the last step is the next one, if the disk is free (rule 1)."""
+        if not self._state.changed or not self._disk.free:
+            return
+        home, copy = self._home, self._copy
+        pairs, over = changed(self._state)
+        self._over += over
+        over = ()
+        if not self._followers.sends:
+            over, self._over = tuple(self._over), []
+        after, head = copy.head, Head(home.term, copy.head.step + 1)
+        bodies, self._bodies = tuple(self._bodies), []
+        if self._gathered:
+            self._owed.append((head.step, self._gathered))
+            self._gathered = []
+        changes = copy.append(head, pairs, bodies, over)
+        self._disk.write(home.queue, changes, OwnStep(head))
+        self._followers.append(Append(home.queue, home.term, head, after, pairs, bodies, over))
+
+    def due(self) -> list[Owed]:
+        """What may be told now (rules 2 and 3)."""
+        own, followers = self._copy.flushed, self._followers
+        flushed = own.step if own.term == self._home.term else 0
+        self.safe = max(self.safe, followers.has(flushed, self._needed))
+        self.confirmed = followers.sure(self._needed)
+        due: list[Owed] = []
+        while self._owed and self._owed[0][0] <= self.safe:
+            due += self._owed.popleft()[1]
+        while self._questions and self._questions[0][0] <= self.safe:
+            if self._questions[0][1] > self.confirmed:
+                break
+            due.append(self._questions.popleft()[2])
+        if self._questions and self._questions[-1][1] > followers.asked == self.confirmed:
+            followers.ask()
+        return due

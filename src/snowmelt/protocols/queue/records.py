@@ -1,0 +1,177 @@
+"""How a state is written down: its records, and how they are read again.
+
+A record has a key whose first byte is its kind:
+
+    s           how many were put, ended and lost, and what is paused
+    b POSITION  a block of batches
+    l TOKEN     a lease: whose call it answers, and what it has
+    c CLIENT    which of its last gets had something
+    p, n NAME   a producer
+    e TOKEN     which call ended a lease of which something went back
+    y POSITION  items that failed, how often, and why
+    z POSITION  items that are for later
+"""
+
+from bisect import insort
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import OperationId
+from snowmelt.core.spans import spans, stretches
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
+from snowmelt.protocols.fifo.queue import Failure
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.state import STATUS, Lease, State, without
+from snowmelt.protocols.queue.words import Pairs
+
+TAIL_LEAP: Final = 1 << 20
+"""So far above what is known positions go on where it can't be read which were given."""
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.decode
+
+
+class _Status(msgspec.Struct, frozen=True, array_like=True):
+    tail: int
+    done: int
+    lost: int
+    paused: bool
+    redriving: int
+
+
+def changed(state: State) -> tuple[Pairs, tuple[Interval, ...]]:
+    """The records that changed since this was last asked, and the bodies that are over."""
+    keys, over = state.changes()
+    return tuple([(key, record(state, key)) for key in keys]), over
+
+
+def records(state: State) -> dict[bytes, bytes]:
+    """All of them.
+
+    >>> state = State(QueueSettings())
+    >>> where = state.put("loader", 7, 3, 300, term=1, wall=0)
+    >>> records(restored(state.settings, records(state))) == records(state)
+    True
+    """
+    found = ((key, record(state, key)) for key in _keys(state))
+    return {key: value for key, value in found if value is not None}
+
+
+def _keys(state: State) -> Iterator[bytes]:
+    yield STATUS
+    yield from state.batches.keys()
+    yield from state.producers.keys()
+    for where, _ in state.failures:
+        yield b"y" + where.start.to_bytes(8)
+    for where, _ in state.delays:
+        yield b"z" + where.start.to_bytes(8)
+    for token in state.leases:
+        yield b"l" + token.to_bytes(8)
+    for token in state.enders:
+        yield b"e" + token.to_bytes(8)
+    yield from state.takers.keys()
+
+
+def record(state: State, key: bytes) -> bytes | None:
+    """The present value of one; None when it is there no more."""
+    kind, rest = key[:1], key[1:]
+    match kind:  # those that most steps change come first
+        case b"s":
+            return _ENCODE(
+                _Status(state.tail, state.done, state.lost, state.paused, state.redriving)
+            )
+        case b"b":
+            return state.batches.record(key)
+        case b"l":
+            lease = state.leases.get(int.from_bytes(rest))
+            return None if lease is None else _of_lease(lease)
+        case b"c":
+            return state.takers.record(key)
+        case b"p" | b"n":
+            return state.producers.record(key)
+        case b"e":
+            ender = state.enders.get(int.from_bytes(rest))
+            return None if ender is None else _ENCODE(ender)
+        case b"y":
+            failure = state.failures.at(int.from_bytes(rest))
+            return None if failure is None else _ENCODE((failure[0].stop, failure[1]))
+        case b"z":
+            delay = state.delays.at(int.from_bytes(rest))
+            return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
+        case _:
+            raise AssertionError(f"no record has the key {key!r}")
+
+
+def _of_lease(lease: Lease) -> bytes:
+    left = list(lease.left)
+    row = spans([one.start for one in left], [one.stop for one in left])
+    return _ENCODE((lease.operation, row, lease.ahead))
+
+
+# --- read again -----------------------------------------------------------------------------------
+
+
+def restored(settings: QueueSettings, kept: dict[bytes, bytes], limits: Limits = LIMITS) -> State:
+    """A state from its records; any of them may be missing."""
+    state = State(settings, limits)
+    for key in sorted(kept):
+        _restore(state, key, kept[key])
+    if kept and STATUS not in kept:
+        state.tail = max(state.batches.stop, state.producers.tail) + TAIL_LEAP
+    _find_ready(state)
+    return state
+
+
+def _restore(state: State, key: bytes, value: bytes) -> None:
+    rest = key[1:]
+    match key[:1]:
+        case b"s":
+            kept = _DECODE(value, type=_Status)
+            state.tail, state.done, state.lost = kept.tail, kept.done, kept.lost
+            state.paused, state.redriving = kept.paused, kept.redriving
+        case b"b":
+            state.batches.restore(key, value)
+        case b"l":
+            operation, row, ahead = _DECODE(value, type=tuple[OperationId, bytes, bool])
+            token = int.from_bytes(rest)
+            state.leases[token] = Lease(operation, IntervalSet(stretches(row)), ahead)
+            state.tokens[operation] = token
+        case b"c":
+            state.takers.restore(key, value)
+        case b"p" | b"n":
+            state.producers.restore(key, value)
+        case b"e":
+            state.enders[int.from_bytes(rest)] = _DECODE(value, type=OperationId)
+        case b"y":
+            stop, failure = _DECODE(value, type=tuple[int, Failure])
+            state.failures.restore(Interval(int.from_bytes(rest), stop), failure)
+        case b"z":
+            stop, due = _DECODE(value, type=tuple[int, int])
+            start = int.from_bytes(rest)
+            state.delays.restore(Interval(start, stop), due)
+            insort(state.dues, (due, start, stop))
+        case _:
+            raise ValueError(f"no record of a queue has the key {key!r}")
+
+
+def _find_ready(state: State) -> None:
+    """What lives and is neither leased, nor delayed, nor dead."""
+    live = state.batches.live
+    state.ready = IntervalSet(live)
+    for token, lease in list(state.leases.items()):
+        lease.left = IntervalSet([part for one in lease.left for part in live.common(one)])
+        state.ready.remove_all(list(lease.left))
+        if not lease.left.total:  # where what it had could not be read
+            state.end_lease(token)
+    for some in (state.delays, state.failures):
+        for where, _ in list(some):
+            for part in without([where], live.common(where)):
+                some.clear(part)
+    for where, _ in state.delays:
+        state.ready.remove(where)
+    for where, failure in state.failures:
+        if failure.times >= state.settings.deliveries_max:
+            state.dead.add(where)
+            state.ready.remove(where)

@@ -1,0 +1,220 @@
+"""Whom this node leads: how terms begin here, and how they end.
+
+Which node leads in which term is decided as for the fifo (`fifo/registry.py`); a term is a `Home`.
+
+1. A run leads in a term once at most. One that it began and left it claims anew.
+2. A term is served once the controller has written down that its copies are the queue's.
+3. Whoever hears of a later term leads no more, and tells nothing of what it owed.
+"""
+
+from typing import Final
+
+from snowmelt.core.instant import later, milliseconds
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.fifo import messages as fifo
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.directory import Directory
+from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.fifo.streams import gone_for_ever, node_of
+from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.followers import Follower
+from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.takeover import TakeOver
+
+AGAIN_AFTER: Final = milliseconds(300)
+
+
+class Terms:
+    """The terms of one node: those that it leads in, and those that it is to begin."""
+
+    def __init__(self, desk: Desk, directory: Directory, copies: Copies, *, alone: bool) -> None:
+        self.leaders: dict[str, Leader] = {}
+        self.touched: dict[str, None] = {}
+        """Queues whose leaders may have a step to make."""
+        self._desk = desk
+        self._directory = directory
+        self._copies = copies
+        self._alone = alone
+        self._takeovers: dict[str, TakeOver] = {}
+        self._begun: dict[str, int] = {}
+        """The last term of each queue that this run began (rule 1)."""
+
+    def own(self, queue: str) -> int:
+        """The term in which this node leads a queue, or is to; 0 for none."""
+        leader, taking = self.leaders.get(queue), self._takeovers.get(queue)
+        if leader is not None:
+            return leader.home.term
+        return 0 if taking is None else taking.home.term
+
+    def leading(self, queue: str, term: int) -> Leader | None:
+        """Who leads here in that very term; it may have a step to make."""
+        leader = self.leaders.get(queue)
+        if leader is None or leader.home.term != term:
+            return None
+        self.touched[queue] = None
+        return leader
+
+    def taking(self, queue: str, term: int) -> TakeOver | None:
+        """The term that is to begin here, if it is that one."""
+        taking = self._takeovers.get(queue)
+        return None if taking is None or taking.home.term != term else taking
+
+    # --- what the controller says -----------------------------------------------------------------
+
+    def heard(self, home: Home) -> None:
+        """A term of a queue: perhaps it is this node's."""
+        queue, desk, own = home.queue, self._desk, self.own(home.queue)
+        leader = self.leaders.get(queue)
+        if home.term < own:
+            return
+        if home.term == own:
+            if leader is not None:
+                leader.serving = leader.serving or home.active  # rule 2
+                self.touched[queue] = None
+                self.activate(leader)
+        elif home.master != desk.keeper:
+            self.resign(queue)
+        elif home.run != desk.stream or home.active or home.term <= self._begun.get(queue, 0):
+            self.resign(queue)
+            self._claim(queue, home.term)
+        else:
+            self.resign(queue)
+            self._take_over(home)
+
+    def _claim(self, queue: str, term: int) -> None:
+        """Rule 1."""
+        presence = self._desk.presence
+        if presence is not None:
+            claim = fifo.Claim(queue, term, self._desk.stream)
+            self._desk.send(presence.view.coordinator, claim)
+
+    def superseded(self, _: NodeId, word: words.Superseded) -> None:
+        """Somebody heard of a later term (rule 3)."""
+        own = self.own(word.queue)
+        if 0 < own < word.term and not self._desk.alarm("a node", word.queue, word.term, own):
+            self.yields(word.queue)
+            self._claim(word.queue, word.term)
+
+    def yields(self, queue: str) -> None:
+        """Another leads in a later term, and it is to be heard who."""
+        self.resign(queue)
+        self._directory.forget(queue)
+
+    def resign(self, queue: str) -> None:
+        """This node leads no more: its copy is one like any other (rule 3)."""
+        self._takeovers.pop(queue, None)
+        leader = self.leaders.pop(queue, None)
+        if leader is None:
+            return
+        self._desk.note(f"{queue}: no longer leader of term {leader.home.term}")
+        for operation in leader.waiting.gets:  # nothing was leased to them, or they'd not wait
+            self._desk.decline(operation, "Unavailable", f"queue {queue!r} changes its leader")
+
+    def cut_off(self) -> None:
+        """Others may decide without this node now: it serves nobody."""
+        for queue in [*self.leaders, *self._takeovers]:
+            self.resign(queue)
+
+    def viewed(self) -> None:
+        """Another view: of queues that are not led here, news is sought."""
+        for queue in self._copies:
+            if not self.own(queue):
+                self._directory.forget(queue)
+                self._directory.ask(queue, _nobody)
+
+    # --- how a term begins ------------------------------------------------------------------------
+
+    def _take_over(self, home: Home) -> None:
+        queue, copy = home.queue, self._copies.of(home.queue)
+        if home.term < copy.fence:
+            self._claim(queue, copy.fence)
+            return
+        self._begun[queue] = home.term
+        self._takeovers[queue] = TakeOver(home, self._desk.now)
+        fence = words.OwnFence(home.term)
+        self._copies.disk.write(queue, copy.raise_fence(home.term), fence)
+        self.tick()
+
+    def tick(self) -> None:
+        """Asks, and asks again, for what take-overs still lack."""
+        desk = self._desk
+        for queue, taking in list(self._takeovers.items()):
+            if taking.asked and later(taking.asked, AGAIN_AFTER) > desk.now:
+                continue
+            taking.asked, term = desk.now, taking.home.term
+            presence = desk.presence
+            if presence is not None and taking.source not in ("", *presence.keepers):
+                taking.heads.pop(taking.source, None)  # it left on the way
+                taking.source, taking.piece = "", None
+            self.choose(queue, taking)  # a disk may be known to be gone by now
+            if taking.source and taking.piece is not None:
+                self._ask_piece(queue, taking)
+            for keeper in taking.unheard(desk.keeper):
+                if keeper != desk.keeper:
+                    desk.send(node_of(keeper), words.Fence(queue, term, keeper))
+            desk.wake(later(desk.now, AGAIN_AFTER))
+
+    def own_fence(self, queue: str, term: int) -> None:
+        """This node's own copy takes nothing earlier."""
+        taking, copy, keeper = self.taking(queue, term), self._copies.of(queue), self._desk.keeper
+        if taking is None:
+            return
+        taking.fenced = True
+        if copy.whole:
+            taking.heads[keeper] = copy.head
+        else:
+            taking.hurt[keeper] = None
+        self.choose(queue, taking)
+
+    def choose(self, queue: str, taking: TakeOver) -> None:
+        """Goes on from the newest copy, as soon as it is known which that is."""
+        presence = self._desk.presence
+        if presence is None or taking.source:
+            return
+        gone = [one for one in taking.home.before if gone_for_ever((one,), presence)]
+        newest = taking.newest(self._desk.keeper, gone)
+        if newest is None:
+            return
+        name, head = newest
+        if name == self._desk.keeper:
+            self.lead(queue, taking)
+        else:
+            taking.source, taking.piece = name, (head, 0)
+            self._ask_piece(queue, taking)
+
+    def _ask_piece(self, queue: str, taking: TakeOver) -> None:
+        assert taking.piece is not None
+        head, number = taking.piece
+        bring = words.Bring(queue, taking.home.term, self._desk.keeper, head, number)
+        self._desk.send(node_of(taking.source), bring)
+
+    def lead(self, queue: str, taking: TakeOver) -> None:
+        """The term begins; it is served when its first step is safe, and that written down."""
+        del self._takeovers[queue]
+        home, copies, desk = taking.home, self._copies, self._desk
+        copy = copies.of(queue)
+        followers = {name: Follower() for name in home.mirrors}
+        for name, head in taking.heads.items():
+            if name in followers:
+                followers[name].fenced = True
+                followers[name].appended = copy.head.step if head == copy.head else None
+        leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers)
+        copy.whole = True
+        self.leaders[queue] = leader
+        if self._alone:
+            leader.end_leases()
+        leader.tick()
+        self.touched[queue] = None
+
+    def activate(self, leader: Leader) -> None:
+        """Tells the controller that the first step of a term is safe, until that is known."""
+        presence = self._desk.presence
+        if presence is not None and not leader.serving and leader.log.safe >= leader.begun:
+            home = leader.home
+            word = fifo.Activate(home.queue, home.term, self._desk.stream)
+            self._desk.send(presence.view.coordinator, word)
+
+
+def _nobody(_: Home | fifo.Nowhere) -> None:
+    """News of a queue is for the node itself."""

@@ -1,0 +1,198 @@
+"""Bodies that are read from the disk: for what is owed, for another's copy, for one who lacks them.
+
+A leader sends no copy without what it can't read itself: it asks the others for that first.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Load
+from snowmelt.core.record import Found, Record
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.segments import Segment, unstored
+from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.terms import Terms
+
+FIRST_TICKET: Final = 1 << 41
+"""Those of the desk and of what is written are below."""
+
+
+class ForPiece(msgspec.Struct, frozen=True):
+    """A piece of a copy on its way to a keeper."""
+
+    keeper: str
+    term: int
+    head: words.Head
+    number: int
+    last: bool
+
+
+class ForOther(msgspec.Struct, frozen=True):
+    """A leader that can't read them."""
+
+    source: NodeId
+    fetch: words.Fetch
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What is being read, and what for."""
+
+    queue: str
+    batches: tuple[Batch, ...]
+    purpose: words.Wants | ForPiece | ForOther
+
+
+class Transfer:
+    """Of all queues of a node."""
+
+    def __init__(self, desk: Desk, copies: Copies, terms: Terms, following: Following) -> None:
+        self._desk = desk
+        self._copies = copies
+        self._terms = terms
+        self._following = following
+        self._sendings: dict[tuple[str, str], Sending] = {}
+        """To those who take over, by queue and keeper."""
+        self._reading: dict[int, Reading] = {}
+        self._tickets = FIRST_TICKET
+
+    # --- who wants some ---------------------------------------------------------------------------
+
+    def wanted(self, _: NodeId, wants: words.Wants) -> None:
+        """A leader of this node owes them."""
+        self._read(Reading(wants.queue, wants.batches, wants))
+
+    def fetch(self, source: NodeId, fetch: words.Fetch) -> None:
+        """The leader can't read some bodies."""
+        if self._following.follows(source, fetch.queue, fetch.term) is not None:
+            batches = tuple(Batch(start, stop, 0, term) for start, stop, term in fetch.batches)
+            self._read(Reading(fetch.queue, batches, ForOther(source, fetch)))
+
+    def bring(self, _: NodeId, bring: words.Bring) -> None:
+        """Somebody wants a piece: a follower of this node's leader, or who takes over."""
+        queue, keeper = bring.queue, bring.keeper
+        leader = self._terms.leaders.get(queue)
+        if leader is not None:
+            sending = leader.followers.bring(keeper)
+        else:
+            copy = self._copies.of(queue)
+            if not copy.whole or bring.term != copy.fence or copy.head != bring.head:
+                return
+            if bring.number == 0 or (queue, keeper) not in self._sendings:
+                self._sendings[queue, keeper] = Sending(copy)
+            sending = self._sendings[queue, keeper]
+        if sending is not None and sending.head == bring.head:
+            self._read_piece(queue, bring.term, keeper, sending, bring.number)
+
+    def begin(self, _: NodeId, begin: words.Begin) -> None:
+        """A leader of this node brings a follower up."""
+        leader = self._terms.leaders.get(begin.queue)
+        follower = None if leader is None else leader.followers.all.get(begin.keeper)
+        if leader is not None and follower is not None and follower.sending is not None:
+            term = leader.home.term
+            self._read_piece(begin.queue, term, begin.keeper, follower.sending, 0)
+
+    def _read_piece(
+        self, queue: str, term: int, keeper: str, sending: Sending, number: int
+    ) -> None:
+        found = sending.piece(number)
+        if found is not None:
+            batches, last = found
+            piece = ForPiece(keeper, term, sending.head, number, last)
+            self._read(Reading(queue, tuple(batches), piece))
+
+    def _read(self, reading: Reading) -> None:
+        copy = self._copies.of(reading.queue)
+        self._tickets += 1
+        self._reading[self._tickets] = reading
+        keys = tuple(copy.body_key(batch.key) for batch in reading.batches)
+        self._desk.effect(Load(self._tickets, keys))
+
+    # --- they were read ---------------------------------------------------------------------------
+
+    def loaded(self, ticket: int, found: Sequence[Found]) -> None:
+        """From the disk, in the order in which they were asked for."""
+        reading = self._reading.pop(ticket)
+        match reading.purpose:
+            case words.Wants():
+                self._deliver(reading, reading.purpose, found)
+            case ForPiece():
+                self._send(reading, reading.purpose, found)
+            case ForOther(source, fetch):
+                pairs = zip(reading.batches, found, strict=True)
+                bodies = tuple(
+                    words.Body(batch.key, one.value)
+                    for batch, one in pairs
+                    if isinstance(one, Record) and _unstored(one, batch) is not None
+                )
+                keeper = self._desk.keeper
+                told = words.Fetched(fetch.queue, fetch.term, keeper, fetch.batches, bodies)
+                self._desk.send(source, told)
+
+    def _deliver(self, reading: Reading, wants: words.Wants, found: Sequence[Found]) -> None:
+        unread: list[Batch] = []
+        for batch, one in zip(reading.batches, found, strict=True):
+            segment = _unstored(one, batch)
+            if segment is None:
+                unread.append(batch)
+            else:
+                wants.hand[batch.start] = segment
+                self._copies.bodies.add(reading.queue, batch, segment)
+        leader = self._terms.leaders.get(reading.queue)
+        if leader is not None:
+            leader.delivery.read(wants, unread)
+            self._terms.touched[reading.queue] = None
+
+    def _send(self, reading: Reading, piece: ForPiece, found: Sequence[Found]) -> None:
+        pairs = list(zip(reading.batches, found, strict=True))
+        bodies = tuple(words.Body(a.key, one.value) for a, one in pairs if isinstance(one, Record))
+        unread = [batch for batch, one in pairs if not isinstance(one, Record)]
+        queue, leader = reading.queue, self._terms.leaders.get(reading.queue)
+        follower = None if leader is None else leader.followers.all.get(piece.keeper)
+        sending = self._sendings.get((queue, piece.keeper))
+        if follower is not None:
+            sending = follower.sending
+        if sending is None or sending.head != piece.head:
+            return
+        if unread and leader is not None:
+            leader.delivery.lack(unread)
+            self._terms.touched[queue] = None
+            return
+        records = sending.records if piece.last else ()
+        if follower is not None:
+            follower.sent = self._desk.now
+        elif piece.last:
+            self._sendings.pop((queue, piece.keeper))
+        word = words.Piece(queue, piece.term, piece.head, piece.number, piece.last, bodies, records)
+        self._desk.send(node_of(piece.keeper), word)
+
+    def fetched(self, _: NodeId, word: words.Fetched) -> None:
+        """What another has of those that can't be read here."""
+        leader = self._terms.leading(word.queue, word.term)
+        if leader is None:
+            return
+        there = {one.key: one.value for one in word.bodies}
+        named = dict.fromkeys(word.batches)
+        found: dict[Batch, Segment | None] = {}
+        for batch in leader.delivery.lacking:
+            if (batch.start, batch.stop, batch.term) in named:
+                value = there.get(batch.key)
+                found[batch] = None if value is None else _unstored(Record(b"", value), batch)
+        leader.delivery.fetched(word.keeper, found)
+
+
+def _unstored(found: Found, batch: Batch) -> Segment | None:
+    """The bodies of a batch, as they were found; None for what can't be read."""
+    if not isinstance(found, Record):
+        return None
+    try:
+        return unstored(found.value, batch.stop)
+    except ValueError:
+        return None

@@ -59,8 +59,6 @@ class Leader:
         self.waiting = Waiting()
         self.serving = False
         """Whether the controller has written down that this copy is the queue's."""
-        self.begun = copy.head.step + 1
-        """The first step of this term."""
         self._desk = desk
         self._deadlines = Deadlines(home.settings.lease)
         self.delivery = Delivery(desk, disk, hand, self.state, self.followers, self._deadlines)
@@ -125,8 +123,11 @@ class Leader:
 
     def _serve(self) -> None:
         """Items may have become ready, or there may be room; or patience has ended."""
-        self.admission.serve()
-        if self.waiting.gets and self.state.ready.total:
+        if self.admission.waiting:
+            self.admission.serve()
+        if not self.waiting.gets:
+            return
+        if self.state.ready.total:
             self.waiting.serve(self._lease_waiting, self._desk.now)
         for over in self.waiting.over(self._desk.now):
             self._empty(over.operation, over.refused)

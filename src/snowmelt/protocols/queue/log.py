@@ -26,6 +26,8 @@ class Log:
     def __init__(
         self, home: Home, disk: Disk, copy: Copy, state: State, followers: Followers
     ) -> None:
+        self.begun = copy.head.step + 1
+        """The first step of this term."""
         self.safe = 0
         """The last step that is."""
         self.confirmed = 0
@@ -80,10 +82,15 @@ class Log:
 
     def due(self) -> list[Owed]:
         """What may be told now (rules 2 and 3)."""
+        if not (self._owed or self._questions) and self.safe >= self.begun:
+            return []
         own, followers = self._copy.flushed, self._followers
         flushed = own.step if own.term == self._home.term else 0
-        self.safe = max(self.safe, followers.has(flushed, self._needed))
-        self.confirmed = followers.sure(self._needed)
+        if followers.all:
+            self.safe = max(self.safe, followers.has(flushed, self._needed))
+            self.confirmed = followers.sure(self._needed)
+        else:
+            self.safe, self.confirmed = flushed, followers.asked
         due: list[Owed] = []
         while self._owed and self._owed[0][0] <= self.safe:
             due += self._owed.popleft()[1]

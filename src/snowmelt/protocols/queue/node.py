@@ -72,6 +72,8 @@ class QueueNode:
         self._following = Following(desk, self._copies, self._terms)
         self._transfer = transfer.Transfer(desk, self._copies, self._terms, self._following)
         self._door = Door(desk, self._directory, self._copies.disk, self._terms)
+        self._late: dict[str, None] = {}
+        """Queues that wait for the disk with their next step."""
         self._timer: Instant | None = None
         self._hears = self._table()
 
@@ -144,17 +146,15 @@ class QueueNode:
             return
         for queue, flush in self._copies.disk.written():
             self._flushed(queue, flush)
-        self._terms.touched.update(dict.fromkeys(self._terms.leaders))
+        self._terms.touched.update(self._late)
+        self._late.clear()
 
     def _flushed(self, queue: str, flush: words.Flush) -> None:
         copy = self._copies.of(queue)
         match flush:
             case words.OwnStep(head):
                 copy.flushed = head
-                leader = self._terms.leading(queue, head.term)
-                if leader is not None:
-                    leader.step()
-                    self._terms.activate(leader)
+                self._terms.touched[queue] = None
             case words.OwnFence(term):
                 self._terms.own_fence(queue, term)
             case words.Tell(target, message):
@@ -190,8 +190,13 @@ class QueueNode:
             touched, terms.touched = terms.touched, {}
             for queue in touched:
                 leader = terms.leaders.get(queue)
-                if leader is not None:
-                    leader.step()
+                if leader is None:
+                    continue
+                leader.step()
+                if leader.state.changed:
+                    self._late[queue] = None
+                if not leader.serving:
+                    terms.activate(leader)
         if not desk.writing and desk.due is not None:
             if desk.due <= desk.now:
                 desk.begin_write()
@@ -225,8 +230,6 @@ class QueueNode:
         leader = self._terms.leading(word.queue, word.term)
         if leader is not None:
             leader.followers.appended(word.keeper, word.head)
-            leader.step()
-            self._terms.activate(leader)
 
     def _behind(self, _: NodeId, word: words.Behind) -> None:
         leader = self._terms.leading(word.queue, word.term)

@@ -210,7 +210,7 @@ class Terms:
     def activate(self, leader: Leader) -> None:
         """Tells the controller that the first step of a term is safe, until that is known."""
         presence = self._desk.presence
-        if presence is not None and not leader.serving and leader.log.safe >= leader.begun:
+        if presence is not None and not leader.serving and leader.log.safe >= leader.log.begun:
             home = leader.home
             word = fifo.Activate(home.queue, home.term, self._desk.stream)
             self._desk.send(presence.view.coordinator, word)

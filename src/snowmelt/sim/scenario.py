@@ -105,7 +105,7 @@ def drawn(
     count = min(max(count, about.least_nodes), about.most_nodes)
     nodes = tuple(NodeId(f"n{number}") for number in range(1, count + 1))
     end = Instant(chance.randrange(seconds(20), seconds(90)))
-    harder = protocol == "fifo"
+    harder = protocol in ("fifo", "queue")
     if harder:
         end = _longer(Random(f"{seed}/{protocol}/length"), end)
     style = LinkStyle(
@@ -117,7 +117,7 @@ def drawn(
     clients = tuple(NodeId(name) for name in CLIENTS.get(protocol, ()))
     faults = draw(chance, allowed, nodes, end, clients, CALM if harder else 0.0, only)
     etcd = coordinator == ETCD_DECIDES
-    if protocol != "fifo" or etcd:
+    if protocol not in ("fifo", "queue") or etcd:
         faults = tuple(_passing(fault) for fault in faults)
     return Scenario(
         protocol=protocol,

@@ -137,7 +137,7 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
 }
 """Which of any twenty seeds in a row have these themes; the others have what they had."""
 
-ALIKE: Final = {"seap": "priority"}
+ALIKE: Final = {"queue": "fifo", "seap": "priority"}
 """Families with the themes of another."""
 
 

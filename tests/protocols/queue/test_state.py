@@ -126,10 +126,17 @@ def test_what_goes_back_is_next_at_its_own_place(state):
 def test_who_had_a_lease_has_no_other_under_the_same_call(state):
     asked = OperationId(ANN, 70)
     state.take(asked, 1, state.first(1, 100))
-    state.expire(1)
+    state.settle(1, [Interval(0, 1)])
     assert state.takers.had(asked)
     assert not state.takers.had(OperationId(ANN, 69))
     assert not state.takers.had(OperationId(BOB, 70))
+
+
+def test_who_may_not_have_heard_of_a_lease_asks_anew(state):
+    asked = OperationId(ANN, 70)
+    state.take(asked, 1, state.first(1, 100))
+    state.expire(1)
+    assert not state.takers.had(asked)
 
 
 def test_many_calls_later_it_is_known_still(state):

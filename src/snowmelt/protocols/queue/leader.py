@@ -196,6 +196,7 @@ class Leader:
                 client = lease.operation.client
                 self._desk.note(f"{self.home.queue}: lease {token} of {client} ended")
                 self.state.expire(token)
+                self._had.forget(lease.operation)
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

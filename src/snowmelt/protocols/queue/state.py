@@ -5,8 +5,8 @@ Rules:
 1. Every item that lives is ready, delayed, leased or dead. Only a lease has a holder.
 2. Items that go back have their own positions, and are the next to be given.
 3. The same number of one producer is the same put (`fifo/producers.py`).
-4. The same get has the same lease. One that had a lease before, and asks again when that is over,
-   has nothing: nobody may be there to take it.
+4. The same get has the same lease. One that is done with it, and asks again, has nothing: nobody
+   may be there to take it. One whose lease ended by itself was perhaps not told, and asks anew.
 5. What is said of a lease that is over is refused only if it is not so: who acknowledges what was
    acknowledged is told that it is done. Who gave items back asks again under the same operation.
 6. No instant is in it: a leader keeps deadlines, and the next one begins them anew. A delay is a
@@ -223,8 +223,9 @@ class State:
         self._shrunk(token, lease)
 
     def expire(self, token: int) -> None:
-        """Nobody was heard of under this lease in its time."""
+        """Nobody was heard of under this lease in its time; who asks still asks anew (rule 4)."""
         lease = self.leases[token]
+        self.takers.forget(lease.operation)
         for part in list(lease.left):
             lease.left.remove(part)
             self._return(part, 0, LEASE_ENDED, 0, ahead=lease.ahead)

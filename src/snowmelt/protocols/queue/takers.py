@@ -26,6 +26,8 @@ class Takers:
     >>> takers.note(OperationId("c-1", 7)); takers.note(OperationId("c-1", 9))
     >>> [takers.had(OperationId("c-1", number)) for number in (7, 8, 9)]
     [True, False, True]
+    >>> takers.forget(OperationId("c-1", 7)); takers.had(OperationId("c-1", 7))
+    False
     """
 
     def __init__(self, changed: dict[bytes, None]) -> None:
@@ -51,6 +53,14 @@ class Takers:
         if len(self._known) > CLIENTS_MAX:
             gone, _ = self._known.popitem(last=False)
             self._changed[KIND + gone.encode()] = None
+
+    def forget(self, operation: OperationId) -> None:
+        """Its lease is over, and perhaps it was never told: it asks anew."""
+        last, mask = self._known.get(operation.client, (-1, 0))
+        behind = last - operation.number
+        if 0 <= behind < NUMBERS:
+            self._known[operation.client] = last, mask & ~(1 << behind)
+            self._changed[KIND + operation.client.encode()] = None
 
     # --- as it is written down --------------------------------------------------------------------
 

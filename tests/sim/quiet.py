@@ -40,6 +40,7 @@ from snowmelt.sim.families import fifo, priority
 from snowmelt.sim.families.fifo_together import Caller, Joint
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.families.priority_planted import machine
+from snowmelt.sim.families.queue import QueueEngine
 from snowmelt.sim.families.shipped import Program, pause
 from snowmelt.sim.judge.values import shortest
 from snowmelt.sim.world import Observer, World
@@ -79,7 +80,13 @@ def priority_process(node, founder, chance, room=512 << 20):
     return priority.process(node, founder, chance, machine(None, node, chance, limits))
 
 
+def queue_process(node, founder, chance, room=0):
+    del room  # who waits for room waits at the leader, and goes with its client
+    return fifo.process(node, founder, chance, engine=QueueEngine())
+
+
 FIFO = Family(fifo_process, fifo_opened, ranked=False)
+QUEUE = Family(queue_process, fifo_opened, ranked=False)
 PRIORITY = Family(priority_process, priority_opened, ranked=True)
 KEYED = Family(priority_process, partial(priority_opened, priorities=0), ranked=True)
 

@@ -287,7 +287,6 @@ class State:
         """Ends all that waits, or all that is dead; how many."""
         gone = list(self.dead) if dead else [*self.ready, *(where for where, _ in self.delays)]
         for where in gone:
-            self.done += where.size
             self._end(where)
         return sum(where.size for where in gone)
 

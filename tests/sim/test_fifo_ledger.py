@@ -2,6 +2,7 @@
 
 import pytest
 
+from snowmelt.check.history import Ended
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
@@ -71,6 +72,22 @@ def test_what_is_refused_is_not_in_the_queue_unless_it_may_have_been_put_before(
             ledger.read(part("p1/0", 0), at(3), held)
     else:
         ledger.read(part("p1/0", 0), at(3), held)
+
+
+@pytest.mark.parametrize(
+    ("items", "acked", "had_room"), [(1, 0, True), (2, 0, False), (2, 1, True)]
+)
+def test_a_put_is_refused_for_want_of_room_only_where_there_may_have_been_none(
+    items, acked, had_room
+):
+    ledger = Ledger("q1", QueueSettings(lease=LEASE, items_max=2))
+    for position in range(items):
+        put(ledger, f"p1/{position}", position, 1)
+    held = lease(ledger, 0, 2)
+    ledger.read(part("p1/0", 0), at(2), held)
+    if acked:
+        ledger.settled(held, (0,), at(3), at(3), Ended.SUCCEEDED)
+    assert ledger.had_room(asked(ledger, "p1/9", 4), at(5)) is had_room
 
 
 # --- who is away, and what is damaged -------------------------------------------------------------

@@ -8,19 +8,21 @@ ends it all, in `fifo_steward.py`, when nodes were lost once more, in `fifo_exam
 be seen, and what is excused, in `sim/judge`, told in the words of `fifo_words.py`.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.core.node import Announce, Node, Reply
+from snowmelt.core.node import Announce, Announced, Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.core.record import BULK, Damaged
+from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.host import Family
-from snowmelt.protocols.membership import Forget, View
+from snowmelt.protocols.membership import Departed, Forget, View
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt.sim.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
 from snowmelt.sim.families.fifo_engine import BYTES_MAX, FIFO, Engine, Role
@@ -33,6 +35,7 @@ from snowmelt.sim.families.fifo_steward import Looker, Steward
 from snowmelt.sim.families.fifo_together import SharingConsumer, SharingProducer
 from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.membership import SETTINGS, address, member
+from snowmelt.sim.families.operators import LAST_BACK, Departures
 from snowmelt.sim.families.programs import in_reach
 from snowmelt.sim.faults import (
     ClockJump,
@@ -52,6 +55,12 @@ from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
+AWAY: Final = seconds(30)
+"""How long who left in order is away at most."""
+LATE_SHARE: Final = 0.3
+SCRAPPED_SHARE: Final = 0.5
+"""How many of those who left in order come back with an empty disk: nothing may be lost with it."""
+DEATHS_SHARE: Final = 0.3
 GROUPS_SHARE: Final = 0.4
 LOOPS_SHARE: Final = 0.4
 POURING_SHARE: Final = 0.15
@@ -89,6 +98,8 @@ class FifoLife(FamilyLife):
         self._load = load_of(chance, scenario.theme)
         self._torn = {one.node for one in faults if isinstance(one, TornRecord)}
         self._lost: dict[NodeId, Instant] = {}
+        self._scrapped: dict[NodeId, None] = {}
+        """Who has left in order, and for good."""
         self._decider = scenario.nodes[0] if scenario.coordinator == DISK else None
         """Whose disk the cluster can't go on without."""
         self._over = False
@@ -121,6 +132,8 @@ class FifoLife(FamilyLife):
         faults = (*self._scenario.faults, *self._scenario.weather)
         if hurt or any(isinstance(one, CutLinks) and one.stays for one in faults):
             return None
+        if self.engine.moves:
+            return later(self._scenario.faults_end, Duration(NEWS + LAST_BACK))
         return Instant(self._scenario.faults_end + NEWS) if faults else Instant(seconds(10))
 
     @property
@@ -134,13 +147,13 @@ class FifoLife(FamilyLife):
 
     def populate(self, world: World) -> None:
         self._world = world
-        scenario, chance, nodes = self._scenario, self._chance, self._scenario.nodes
+        scenario, nodes = self._scenario, self._scenario.nodes
         duplicates = any(isinstance(one, Duplication) for one in scenario.faults)
         targets = [contact(address(node)) for node in nodes]
         self._stage = Stage(world, targets, duplicates, actors={})
         for node in nodes:
             self._add_node(world, node)
-            begin = 0 if node == nodes[0] else chance.randrange(seconds(2))
+            begin = 0 if node == nodes[0] else self._begins(node)
             world.at(Instant(begin), world.start, node)
         self._producers = [self._producer(number) for number in range(self._load.producers)]
         for number in range(self._load.consumers):
@@ -166,6 +179,32 @@ class FifoLife(FamilyLife):
         self._steward = Steward(self._stage, self._dice("s"), self._ledgers, putters, self._exam)
         self._steward.begin([self._sometime(scenario.faults_end) for _ in range(12)])
         world.at(scenario.faults_end, self._steward.rest)
+        self._departures = Departures(world, self._dice("away"), AWAY, scenario.faults_end)
+        if self.engine.moves:
+            self._moves(self._dice("moves"), putters)
+
+    def _begins(self, node: NodeId) -> int:
+        """Soon; or much later, where they may."""
+        begin, dice = self._chance.randrange(seconds(2)), self._dice(f"late {node}")
+        late = self.engine.moves and dice.random() < LATE_SHARE
+        return dice.randrange(self._scenario.faults_end) if late else begin
+
+    def _moves(self, dice: Random, putters: Sequence[Putter]) -> None:
+        """Nodes leave in order, and are back; and some who put die."""
+        world, end = self._world, self._scenario.faults_end
+        for node in self._scenario.nodes[1:]:
+            for _ in range(dice.choice((0, 1, 2))):
+                world.at(Instant(dice.randrange(end)), self._departures.leave, node)
+        for one in putters:
+            if dice.random() < DEATHS_SHARE:
+                world.at(Instant(dice.randrange(end)), self._falls, one)
+
+    def _falls(self, putter: Putter) -> None:
+        """The nodes that had its connection hear that it is gone."""
+        putter.fall()
+        for node in self._scenario.nodes:
+            if self._world.slots[node].node is not None:
+                self._world.give(node, Announced(Gone(putter.name)))
 
     def _add_node(self, world: World, node: NodeId) -> None:
         founder, said = self._scenario.nodes[0], self._stage.said
@@ -237,6 +276,10 @@ class FifoLife(FamilyLife):
 
     def disk_lost(self, at: Instant, node: NodeId) -> None:
         """The machine is replaced: its operator frees the id, and starts it with an empty disk."""
+        if node in self._scrapped:
+            del self._scrapped[node]
+            self._set_free(node)
+            return
         self._lost[node] = at
         for ledger in self._ledgers:
             ledger.excuses.hurt(node, at, "disk lost")
@@ -303,6 +346,11 @@ class FifoLife(FamilyLife):
         actor = self._stage.actors.get(node)
         if actor is not None and not self._over:
             actor.answered(effect.operation, effect.message, at)
+        elif isinstance(effect.message, Departed):
+            self._departures.left(at, node)
+            if self._dice(f"scrapped {node} {at}").random() < SCRAPPED_SHARE:
+                self._scrapped[node] = None
+                self._world.at(at, self._world.replace_disk, node)
 
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
         """A bit turned in a record: what is small is read when the process begins, and not before.

@@ -66,6 +66,11 @@ class Putter(Program):
     def put(self, sequence: int) -> None:
         raise NotImplementedError
 
+    def fall(self) -> None:
+        """What it was about to put it puts no more."""
+        super().fall()
+        self.unfinished.clear()
+
     def _begin(self) -> None:
         if self.loads:
             self._sequence += 1
@@ -130,7 +135,7 @@ class Producer(Putter):
                 certain = certain and definite
                 if self._gives_up(batch, error):
                     if certain:
-                        self.told_refused(batch, str(error))
+                        self.told_refused(batch, error)
                     break
                 yield pause(self.some(seconds(1)))
             else:

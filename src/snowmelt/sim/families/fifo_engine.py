@@ -42,6 +42,9 @@ class Engine:
 
     name = "fifo"
     """How its keys begin on a disk that families share."""
+    moves = False
+    """Whether nodes join late and leave in order, some without their disks, and clients die while
+    they put: the old engines do not stand that."""
     messages: tuple[type[msgspec.Struct], ...] = fifo.MESSAGES
 
     def machine(

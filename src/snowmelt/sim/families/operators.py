@@ -1,20 +1,48 @@
-"""Who runs the machines of a simulated cluster: frees the id of a node whose disk is lost.
+"""Who runs the machines of a simulated cluster: frees ids, and has nodes leave in order.
 
 Without the coordinator's disk nobody decides any more, and the life is over: nothing can be freed.
 """
 
+from random import Random
 from typing import Any, Final
 
-from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.calling import Ask, Caller
-from snowmelt.protocols.membership import Forget
+from snowmelt.protocols.membership import Depart, Forget
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.world import World
 
 PATIENCE: Final = seconds(4)
 AGAIN: Final = seconds(1)
+
+
+LAST_BACK: Final = seconds(15)
+"""So long after the last fault who left in order is back."""
+
+
+class Departures:
+    """Nodes that are asked to leave, and are back some time after they have."""
+
+    def __init__(self, world: World, chance: Random, away: Duration, faults_end: Instant) -> None:
+        self._world = world
+        self._chance = chance
+        self._away = away
+        self._faults_end = faults_end
+        self._asked: dict[NodeId, int] = {}
+
+    def leave(self, node: NodeId) -> None:
+        if self._world.slots[node].node is not None:
+            number = self._asked[node] = self._asked.get(node, 0) + 1
+            self._world.request(node, OperationId(node, number), Depart())
+
+    def left(self, at: Instant, node: NodeId) -> None:
+        """It says that it has left, and is stopped until it is brought back."""
+        wait = Duration(self._chance.randrange(seconds(1), self._away))
+        back = min(later(at, wait), later(max(at, self._faults_end), LAST_BACK))
+        self._world.at(at, self._world.stop, node)
+        self._world.at(back, self._world.wake, node)
 
 
 class Operators:

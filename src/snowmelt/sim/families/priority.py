@@ -14,18 +14,18 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from snowmelt.core.instant import Duration, Instant, later, seconds
-from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announce, Announced, Node, Reply
 from snowmelt.protocols import fifo, priority
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.fifo.node import FifoNode
 from snowmelt.protocols.host import Family
-from snowmelt.protocols.membership import Depart, Departed, View
+from snowmelt.protocols.membership import Departed, View
 from snowmelt.protocols.priority import PriorityNode
 from snowmelt.sim.families.fifo_actors import PATIENCE, Phase, Stage
 from snowmelt.sim.families.membership import SETTINGS, address, member
-from snowmelt.sim.families.operators import Operators
+from snowmelt.sim.families.operators import Departures, Operators
 from snowmelt.sim.families.priority_clients import Consumer, Looper, Producer
 from snowmelt.sim.families.priority_exam import Exam
 from snowmelt.sim.families.priority_groups import Keeper, Stager
@@ -54,8 +54,6 @@ from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
-LAST_BACK: Final = seconds(15)
-"""So long after the last fault who left in order is back."""
 GROUPS_SHARE: Final = 0.6
 """In how many lives with batches groups read the queues as well."""
 NOTES: Final = seconds(90)
@@ -117,7 +115,6 @@ class PriorityLife(FamilyLife):
             self._ledgers.append(ledger)
         for ledger in self._ledgers:
             ledger.narrow = self._load.narrow
-        self._departed: dict[NodeId, int] = {}
         self._groups = self._load.batches > 1 and self._dice("groups").random() < GROUPS_SHARE
         one = self._load.theme == "alone" and not self._load.batches
         one = one and scenario.coordinator == DISK
@@ -150,6 +147,8 @@ class PriorityLife(FamilyLife):
         targets = [contact(address(node)) for node in nodes]
         self._stage = Stage(world, targets, duplicates, actors={})
         disk = scenario.coordinator == DISK
+        end = scenario.faults_end
+        self._departures = Departures(world, chance, self._load.away, end)
         self._operators = Operators(world, nodes, nodes[0] if disk else None)
         for node in nodes:
             self._add_node(world, node)
@@ -157,7 +156,7 @@ class PriorityLife(FamilyLife):
             begin = chance.randrange(scenario.faults_end if late else seconds(2))
             world.at(Instant(0 if node == nodes[0] else begin), world.start, node)
         for _ in range(self._load.leaves if len(nodes) > 1 else 0):
-            world.at(self._sometime(scenario.faults_end), self._leave, chance.choice(nodes[1:]))
+            world.at(self._sometime(end), self._departures.leave, chance.choice(nodes[1:]))
         self._producers = [self._producer(number) for number in range(self._load.producers)]
         for number in range(self._load.consumers):
             ledger = self._ledgers[number % len(self._ledgers)]
@@ -250,14 +249,6 @@ class PriorityLife(FamilyLife):
                 ledger.lost_gets.append(Lost(client, begun, now, light=True))
             self._world.give(node, Announced(Gone(client)))
 
-    def _leave(self, node: NodeId) -> None:
-        """Its operator asks it to leave in order, and brings it back some time later."""
-        if self._world.slots[node].node is None:
-            return
-        number = self._departed.get(node, 0) + 1
-        self._departed[node] = number
-        self._world.request(node, OperationId(node, number), Depart())
-
     # --- what happens -----------------------------------------------------------------------------
 
     def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
@@ -275,11 +266,7 @@ class PriorityLife(FamilyLife):
             if self._excuses.over is None:
                 actor.answered(effect.operation, effect.message, at)
         elif isinstance(effect.message, Departed):
-            world = self._world
-            wait = Duration(self._chance.randrange(seconds(1), self._load.away))
-            back = min(later(at, wait), later(max(at, self._scenario.faults_end), LAST_BACK))
-            world.at(at, world.stop, node)
-            world.at(back, world.wake, node)
+            self._departures.left(at, node)
 
     def ended(self, at: Instant, node: NodeId) -> None:
         """With a process those end who are in it."""

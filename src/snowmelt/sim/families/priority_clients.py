@@ -126,7 +126,7 @@ class Producer(Putter):
                     return
                 tired = isinstance(error, StateError) and self.chance.random() < 0.7
                 if tired or not self.loads:
-                    self.told_refused(put, str(error))
+                    self.told_refused(put, error)
                     return
                 yield pause(self.some(seconds(1)))
             else:

@@ -23,7 +23,7 @@ import msgspec
 from snowmelt.check.history import Ended
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.leases.delivered import Delivered
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import Full, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.outcome import Outcome
@@ -171,11 +171,14 @@ class Program(Actor):
             self.ledger.wrong(f"{text} it was told", self.name)
         return mine
 
-    def told_refused(self, put: Put, why: str) -> None:
+    def told_refused(self, put: Put, error: BaseException) -> None:
         """It is told that nothing of it is in the queue, or ever will be (2)."""
+        why = str(error)
         if put.ended is Ended.SUCCEEDED:
             text = f"{put.values[0]} is in the queue, and was said to be refused: {why}"
             self.ledger.wrong(text, self.name)
+        if isinstance(error, Full) and self.ledger.had_room(put, self.now):
+            self.ledger.wrong(f"{put.values[0]} is refused, and there was room: {why}", self.name)
         self.ledger.refused(put, why, self.now)
 
     def acked(self, token: int) -> dict[int, None]:

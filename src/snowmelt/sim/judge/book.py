@@ -48,6 +48,22 @@ class Book:
         if put.ended is not Ended.SUCCEEDED:
             put.ended, put.returned, put.why = Ended.FAILED, at, why
 
+    def had_room(self, put: Put, at: Instant) -> bool:
+        """Whether there was room for it all the while, for certain, until it was refused."""
+        if self.terms.bytes_max:
+            return False
+        done = {
+            value
+            for ack in self.acks
+            for value in ack.values
+            if ack.returned is not None and ack.returned < put.called
+        }
+        others = [one for one in self.puts if one is not put and one.called <= at]
+        there = [one for put in others if put.ended is not Ended.FAILED for one in put.values]
+        return (
+            len([one for one in there if one not in done]) + len(put.values) <= self.terms.items_max
+        )
+
     def is_in(self, put: Put, at: Instant) -> None:
         """It is in the queue, says the queue; the first time counts."""
         if put.ended is not Ended.SUCCEEDED:

@@ -8,7 +8,6 @@ ends it all, in `fifo_steward.py`, when nodes were lost once more, in `fifo_exam
 be seen, and what is excused, in `sim/judge`, told in the words of `fifo_words.py`.
 """
 
-from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
@@ -16,10 +15,9 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.core.node import Announce, Announced, Node, Reply
+from snowmelt.core.node import Announce, Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.core.record import BULK, Damaged
-from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, Forget, View
@@ -29,13 +27,14 @@ from snowmelt.sim.families.fifo_engine import BYTES_MAX, FIFO, Engine, Role
 from snowmelt.sim.families.fifo_exam import Exam, Examiner
 from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_load import load_of, settings_of
+from snowmelt.sim.families.fifo_moves import Moves
 from snowmelt.sim.families.fifo_pouring import Pourer
 from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.fifo_steward import Looker, Steward
 from snowmelt.sim.families.fifo_together import SharingConsumer, SharingProducer
 from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.membership import SETTINGS, address, member
-from snowmelt.sim.families.operators import LAST_BACK, Departures
+from snowmelt.sim.families.operators import LAST_BACK
 from snowmelt.sim.families.programs import in_reach
 from snowmelt.sim.faults import (
     ClockJump,
@@ -55,12 +54,6 @@ from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
-AWAY: Final = seconds(30)
-"""How long who left in order is away at most."""
-LATE_SHARE: Final = 0.3
-SCRAPPED_SHARE: Final = 0.5
-"""How many of those who left in order come back with an empty disk: nothing may be lost with it."""
-DEATHS_SHARE: Final = 0.3
 GROUPS_SHARE: Final = 0.4
 LOOPS_SHARE: Final = 0.4
 POURING_SHARE: Final = 0.15
@@ -98,8 +91,7 @@ class FifoLife(FamilyLife):
         self._load = load_of(chance, scenario.theme)
         self._torn = {one.node for one in faults if isinstance(one, TornRecord)}
         self._lost: dict[NodeId, Instant] = {}
-        self._scrapped: dict[NodeId, None] = {}
-        """Who has left in order, and for good."""
+        self._moves = Moves(self._dice, scenario.faults_end, moves=self.engine.moves)
         self._decider = scenario.nodes[0] if scenario.coordinator == DISK else None
         """Whose disk the cluster can't go on without."""
         self._over = False
@@ -153,7 +145,8 @@ class FifoLife(FamilyLife):
         self._stage = Stage(world, targets, duplicates, actors={})
         for node in nodes:
             self._add_node(world, node)
-            begin = 0 if node == nodes[0] else self._begins(node)
+            begin = 0 if node == nodes[0] else self._chance.randrange(seconds(2))
+            begin = self._moves.begins(node, begin) if begin else 0
             world.at(Instant(begin), world.start, node)
         self._producers = [self._producer(number) for number in range(self._load.producers)]
         for number in range(self._load.consumers):
@@ -179,32 +172,7 @@ class FifoLife(FamilyLife):
         self._steward = Steward(self._stage, self._dice("s"), self._ledgers, putters, self._exam)
         self._steward.begin([self._sometime(scenario.faults_end) for _ in range(12)])
         world.at(scenario.faults_end, self._steward.rest)
-        self._departures = Departures(world, self._dice("away"), AWAY, scenario.faults_end)
-        if self.engine.moves:
-            self._moves(self._dice("moves"), putters)
-
-    def _begins(self, node: NodeId) -> int:
-        """Soon; or much later, where they may."""
-        begin, dice = self._chance.randrange(seconds(2)), self._dice(f"late {node}")
-        late = self.engine.moves and dice.random() < LATE_SHARE
-        return dice.randrange(self._scenario.faults_end) if late else begin
-
-    def _moves(self, dice: Random, putters: Sequence[Putter]) -> None:
-        """Nodes leave in order, and are back; and some who put die."""
-        world, end = self._world, self._scenario.faults_end
-        for node in self._scenario.nodes[1:]:
-            for _ in range(dice.choice((0, 1, 2))):
-                world.at(Instant(dice.randrange(end)), self._departures.leave, node)
-        for one in putters:
-            if dice.random() < DEATHS_SHARE:
-                world.at(Instant(dice.randrange(end)), self._falls, one)
-
-    def _falls(self, putter: Putter) -> None:
-        """The nodes that had its connection hear that it is gone."""
-        putter.fall()
-        for node in self._scenario.nodes:
-            if self._world.slots[node].node is not None:
-                self._world.give(node, Announced(Gone(putter.name)))
+        self._moves.plan(world, nodes, putters)
 
     def _add_node(self, world: World, node: NodeId) -> None:
         founder, said = self._scenario.nodes[0], self._stage.said
@@ -276,8 +244,7 @@ class FifoLife(FamilyLife):
 
     def disk_lost(self, at: Instant, node: NodeId) -> None:
         """The machine is replaced: its operator frees the id, and starts it with an empty disk."""
-        if node in self._scrapped:
-            del self._scrapped[node]
+        if self._moves.has_scrapped(node):
             self._set_free(node)
             return
         self._lost[node] = at
@@ -347,10 +314,7 @@ class FifoLife(FamilyLife):
         if actor is not None and not self._over:
             actor.answered(effect.operation, effect.message, at)
         elif isinstance(effect.message, Departed):
-            self._departures.left(at, node)
-            if self._dice(f"scrapped {node} {at}").random() < SCRAPPED_SHARE:
-                self._scrapped[node] = None
-                self._world.at(at, self._world.replace_disk, node)
+            self._moves.left(at, node)
 
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
         """A bit turned in a record: what is small is read when the process begins, and not before.

@@ -64,8 +64,8 @@ class Batches:
     >>> batches.add(Batch(0, 3, 300, 1)); batches.add(Batch(3, 5, 20, 1))
     >>> batches.end(Interval(0, 4)), batches.live, batches.bytes
     ([Interval(start=0, stop=3)], IntervalSet([4, 5)), 10)
-    >>> [(batch.start, str(where)) for batch, where in batches.over(Interval(4, 9))]
-    [(3, '[4, 5)')]
+    >>> [(batch.start, first, stop) for batch, first, stop in batches.over(Interval(4, 9))]
+    [(3, 4, 5)]
     """
 
     def __init__(self, changed: dict[bytes, None]) -> None:
@@ -123,8 +123,10 @@ class Batches:
         self._changed[KIND + self._starts[at].to_bytes(8)] = None
         over: list[Interval] = []
         for index, batch in self._in(at, interval):
-            where = interval.common(Interval(batch.start, batch.stop))
-            gone = sum([part.size for part in block.live.common(where)])
+            first, stop = max(batch.start, interval.start), min(batch.stop, interval.stop)
+            gone = sum(
+                [part.stop - part.start for part in block.live.common(Interval(first, stop))]
+            )
             if gone:
                 was = block.lefts[index]
                 block.lefts[index] = left = was - gone
@@ -134,12 +136,12 @@ class Batches:
         block.live.remove(interval)
         return over
 
-    def over(self, interval: Interval) -> Iterator[tuple[Batch, Interval]]:
-        """The batches in which some positions lie, and which of these lie in each."""
+    def over(self, interval: Interval) -> Iterator[tuple[Batch, int, int]]:
+        """The batches in which some positions lie, and from where to where these lie in each."""
         at = self._at(interval.start)
         while at < len(self._starts) and self._starts[at] < interval.stop:
             for _, batch in self._in(at, interval):
-                yield batch, interval.common(Interval(batch.start, batch.stop))
+                yield batch, max(batch.start, interval.start), min(batch.stop, interval.stop)
             at += 1
 
     def all(self) -> Iterator[Batch]:

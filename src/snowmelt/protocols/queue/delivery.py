@@ -82,14 +82,14 @@ class Delivery:
     ) -> None:
         queue, parts, absent = self._home.queue, list[calls.Part](), list[Batch]()
         for interval in positions:
-            for batch, where in self._state.batches.over(interval):
+            for batch, first, stop in self._state.batches.over(interval):
                 segment = read.get(batch.start) or self.hand.of(queue, batch)
                 if segment is None:
                     absent.append(batch)
                     continue
                 read[batch.start] = segment
                 if not absent:
-                    parts += self._parts(segment, where)
+                    parts += self._parts(segment, Interval(first, stop))
         if absent:
             self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
         elif isinstance(owed, Show):

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 import msgspec
 
 from snowmelt.core.instant import Duration, later, milliseconds
-from snowmelt.core.interval import Interval, merged
+from snowmelt.core.interval import merged
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
@@ -205,19 +205,10 @@ class Leader:
         if isinstance(ask, calls.Describe):
             self.log.owe(ReplyTo(operation, self._status()))
             return
-        state, left = self.state, min(ask.items_max, self._desk.limits.get_items)
-        source = state.dead if ask.dead else state.ready
-        size, wanted = ask.bytes_max, list[Interval]()
-        for interval in source.within(Interval(ask.start, max(ask.start, state.tail))):
-            for batch, where in state.batches.over(interval):
-                each = max(1, batch.size // (batch.stop - batch.start))
-                count = min(where.size, left, max(size // each, 0 if wanted else 1))
-                wanted += [Interval(where.start, where.start + count)] if count > 0 else []
-                left, size = left - count, size - count * each
-                if left <= 0 or size <= 0 or len(wanted) >= self._desk.limits.lease_runs:
-                    self.log.owe(Show(operation, tuple(wanted)))
-                    return
-        self.log.owe(Show(operation, tuple(wanted)))
+        source = self.state.dead if ask.dead else self.state.ready
+        count = min(ask.items_max, self._desk.limits.get_items)
+        found = self.state.some(source, ask.start, count, ask.bytes_max)
+        self.log.owe(Show(operation, tuple(found)))
 
     def change(
         self, operation: OperationId, ask: calls.Purge | calls.Pause | calls.Redrive

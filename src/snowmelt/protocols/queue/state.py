@@ -93,7 +93,9 @@ class State:
     def size(self) -> int:
         """Bytes of what counts in the bounds: all that lives but the dead."""
         parts = (each for one in self.dead for each in self.batches.over(one))
-        dead = sum(one.size * where.size // (one.stop - one.start) for one, where in parts)
+        dead = sum(
+            one.size * (stop - first) // (one.stop - one.start) for one, first, stop in parts
+        )
         return self.batches.bytes - dead
 
     def fits(self, count: int, size: int) -> bool:
@@ -144,26 +146,28 @@ class State:
 
     def first(self, items_max: int, bytes_max: int) -> list[Interval]:
         """The first ready items, as many as are asked for, and one if there is any."""
+        return [] if self.paused else self.some(self.ready, 0, items_max, bytes_max)
+
+    def some(self, of: IntervalSet, start: int, items_max: int, bytes_max: int) -> list[Interval]:
+        """The first of these from a position on; their sizes are told by those of their batches."""
         found: list[Interval] = []
         batches = self._limits.lease_runs
-        for interval in () if self.paused else self.ready.within(Interval(0, self.tail)):
-            for batch, where in self.batches.over(interval):
-                each = max(1, batch.size // (batch.stop - batch.start))
-                count = min(where.size, items_max, max(bytes_max // each, 0 if found else 1))
+        for interval in of.within(Interval(start, max(start, self.tail))):
+            start = at = interval.start
+            for batch, first, stop in self.batches.over(interval):
+                each = batch.size // (batch.stop - batch.start) or 1
+                least = 0 if found or at > start else 1
+                count = min(stop - first, items_max, max(bytes_max // each, least))
                 if count <= 0 or batches <= 0:
-                    return found
-                part = Interval(where.start, where.start + count)
-                if found and found[-1].stop == part.start:
-                    found[-1] = Interval(found[-1].start, part.stop)
-                else:
-                    found.append(part)
-                items_max, bytes_max, batches = (
-                    items_max - count,
-                    bytes_max - count * each,
-                    batches - 1,
-                )
-                if count < where.size:
-                    return found
+                    break
+                at += count
+                items_max -= count
+                bytes_max -= count * each
+                batches -= 1
+            if at > start:
+                found.append(Interval(start, at))
+            if at < interval.stop:
+                break
         return found
 
     def take(
@@ -182,6 +186,12 @@ class State:
     def settle(self, token: int, done: Sequence[Interval]) -> list[Interval]:
         """These of a lease are done; those that were not held, and live (rule 5)."""
         lease = self.leases.get(token)
+        if lease is not None and done and list(done) == list(lease.left):  # all of it, as mostly
+            self.done += lease.left.total
+            for part in done:
+                self._end(part)
+            self.end_lease(token)
+            return []
         strange: list[Interval] = []
         for interval in done:
             held = [] if lease is None else lease.left.common(interval)
@@ -267,10 +277,12 @@ class State:
 
     def _end(self, where: Interval) -> None:
         """These live no more."""
-        self.ready.remove(where)
-        self.dead.remove(where)
-        self.delays.clear(where)
-        self.failures.clear(where)
+        if self.dead.total:
+            self.dead.remove(where)
+        if self.delays.count:
+            self.delays.clear(where)
+        if self.failures.count:
+            self.failures.clear(where)
         self.over += self.batches.end(where)
         self.changed[STATUS] = None
 
@@ -287,6 +299,7 @@ class State:
         """Ends all that waits, or all that is dead; how many."""
         gone = list(self.dead) if dead else [*self.ready, *(where for where, _ in self.delays)]
         for where in gone:
+            self.ready.remove(where)
             self._end(where)
         return sum(where.size for where in gone)
 
@@ -308,13 +321,13 @@ class State:
             count = min(count, items - (self.batches.live.total - self.dead.total))
         fitting: list[Interval] = []
         for interval in some:
-            for batch, where in self.batches.over(interval):
+            for batch, first, stop in self.batches.over(interval):
                 each = max(1, -(-batch.size // (batch.stop - batch.start)))  # rounded up
-                size = max(0, min(where.size, count, room // each))
+                size = max(0, min(stop - first, count, room // each))
                 count, room = count - size, room - size * each
                 if size:
-                    fitting.append(Interval(where.start, where.start + size))
-                if size < where.size:
+                    fitting.append(Interval(first, first + size))
+                if first + size < stop:
                     return fitting
         return fitting
 
@@ -331,6 +344,7 @@ class State:
                 if lease.left.common(part):
                     lease.left.remove(part)
                     self._shrunk(token, lease)
+            self.ready.remove(part)
             self._end(part)
 
     def changes(self) -> tuple[dict[bytes, None], tuple[Interval, ...]]:

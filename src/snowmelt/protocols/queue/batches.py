@@ -144,6 +144,35 @@ class Batches:
                 yield batch, max(batch.start, interval.start), min(batch.stop, interval.stop)
             at += 1
 
+    def some(
+        self, of: IntervalSet, start: int, items_max: int, bytes_max: int, batches_max: int
+    ) -> list[Interval]:
+        """The first of these from a position on, and one if there is any; of each batch all alike.
+
+        >>> batches = Batches({})
+        >>> batches.add(Batch(0, 3, 300, 1)); batches.add(Batch(3, 5, 20, 1))
+        >>> batches.some(batches.live, 1, 9, 215, 9), batches.some(batches.live, 0, 9, 1, 9)
+        ([Interval(start=1, stop=4)], [Interval(start=0, stop=1)])
+        """
+        found: list[Interval] = []
+        for interval in of.within(Interval(start, max(start, self.stop))):
+            at = interval.start
+            for batch, first, stop in self.over(interval):
+                each = batch.size // (batch.stop - batch.start) or 1
+                least = 0 if found or at > interval.start else 1
+                count = min(stop - first, items_max, max(bytes_max // each, least))
+                if count <= 0 or batches_max <= 0:
+                    break
+                at += count
+                items_max -= count
+                bytes_max -= count * each
+                batches_max -= 1
+            if at > interval.start:
+                found.append(Interval(interval.start, at))
+            if at < interval.stop:
+                break
+        return found
+
     def all(self) -> Iterator[Batch]:
         """Those of which something lives."""
         for at, block in enumerate(self._blocks):

@@ -206,8 +206,9 @@ class Leader:
             self.log.owe(ReplyTo(operation, self._status()))
             return
         source = self.state.dead if ask.dead else self.state.ready
-        count = min(ask.items_max, self._desk.limits.get_items)
-        found = self.state.some(source, ask.start, count, ask.bytes_max)
+        limits, batches = self._desk.limits, self.state.batches
+        count = min(ask.items_max, limits.get_items)
+        found = batches.some(source, ask.start, count, ask.bytes_max, limits.lease_runs)
         self.log.owe(Show(operation, tuple(found)))
 
     def change(

@@ -146,29 +146,9 @@ class State:
 
     def first(self, items_max: int, bytes_max: int) -> list[Interval]:
         """The first ready items, as many as are asked for, and one if there is any."""
-        return [] if self.paused else self.some(self.ready, 0, items_max, bytes_max)
-
-    def some(self, of: IntervalSet, start: int, items_max: int, bytes_max: int) -> list[Interval]:
-        """The first of these from a position on; their sizes are told by those of their batches."""
-        found: list[Interval] = []
-        batches = self._limits.lease_runs
-        for interval in of.within(Interval(start, max(start, self.tail))):
-            start = at = interval.start
-            for batch, first, stop in self.batches.over(interval):
-                each = batch.size // (batch.stop - batch.start) or 1
-                least = 0 if found or at > start else 1
-                count = min(stop - first, items_max, max(bytes_max // each, least))
-                if count <= 0 or batches <= 0:
-                    break
-                at += count
-                items_max -= count
-                bytes_max -= count * each
-                batches -= 1
-            if at > start:
-                found.append(Interval(start, at))
-            if at < interval.stop:
-                break
-        return found
+        if self.paused:
+            return []
+        return self.batches.some(self.ready, 0, items_max, bytes_max, self._limits.lease_runs)
 
     def take(
         self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False

@@ -29,14 +29,16 @@ FORM: Final = 3
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
+HOME: Final = b"h"
+"""The record of who led in the term of its last step; it comes with the first step of a term."""
+
+
 class Kept(msgspec.Struct, frozen=True, array_like=True):
     """What stands beside the records."""
 
     head: Head
     fence: int
     form: int = FORM
-    home: Home | None = None
-    """Who led in the term of its last step."""
 
 
 class Copy:
@@ -49,7 +51,6 @@ class Copy:
         """Of the last step that was taken."""
         self.flushed = NOTHING
         self.fence = 0
-        self.home: Home | None = None
         self.whole = True
         """Whether all of its records could be read (rule 4)."""
         self._name = name
@@ -82,7 +83,7 @@ class Copy:
         return Erase(self._bodies + start.to_bytes(8), self._bodies + stop.to_bytes(8))
 
     def _kept(self) -> tuple[Change, ...]:
-        value = _ENCODE(Kept(self.head, self.fence, home=self.home))
+        value = _ENCODE(Kept(self.head, self.fence))
         return Write(COPY + self._name, value), Write(TWIN + self._name, value)
 
     def body_key(self, key: bytes) -> bytes:
@@ -100,6 +101,12 @@ class Copy:
     def told(self) -> Head:
         """Its last step, for whoever looks for the newest copy (rule 4)."""
         return self.flushed if self.whole else NOTHING
+
+    @property
+    def home(self) -> Home | None:
+        """Who led in the term of its last step; None where there is none."""
+        kept = self.records.get(HOME)
+        return None if kept is None else msgspec.msgpack.decode(kept, type=Home)
 
     # --- another's copy ---------------------------------------------------------------------------
 
@@ -120,5 +127,4 @@ class Copy:
         """From one of the two records that tell it."""
         if kept.head >= self.head:
             self.head = self.flushed = kept.head
-            self.home = kept.home
         self.fence = max(self.fence, kept.fence)

@@ -69,7 +69,6 @@ class Leader:
         self._redriven = desk.now
         for token in self.state.leases:
             desk.wake(self._deadlines.begin(token, desk.now))
-        copy.home = home
         self.state.changed[STATUS] = None  # the first step of the term
 
     # --- items out --------------------------------------------------------------------------------

@@ -10,9 +10,11 @@
 
 from collections import deque
 
+import msgspec
+
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.copy import HOME, Copy
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.records import changed
@@ -67,6 +69,8 @@ class Log:
             return
         home, copy = self._home, self._copy
         pairs, over = changed(self._state)
+        if copy.head.term != home.term:
+            pairs = (*pairs, (HOME, msgspec.msgpack.encode(home)))
         self._over += over
         over = ()
         if not self._followers.sends:

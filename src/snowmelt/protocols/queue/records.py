@@ -2,6 +2,7 @@
 
 A record has a key whose first byte is its kind:
 
+    h           who led when it was written (`copy.py`)
     s           how many were put, ended and lost, and what is paused
     b POSITION  a block of batches
     l TOKEN     a lease: whose call it answers, and what it has
@@ -152,6 +153,8 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             start = int.from_bytes(rest)
             state.delays.restore(Interval(start, stop), due)
             insort(state.dues, (due, start, stop))
+        case b"h":
+            pass  # who led (`copy.py`)
         case _:
             raise ValueError(f"no record of a queue has the key {key!r}")
 

@@ -4,12 +4,13 @@
 2. What can't be read here is asked of all followers. Only what each of them lacks is lost.
 """
 
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.interval import Interval
+from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.segments import Segment, joined, part_of, stored
@@ -47,6 +48,8 @@ class Delivery:
         deadlines: Deadlines,
     ) -> None:
         self.hand = hand
+        self.open: dict[OperationId, Any] = {}
+        """Calls that were not answered yet."""
         self._desk = desk
         self._disk = disk
         self._copy = followers.copy
@@ -64,10 +67,11 @@ class Delivery:
         """It may be told now."""
         match owed:
             case ReplyTo(operation, answer):
-                self._desk.reply(operation, answer)
-            case Deliver(_, token):
+                self._reply(operation, answer)
+            case Deliver(operation, token):
                 lease = self._state.leases.get(token)
                 if lease is None:
+                    self.open.pop(operation, None)
                     return
                 if token not in self._deadlines:
                     self._desk.wake(self._deadlines.begin(token, self._desk.now))
@@ -76,6 +80,10 @@ class Delivery:
                 self._show(owed, positions, {})
             case _:
                 assert_never(owed)
+
+    def _reply(self, operation: OperationId, answer: msgspec.Struct) -> None:
+        self.open.pop(operation, None)
+        self._desk.reply(operation, answer)
 
     def _show(
         self, owed: Deliver | Show, positions: tuple[Interval, ...], read: dict[int, Segment]
@@ -93,10 +101,10 @@ class Delivery:
         if absent:
             self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
         elif isinstance(owed, Show):
-            self._desk.reply(owed.operation, calls.Peeked(tuple(joined(parts)), ()))
+            self._reply(owed.operation, calls.Peeked(tuple(joined(parts)), ()))
         elif (left := self._deadlines.left(owed.token, self._desk.now)) > 0:
             leased = calls.Leased(owed.token, tuple(joined(parts)), (), left, owed.refused)
-            self._desk.reply(owed.operation, leased)
+            self._reply(owed.operation, leased)
 
     def _parts(self, segment: Segment, where: Interval) -> list[calls.Part]:
         """Items of one batch, by how often they failed."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
-from snowmelt.core.names import OperationId
-from snowmelt.protocols.calling import Elsewhere
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.fifo import calls, labels
 from snowmelt.protocols.fifo.absence import waits
 from snowmelt.protocols.fifo.asking import problem
@@ -18,6 +18,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.messages import Home, Nowhere
 from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX, PUT_BYTES_MAX, QueueSettings
+from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.terms import Terms
@@ -55,7 +56,10 @@ class Door:
         leader = self._terms.leaders.get(request.queue)
         if leader is None or not leader.serving:
             return False
+        if len(leader.delivery.open) >= self._desk.limits.waiting_answers:
+            return True  # silence promises nothing: it is asked again
         self._terms.touched[request.queue] = None
+        leader.delivery.open[operation] = request
         match request:
             case calls.Put():
                 self._put(leader, operation, request)
@@ -69,15 +73,20 @@ class Door:
                 leader.change(operation, request)
             case _:
                 text = f"{type(request).__name__} is not a call of this engine"
-                self._desk.decline(operation, "BadOption", text)
+                leader.log.owe(words.ReplyTo(operation, Declined("BadOption", text)))
         return True
+
+    def again(self, _: NodeId, word: words.Again) -> None:
+        """Its leader leads no more: it is asked of the next, as soon as that is known."""
+        ask = partial(self._point, word.operation, word.request)
+        self._directory.wait_for_news(word.request.queue, ask)
 
     def _put(self, leader: Leader, operation: OperationId, put: calls.Put) -> None:
         wrong = _problem(put, self._desk.limits.put_items)
         if wrong is not None:
-            self._desk.decline(operation, *wrong)
+            leader.log.owe(words.ReplyTo(operation, Declined(*wrong)))
         elif self._disk.full:
-            self._desk.decline(operation, "DiskFull", self._disk.full)
+            leader.log.owe(words.ReplyTo(operation, Declined("DiskFull", self._disk.full)))
         else:
             leader.admission.put(operation, put)
 

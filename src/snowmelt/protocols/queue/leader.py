@@ -94,7 +94,7 @@ class Leader:
             self._empty(operation, refused)
         elif len(self.waiting.gets) >= self._desk.limits.waiting_gets:
             text = f"{len(self.waiting.gets)} gets wait at queue {self.home.queue!r} already"
-            self._desk.decline(operation, "Unavailable", text)
+            self.log.owe(ReplyTo(operation, Declined("Unavailable", text)))
         else:
             self.waiting.add_get(operation, get, refused, self._desk.now)
             self._desk.wake(later(self._desk.now, get.patience))
@@ -280,6 +280,9 @@ class Leader:
         """Nobody is there for what this client waits for (rule 6)."""
         self.waiting.gone(client)
         self.admission.gone(client)
+        calls_open = self.delivery.open
+        for operation in [one for one in calls_open if one.client == client]:
+            del calls_open[operation]
 
     # --- time -------------------------------------------------------------------------------------
 

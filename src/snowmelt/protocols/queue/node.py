@@ -281,4 +281,5 @@ class QueueNode:
             words.Superseded: self._terms.superseded,
             words.Begin: self._transfer.begin,
             words.Wants: self._transfer.wanted,
+            words.Again: self._door.again,
         }

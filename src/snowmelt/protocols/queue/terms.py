@@ -108,8 +108,8 @@ class Terms:
         if leader is None:
             return
         self._desk.note(f"{queue}: no longer leader of term {leader.home.term}")
-        for operation in leader.waiting.gets:  # nothing was leased to them, or they'd not wait
-            self._desk.decline(operation, "Unavailable", f"queue {queue!r} changes its leader")
+        for operation, request in leader.delivery.open.items():
+            self._desk.inside.append(words.Again(operation, request))
 
     def cut_off(self) -> None:
         """Others may decide without this node now: it serves nobody."""

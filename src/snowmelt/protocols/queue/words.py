@@ -3,7 +3,7 @@
 All that waits is data: whoever reads it knows what it is for, and a state can be compared.
 """
 
-from typing import Annotated, Final, get_args
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 
@@ -242,6 +242,13 @@ class Begin(msgspec.Struct, frozen=True):
 
     queue: str
     keeper: str
+
+
+class Again(msgspec.Struct, frozen=True):
+    """A call whose leader leads no more, and that was not answered: whoever leads next is to."""
+
+    operation: OperationId
+    request: Any
 
 
 class Wants(msgspec.Struct, frozen=True):

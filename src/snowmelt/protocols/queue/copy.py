@@ -11,21 +11,22 @@ Rules:
    sent all of it.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval
 from snowmelt.core.record import BULK, Change, Erase, Write, erase
 from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.queue.words import NOTHING, Body, Head, Pairs
+from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
 
 COPY: Final = b"m"
 TWIN: Final = b"k"
 """The same once more, and last of each write: what is torn with the last record is no loss."""
 RECORD: Final = b"j"
 FORM: Final = 3
+RECENT_BYTES: Final = 1 << 20
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -53,27 +54,35 @@ class Copy:
         self.fence = 0
         self.whole = True
         """Whether all of its records could be read (rule 4)."""
+        self.recent: deque[Append] = deque()
+        """Its last steps, for those who lack no more than these when this node begins to lead."""
+        self._recent_bytes = 0
         self._name = name
         self._record = RECORD + name + b"\0"
         self._bodies = BULK + name + b"\0"
 
     # --- a step -----------------------------------------------------------------------------------
 
-    def append(
-        self, head: Head, pairs: Pairs, bodies: Iterable[Body], over: Iterable[Interval]
-    ) -> tuple[Change, ...]:
+    def append(self, step: Append) -> tuple[Change, ...]:
         """Takes a step; what it changes on the disk."""
-        self.head = head
-        changes = self.stored(bodies)
-        for key, value in pairs:
+        self.head = step.head
+        self._remember(step)
+        changes = self.stored(step.bodies)
+        for key, value in step.records:
             if value is None:
                 self.records.pop(key, None)
                 changes.append(erase(self._record + key))
             else:
                 self.records[key] = value
                 changes.append(Write(self._record + key, value))
-        changes += [self._erased(where.start, where.stop) for where in over]
+        changes += [self._erased(where.start, where.stop) for where in step.over]
         return (*changes, *self._kept())
+
+    def _remember(self, step: Append) -> None:
+        self.recent.append(step)
+        self._recent_bytes += step.weight
+        while self._recent_bytes > RECENT_BYTES:
+            self._recent_bytes -= self.recent.popleft().weight
 
     def stored(self, bodies: Iterable[Body]) -> list[Change]:
         """Bodies, as they lie on the disk."""
@@ -113,6 +122,8 @@ class Copy:
     def replace(self, head: Head, pairs: Pairs, first: int) -> tuple[Change, ...]:
         """All records are these from now on; of bodies those before the first that lives go."""
         self.head, self.whole = head, True
+        self.recent.clear()
+        self._recent_bytes = 0
         self.records = {key: value for key, value in pairs if value is not None}
         changes: list[Change] = [
             Erase(self._record, self._record[:-1] + b"\1"),

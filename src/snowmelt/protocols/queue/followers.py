@@ -50,8 +50,9 @@ class Followers:
         self._desk = desk
         self.home = home
         self.copy = copy
-        self._steps: deque[Append] = deque()
-        self._bytes = 0
+        term = home.term
+        self._steps = deque([msgspec.structs.replace(one, term=term) for one in copy.recent])
+        self._bytes = sum([one.weight for one in self._steps])
         self._began = desk.now
         self._complain_at = later(desk.now, SILENT_MAX)
         self._complained = SILENT_MAX
@@ -94,16 +95,19 @@ class Followers:
             return
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
         self._steps.append(step)
-        self._bytes += _weight(step)
+        self._bytes += step.weight
         known = [one.appended for one in self.all.values() if one.appended is not None]
         least = min(known, default=step.head.step)
         while self._steps and not self.sends:
             first = self._steps[0]
             if first.head.step > least and self._bytes <= STEPS_BYTES:
                 break
-            self._bytes -= _weight(self._steps.popleft())
+            self._bytes -= self._steps.popleft().weight
         for name, follower in self.all.items():
-            if follower.appended is not None:
+            if step.after.term != step.head.term:  # the first of this term
+                if follower.fenced:
+                    self._bring_up(name, follower)
+            elif follower.appended is not None:
                 self._send(name, step)
 
     def ask(self) -> None:
@@ -160,10 +164,15 @@ class Followers:
         follower = self._heard(keeper)
         if follower is None or follower.appended is not None:
             return
-        follower.fenced = True
-        if self._steps and head == self._steps[0].after:
-            follower.appended = head.step
+        self.begins(keeper, head)
         self._bring_up(keeper, follower)
+
+    def begins(self, keeper: str, head: Head) -> None:
+        """One takes nothing earlier, and has this; perhaps it lacks no more than some steps."""
+        follower = self.all[keeper]
+        follower.fenced = True
+        if head == self.copy.head or any(head == step.after for step in self._steps):
+            follower.appended = head.step
 
     def confirmed(self, keeper: str, number: int) -> None:
         """One has heard of no later term."""
@@ -243,7 +252,3 @@ class Followers:
             if waits and long and presence is not None and name in presence.keepers:
                 return name
         return None
-
-
-def _weight(step: Append) -> int:
-    return 200 + sum(len(one.value) for one in step.bodies) + 40 * len(step.records)

@@ -66,7 +66,7 @@ class Following:
                 self._early.setdefault(queue, early)[step.after] = step
 
     def _take(self, source: NodeId, copy: Copy, step: words.Append) -> None:
-        changes = copy.append(step.head, step.records, step.bodies, step.over)
+        changes = copy.append(step)
         if step.term > copy.fence:
             changes += copy.raise_fence(step.term)
         told = words.Appended(step.queue, step.term, self._desk.keeper, step.head)

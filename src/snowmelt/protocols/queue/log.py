@@ -80,9 +80,9 @@ class Log:
         if self._gathered:
             self._owed.append((head.step, self._gathered))
             self._gathered = []
-        changes = copy.append(head, pairs, bodies, over)
-        self._disk.write(home.queue, changes, OwnStep(head))
-        self._followers.append(Append(home.queue, home.term, head, after, pairs, bodies, over))
+        step = Append(home.queue, home.term, head, after, pairs, bodies, over)
+        self._disk.write(home.queue, copy.append(step), OwnStep(head))
+        self._followers.append(step)
 
     def due(self) -> list[Owed]:
         """What may be told now (rules 2 and 3)."""

@@ -195,11 +195,10 @@ class Terms:
         home, copies, desk = taking.home, self._copies, self._desk
         copy = copies.of(queue)
         followers = {name: Follower() for name in home.mirrors}
+        leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers)
         for name, head in taking.heads.items():
             if name in followers:
-                followers[name].fenced = True
-                followers[name].appended = copy.head.step if head == copy.head else None
-        leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers)
+                leader.followers.begins(name, head)
         copy.whole = True
         self.leaders[queue] = leader
         if self._alone:

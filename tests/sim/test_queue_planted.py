@@ -1,0 +1,74 @@
+"""Bugs planted in the one engine: the fifo's judges find each of them within some lives."""
+
+import pytest
+from test_queue_life import lived
+
+from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.followers import Followers
+from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.takeover import TakeOver
+from snowmelt.sim.life import Ending
+from snowmelt.sim.scenario import kinds_of
+
+
+def it_tells_before_the_others_have_it(patch):
+    patch.setattr(Followers, "has", lambda _self, own, _needed: own)
+
+
+def a_follower_tells_before_its_flush(patch):
+    def take(self, source, copy, step):
+        changes = copy.append(step)
+        told = words.Appended(step.queue, step.term, self._desk.keeper, step.head)
+        self._desk.send(source, told)
+        self._copies.disk.write(step.queue, changes, words.Tell(source, told))
+
+    patch.setattr(Following, "_take", take)
+
+
+def any_copy_is_new_enough(patch):
+    def newest(self, own, _gone):
+        return (own, self.heads[own]) if self.fenced and own in self.heads else None
+
+    patch.setattr(TakeOver, "newest", newest)
+
+
+def nobody_is_fenced(patch):
+    patch.setattr(Copy, "raise_fence", lambda self, _term: self._kept())
+
+
+def a_step_goes_behind_any_other(patch):
+    def append(self, source, step):
+        copy = self.follows(source, step.queue, step.term)
+        if copy is not None and copy.whole and copy.head.step < step.head.step:
+            self._take(source, copy, step)
+
+    patch.setattr(Following, "append", append)
+
+
+def what_comes_back_goes_to_the_end(patch):
+    take = State.first
+
+    def first(self, items_max, bytes_max):
+        found = take(self, items_max, bytes_max)
+        return list(self.ready)[-1:] if self.ready.pieces > 1 else found
+
+    patch.setattr(State, "first", first)
+
+
+@pytest.mark.parametrize(
+    ("plant", "seeds"),
+    [
+        (it_tells_before_the_others_have_it, (35, 39)),
+        (a_follower_tells_before_its_flush, (29, 44)),
+        (any_copy_is_new_enough, (134,)),
+        (nobody_is_fenced, (17,)),
+        (a_step_goes_behind_any_other, (2, 23)),
+        (what_comes_back_goes_to_the_end, (1,)),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_it_is_found(plant, seeds, monkeypatch):
+    plant(monkeypatch)
+    assert any(lived(one, kinds_of("queue")).ending is not Ending.SETTLED for one in seeds)

@@ -27,7 +27,6 @@ from snowmelt.protocols.pool import introductions as pool_introductions
 from snowmelt.protocols.pool import messages as pool_messages
 from snowmelt.protocols.priority import calls as priority_calls
 from snowmelt.protocols.priority import messages as priority_messages
-from snowmelt.protocols.queue import words as queue_words
 
 # Nobody but its own process may tell a node to depart.
 Request = (
@@ -58,7 +57,6 @@ _TO_NODES: Final = Union[  # noqa: UP007  # at run time
     _Calls,
     membership_messages.Message,
     fifo_messages.Message,
-    queue_words.Message,
     Claim,
     baton_messages.Message,
     multicast_messages.Message,

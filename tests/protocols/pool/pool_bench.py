@@ -94,7 +94,7 @@ class Process:
         return self._calls
 
     def put(self, *bodies: bytes, patience: int = PATIENCE) -> int:
-        return self.ask(calls.Put(*batch_of(*bodies), patience))
+        return self.ask(calls.Put(*batch_of(*bodies), patience, asker=7))
 
     def get(self, count: int = 1, patience: int = PATIENCE, bytes_max: int = 1 << 30) -> int:
         return self.ask(calls.Get(count, bytes_max, patience))

@@ -25,7 +25,7 @@ class Put(msgspec.Struct, frozen=True):
     blob: bytes
     patience: Duration
     asker: int = 0
-    """Which of the program's threads or tasks puts, as in `AwaitRoom`."""
+    """Which of the program's threads or tasks puts, as in `AwaitRoom`; 0 is told of no places."""
     ahead: int = 0
     """The bytes of the place that it has (rule 19): then it is in, and nobody waits to hear it."""
 

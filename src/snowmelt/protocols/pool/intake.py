@@ -14,7 +14,7 @@ from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import CLOSED, AwaitRoom, HasRoom, Kept, Put
 from snowmelt.protocols.pool.keep import Keep, Then
 from snowmelt.protocols.pool.lending import Lender
-from snowmelt.protocols.pool.promised import Places, Promised
+from snowmelt.protocols.pool.promised import NOBODY, Places, Promised
 from snowmelt.protocols.pool.rate import Rate
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.protocols.pool.shelf import Taken
@@ -87,7 +87,8 @@ class Intake:
             return self._take_in(batch, now)[1]
         if not self._puts and self._keep.at_once and self._fitting(batch, now) == count:
             numbers, effects = self._take_in(batch, now)
-            return [*effects, Reply(operation, Kept(count, numbers)), *self._tell_ahead(batch)]
+            ahead = self._tell_ahead(batch) if put.asker != NOBODY else []
+            return [*effects, Reply(operation, Kept(count, numbers)), *ahead]
         putting = _Putting(operation, batch, now, [])
         self._puts.append(putting)
         effects = self.admit(now)

@@ -5,17 +5,20 @@ from collections.abc import Callable
 from operator import le
 from typing import Any, Final
 
+from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import in_short
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
-from snowmelt.protocols.fifo.labels import are_labels
+from snowmelt.protocols.fifo.labels import are_labels, check_shared, checked
 from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.settings import (
+    BODY_BYTES_MAX,
     DELAY_LONGEST,
     HEADER_BYTES_MAX,
     HOLD_LONGEST,
+    PUT_BYTES_MAX,
     REPLICAS_MAX,
 )
 
@@ -221,3 +224,23 @@ _USUAL: Final[dict[type, Callable[[Any, int], str]]] = {
     calls.Settle: _of_settle,
 }
 """What is asked most."""
+
+
+def put_problem(put: calls.Put, items_max: int) -> tuple[str, str] | None:
+    """Why this put can't be taken, as an error's name and text. Sizes first: they cost nothing."""
+    count, size = len(put.offsets) // OFFSET_BYTES - 1, put.size
+    if count > items_max:
+        return "TooLarge", f"{count} items in one put; the limit is {items_max}"
+    if len(put.blob) > BODY_BYTES_MAX or size > PUT_BYTES_MAX:
+        limits = f"{BODY_BYTES_MAX} of bodies, {PUT_BYTES_MAX} with headers"
+        return "TooLarge", f"{size} bytes in one put; the limits are {limits}"
+    try:
+        batch = Batch(put.offsets, put.blob)
+        if put.headers:
+            check_shared(put.headers)
+            checked(put.headers, count)
+    except ValueError as error:
+        return "BadOption", f"the batch does not read: {error}"
+    if count == 0 or batch.size != len(put.blob):
+        return "BadOption", f"a batch of {count} items in {len(put.blob)} bytes"
+    return None

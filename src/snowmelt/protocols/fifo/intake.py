@@ -21,10 +21,10 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.instant import START, Duration, Instant, later, milliseconds
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.fifo import labels, messages
+from snowmelt.protocols.fifo import messages
+from snowmelt.protocols.fifo.asking import put_problem
 from snowmelt.protocols.fifo.calls import Put, PutDone, Receipt
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
@@ -39,7 +39,6 @@ from snowmelt.protocols.fifo.early import (
 )
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.segments import Segment, stored
-from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX, PUT_BYTES_MAX
 from snowmelt.protocols.fifo.streams import gone_for_ever, node_of
 
 AGAIN_AFTER: Final = milliseconds(500)
@@ -105,7 +104,7 @@ class Intake:
             self._desk.decline(operation, "Unavailable", "this node has no current view")
             return
         size = put.size
-        problem = _problem(put, size, self._desk.limits.put_items)
+        problem = put_problem(put, self._desk.limits.put_items)
         if problem:
             self._desk.decline(operation, *problem)
             return
@@ -458,23 +457,3 @@ def _offered_at(taken: Taken) -> Instant:
 
 def _silent_since(taken: Taken, now: Instant) -> bool:
     return taken.offered is not None and later(taken.offered, AGAIN_AFTER) <= now
-
-
-def _problem(put: Put, size: int, items_max: int) -> tuple[str, str] | None:
-    """Why this put can't be taken, as an error's name and text. Sizes first: they cost nothing."""
-    count = len(put.offsets) // OFFSET_BYTES - 1
-    if count > items_max:
-        return "TooLarge", f"{count} items in one put; the limit is {items_max}"
-    if len(put.blob) > BODY_BYTES_MAX or size > PUT_BYTES_MAX:
-        limits = f"{BODY_BYTES_MAX} of bodies, {PUT_BYTES_MAX} with headers"
-        return "TooLarge", f"{size} bytes in one put; the limits are {limits}"
-    try:
-        batch = Batch(put.offsets, put.blob)
-        if put.headers:
-            labels.check_shared(put.headers)
-            labels.checked(put.headers, count)
-    except ValueError as error:
-        return "BadOption", f"the batch does not read: {error}"
-    if count == 0 or batch.size != len(put.blob):
-        return "BadOption", f"a batch of {count} items in {len(put.blob)} bytes"
-    return None

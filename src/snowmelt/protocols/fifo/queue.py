@@ -368,13 +368,7 @@ class Queue:
         if not reason:
             self._wait(interval, due)
             return
-        known = self.failures.common(interval)
-        fresh = IntervalSet([interval])
-        for part, _ in known:
-            fresh.remove(part)
-        for part, was in [*((part, _NONE) for part in fresh), *known]:
-            times, why = failed(was.times, was.reason, reason, ahead=ahead)
-            failure = Failure(max(least, times), why)
+        for part, failure in failed_again(self.failures, interval, reason, least, ahead=ahead):
             self.failures.put(part, failure)
             if failure.times >= self.settings.deliveries_max:
                 self.dead.add(part)
@@ -408,6 +402,21 @@ class Queue:
 
     def _touch_run(self, run: Run) -> None:
         self.changed[_run_key(run.start)] = None
+
+
+def failed_again(
+    failures: Pieces[Failure], where: Interval, reason: str, least: int, *, ahead: bool
+) -> list[tuple[Interval, Failure]]:
+    """How often each of these has failed now; so often at least."""
+    known = failures.common(where)
+    fresh = IntervalSet([where])
+    for part, _ in known:
+        fresh.remove(part)
+    result: list[tuple[Interval, Failure]] = []
+    for part, was in [*((part, _NONE) for part in fresh), *known]:
+        times, why = failed(was.times, was.reason, reason, ahead=ahead)
+        result.append((part, Failure(max(least, times), why)))
+    return result
 
 
 def gives(queue: Queue, below: int = 0) -> bool:

@@ -8,6 +8,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.segments import Segment, stored
 from snowmelt.protocols.queue.bodies import Bodies
+from snowmelt.protocols.queue.deadlines import delay
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.room import Room, WaitingPut
 from snowmelt.protocols.queue.state import State
@@ -63,9 +64,7 @@ class Admission:
         return 1 + len(self._home.mirrors)
 
     def _place(self, operations: tuple[OperationId, ...], put: calls.Put) -> None:
-        desk, wall = self._desk, self._desk.wall
-        due = desk.moment(put.due) if put.due else 0
-        late = due if due > wall else 0
+        wall = self._desk.wall
         batch = self._state.put(
             put.producer,
             put.sequence,
@@ -73,10 +72,8 @@ class Admission:
             put.size,
             term=self._home.term,
             wall=wall,
-            due=late,
+            due=delay(self._desk, put.due),
         )
-        if late:
-            desk.wake(desk.instant_of(late))
         segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
         self._hand.add(self._home.queue, batch, segment)
         self._log.store(Body(batch.key, stored(segment)))

@@ -37,12 +37,6 @@ class Bodies:
     def of(self, queue: str, batch: Batch) -> Segment | None:
         return self._found.get((queue, batch.start, batch.term))
 
-    def drop(self, queue: str, batch: Batch) -> None:
-        """Nobody needs them any more."""
-        gone = self._found.pop((queue, batch.start, batch.term), None)
-        if gone is not None:
-            self.bytes -= _weight(gone)
-
 
 def _weight(segment: Segment) -> int:
     return len(segment.blob) + len(segment.offsets) + len(segment.headers)

@@ -1,12 +1,22 @@
-"""When leases end, as their leader counts: the next leader begins their time anew."""
+"""When leases and delays end. The next leader begins the time of leases anew."""
 
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.protocols.fifo.desk import Desk
 
 SPARE: Final = 64
 """So many deadlines more may be kept than twice those that count."""
+
+
+def delay(desk: Desk, due: int) -> int:
+    """When that is due by the wall clock, and its queue is woken then; 0 where it has come."""
+    moment = desk.moment(due) if due else 0
+    if moment <= desk.wall:
+        return 0
+    desk.wake(desk.instant_of(moment))
+    return moment
 
 
 class Deadlines:
@@ -17,6 +27,7 @@ class Deadlines:
     (10, 14, 15)
     >>> ends.over(Instant(14)), ends.next, ends.left(7, Instant(14))
     ([8], 15, 1)
+    >>> ends.forget(7); ends.next
     """
 
     def __init__(self, lease: Duration) -> None:

@@ -77,15 +77,11 @@ class Followers:
 
     def has(self, own: int, needed: int) -> int:
         """The last step that so many copies have, with this node's own."""
-        steps = [own, *[one.appended or 0 for one in self.all.values()]]
-        steps.sort(reverse=True)
-        return steps[needed - 1]
+        return _of_enough([own, *[one.appended or 0 for one in self.all.values()]], needed)
 
     def sure(self, needed: int) -> int:
         """Up to which question so many have confirmed that this leader leads, with itself."""
-        sure = [self.asked, *[one.confirmed for one in self.all.values()]]
-        sure.sort(reverse=True)
-        return sure[needed - 1]
+        return _of_enough([self.asked, *[one.confirmed for one in self.all.values()]], needed)
 
     # --- what they are told -----------------------------------------------------------------------
 
@@ -252,3 +248,8 @@ class Followers:
             if waits and long and presence is not None and name in presence.keepers:
                 return name
         return None
+
+
+def _of_enough(numbers: list[int], needed: int) -> int:
+    """The greatest number that so many have reached."""
+    return sorted(numbers, reverse=True)[needed - 1]

@@ -22,7 +22,7 @@ from snowmelt.protocols.fifo.waiting import Waiting, WaitingGet
 from snowmelt.protocols.queue.admission import Admission
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.deadlines import Deadlines
+from snowmelt.protocols.queue.deadlines import Deadlines, delay
 from snowmelt.protocols.queue.delivery import Delivery
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.followers import Follower, Followers
@@ -141,7 +141,10 @@ class Leader:
         before = self._said.of(operation)
         if before is not None:
             return before
-        return self._said.keep(operation, self._settled(operation, settle))
+        said = self._said.keep(operation, self._settled(operation, settle))
+        if settle.token not in self.state.leases:
+            self._deadlines.forget(settle.token)
+        return said
 
     def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
         state, token = self.state, settle.token
@@ -169,19 +172,15 @@ class Leader:
         return calls.Settled(left)
 
     def _give_back(self, operation: OperationId, settle: calls.Settle) -> None:
-        desk = self._desk
-        due = desk.moment(settle.due) if settle.due else 0
-        late = due if due > desk.wall else 0
+        due = delay(self._desk, settle.due)
         self.state.give_back(
             operation,
             settle.token,
             merged(settle.back),
-            due=late,
+            due=due,
             reason=settle.reason,
             dead=settle.dead,
         )
-        if late:
-            desk.wake(desk.instant_of(late))
 
     def end_leases(self) -> None:
         """There is no other process that could hold one."""

@@ -21,14 +21,13 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
-from snowmelt.core.failures import failed
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.producers import Producers
-from snowmelt.protocols.fifo.queue import Failure
+from snowmelt.protocols.fifo.queue import Failure, failed_again
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch, Batches
 from snowmelt.protocols.queue.takers import Takers
@@ -36,7 +35,6 @@ from snowmelt.protocols.queue.takers import Takers
 STATUS: Final = b"s"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.decode
-_NONE: Final = Failure(0, "")
 
 
 class Lease(msgspec.Struct):
@@ -54,8 +52,9 @@ class State:
     >>> from snowmelt.core.names import NodeId
     >>> state = State(QueueSettings())
     >>> where = state.put("loader", 7, 3, 300, term=1, wall=0)
-    >>> state.take(OperationId(NodeId("c-1"), 1), 5, state.first(2, 1 << 20)), state.ready
-    (Interval(start=0, stop=2), IntervalSet([2, 3)))
+    >>> state.take(OperationId(NodeId("c-1"), 1), 5, state.first(2, 1 << 20))
+    >>> state.ready
+    IntervalSet([2, 3))
     >>> state.settle(5, [Interval(0, 1)]), state.batches.live
     ([], IntervalSet([1, 3)))
     """
@@ -152,14 +151,13 @@ class State:
 
     def take(
         self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False
-    ) -> Interval:
-        """Leases these; between its first and its last."""
+    ) -> None:
+        """Leases these."""
         self.ready.remove_all(positions)
         self.leases[token] = Lease(operation, IntervalSet(positions), ahead)
         self.tokens[operation] = token
         self.takers.note(operation)
         self._touch(token)
-        return Interval(positions[0].start, positions[-1].stop)
 
     # --- what becomes of them ---------------------------------------------------------------------
 
@@ -236,13 +234,7 @@ class State:
         if not reason:
             self._wait(where, due)
             return
-        known = self.failures.common(where)
-        fresh = IntervalSet([where])
-        for part, _ in known:
-            fresh.remove(part)
-        for part, was in [*((part, _NONE) for part in fresh), *known]:
-            times, why = failed(was.times, was.reason, reason, ahead=ahead)
-            failure = Failure(max(least, times), why)
+        for part, failure in failed_again(self.failures, where, reason, least, ahead=ahead):
             self.failures.put(part, failure)
             if failure.times >= self.settings.deliveries_max:
                 self.dead.add(part)

@@ -22,7 +22,6 @@ class TakeOver(msgspec.Struct):
     """A term that this node is to lead and has not begun."""
 
     home: Home
-    begun: Instant
     heads: dict[str, Head] = {}
     """Of the copies that are fenced."""
     source: str = ""
@@ -35,15 +34,10 @@ class TakeOver(msgspec.Struct):
     hurt: dict[str, None] = {}
     """Those that can't be read."""
 
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """Whose copies may have what was told."""
-        return self.home.before
-
     def newest(self, own: str, gone: Collection[str]) -> tuple[str, Head] | None:
         """The copy to go on from, this node's if that is as new; None while it is not known."""
-        told = {name: head for name, head in self.heads.items() if name in self.wanted}
-        all_told = all(one in told or one in self.hurt or one in gone for one in self.wanted)
+        told = {name: head for name, head in self.heads.items() if name in self.home.before}
+        all_told = all(one in told or one in self.hurt or one in gone for one in self.home.before)
         enough = len(told) >= self.home.settings.answers_needed
         if not self.fenced or not (enough or all_told):
             return None
@@ -54,5 +48,5 @@ class TakeOver(msgspec.Struct):
 
     def unheard(self, own: str) -> list[str]:
         """Who has not answered yet."""
-        named = dict.fromkeys((*self.wanted, own))
+        named = dict.fromkeys((*self.home.before, own))
         return [one for one in named if one not in self.heads and one not in self.hurt]

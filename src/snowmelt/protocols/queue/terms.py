@@ -131,7 +131,7 @@ class Terms:
             self._claim(queue, copy.fence)
             return
         self._begun[queue] = home.term
-        self._takeovers[queue] = TakeOver(home, self._desk.now)
+        self._takeovers[queue] = TakeOver(home)
         fence = words.OwnFence(home.term)
         self._copies.disk.write(queue, copy.raise_fence(home.term), fence)
         self.tick()

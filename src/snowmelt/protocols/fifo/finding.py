@@ -1,0 +1,121 @@
+"""Where a queue is at home, for whoever asks at a door: found out, waited for, or told as away."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Elsewhere
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.absence import waits
+from snowmelt.protocols.fifo.asking import problem
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.directory import Directory, Told
+from snowmelt.protocols.fifo.messages import Home, Nowhere
+from snowmelt.protocols.fifo.settings import QueueSettings
+
+Serves = Callable[[OperationId, Any], bool]
+"""Does what is asked, if its queue is served here; says whether it is."""
+
+
+class Finding:
+    def __init__(self, desk: Desk, directory: Directory, serves: Serves) -> None:
+        self._desk = desk
+        self._directory = directory
+        self._serves = serves
+
+    def goes_on(self, operation: OperationId, request: Any) -> bool:
+        """Whether a call is about one queue, and sound; any other is answered here."""
+        desk = self._desk
+        if desk.presence is None:
+            desk.decline(operation, "Unavailable", "this node has no current view of its cluster")
+            return False
+        if type(request) is calls.ListQueues:
+            self._directory.roll(lambda names: desk.reply(operation, calls.QueueNames(names)))
+            return False
+        try:
+            wrong = problem(request, desk.wall)
+        except BadOption as error:
+            wrong = str(error)
+        if wrong:
+            desk.decline(operation, "BadOption", wrong)
+        return not wrong
+
+    def ask(
+        self,
+        operation: OperationId,
+        queue: str,
+        told: Told,
+        settings: QueueSettings | None = None,
+    ) -> None:
+        """Finds out where a queue is at home; who looks for too many at once is told so."""
+        if not self._directory.ask(queue, told, settings, operation.client):
+            text = f"too many queues are looked for at this node to look for {queue!r} as well"
+            self._desk.decline(operation, "Unavailable", text)
+
+    def point(self, operation: OperationId, request: Any) -> None:
+        """Somebody else serves this queue, as far as is known: says who."""
+        self.ask(operation, request.queue, partial(self._point, operation, request))
+
+    def point_later(self, operation: OperationId, request: Any) -> None:
+        """What is known of this queue is old: says who serves it as soon as that is known."""
+        again = partial(self._point, operation, request)
+        self._directory.wait_for_news(request.queue, again)
+
+    def _point(self, operation: OperationId, request: Any, home: Home | Nowhere) -> None:
+        """Somebody else serves this queue; or this node does by now, or will soon."""
+        match home:
+            case Nowhere():
+                self._desk.decline(operation, home.error, home.text)
+            case Home():
+                place = self.place(home.master)
+                if self._serves(operation, request):
+                    return
+                if place is not None and place.node != self._desk.me:
+                    self._desk.reply(operation, Elsewhere(place.node, place.address))
+                elif not self.waits(operation, home):  # what this node has heard is old
+                    self.point_later(operation, request)
+
+    def open(
+        self, operation: OperationId, ask: calls.Open, opened: Callable[[OperationId, Home], None]
+    ) -> None:
+        """Finds a queue, or has it made; `opened` grants it."""
+        queue, settings = ask.queue, ask.settings
+        if settings is not None:
+            try:
+                settings.checked()
+            except BadOption as error:
+                self._desk.decline(operation, "BadOption", str(error))
+                return
+
+        def told(home: Home | Nowhere) -> None:
+            match home:
+                case Home():
+                    if not self.waits(operation, home):
+                        opened(operation, home)
+                case Nowhere(error="NoSuchQueue") if settings is None and ask.make:
+                    self.ask(operation, queue, told, QueueSettings(replicas=0))
+                case Nowhere(error="QueueExists") if settings is None:
+                    self.ask(operation, queue, told)
+                case Nowhere():
+                    self._desk.decline(operation, home.error, home.text)
+
+        self.ask(operation, queue, told, settings)
+
+    def waits(self, operation: OperationId, home: Home) -> bool:
+        """Whether nobody who is here can have the queue go on; then the client is told for whom."""
+        presence = self._desk.presence
+        if presence is None or home.master in presence.keepers:
+            return False
+        whom = waits(home, presence, self._desk.now)
+        if whom is not None:
+            self._directory.forget(home.queue)
+            self._desk.decline(operation, whom.error, whom.text)
+        return whom is not None
+
+    def place(self, keeper: str) -> calls.Place | None:
+        """Where a keeper listens, if it is here."""
+        presence = self._desk.presence
+        member = None if presence is None else presence.keepers.get(keeper)
+        return None if member is None else calls.Place(member.id, member.address)

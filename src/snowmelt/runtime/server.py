@@ -19,7 +19,8 @@ from snowmelt.protocols import baton, echo, fifo, membership, multicast, priorit
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.etcd import ETCD
-from snowmelt.protocols.fifo import FifoNode
+from snowmelt.protocols import queue
+from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import (
     CutOff,
@@ -143,12 +144,12 @@ class Server:
         )
         named = config.cluster if etcd else ""
         member = membership.MembershipNode(identity, config.settings, SystemRandom(), named)
-        queues = FifoNode(config.id, SystemRandom(), on_disk=not etcd)
+        queues = QueueNode(config.id, SystemRandom(), on_disk=not etcd)
         urgent = PriorityNode(config.id, SystemRandom(), on_disk=not etcd)
         introducer = Introducer(config.id, SystemRandom())
         return [
             Family("membership", member, membership.HEARD),
-            Family("fifo", queues, fifo.MESSAGES, fenced=True),
+            Family("fifo", queues, queue.MESSAGES, fenced=True),
             Family("pool", introducer, introductions.MESSAGES, fenced=True),
             *baton.families(config.id, config.baton, SystemRandom(), etcd=etcd),
             multicast.family(config.id, MulticastSettings(), SystemRandom()),

@@ -56,7 +56,7 @@ from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Halt, Requested, Started
 from snowmelt.core.record import Damaged, Missing, Record, Write
-from snowmelt.protocols import fifo, priority
+from snowmelt.protocols import priority, queue
 from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere, Gone
 from snowmelt.protocols.fifo.calls import Opened
 from snowmelt.protocols.host import Family, Host
@@ -100,7 +100,7 @@ class Machine(Quiet):
         self._store = store
         self._session = Session()
         machines = [
-            Family("fifo", fifo.FifoNode(ME, Random(), alone=True), fifo.MESSAGES),
+            Family("fifo", queue.QueueNode(ME, Random(), alone=True), queue.MESSAGES),
             Family("priority", priority.PriorityNode(ME, Random(), alone=True), priority.MESSAGES),
         ]
         self._queues = self._running(machines)

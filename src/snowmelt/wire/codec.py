@@ -20,6 +20,7 @@ from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
 from snowmelt.protocols.echo import messages as echo_messages
 from snowmelt.protocols.fifo import calls as fifo_calls
 from snowmelt.protocols.fifo import messages as fifo_messages
+from snowmelt.protocols.queue import words as queue_words
 from snowmelt.protocols.membership import messages as membership_messages
 from snowmelt.protocols.multicast import calls as multicast_calls
 from snowmelt.protocols.multicast import messages as multicast_messages
@@ -57,6 +58,7 @@ _TO_NODES: Final = Union[  # noqa: UP007  # at run time
     _Calls,
     membership_messages.Message,
     fifo_messages.Message,
+    queue_words.Message,
     Claim,
     baton_messages.Message,
     multicast_messages.Message,

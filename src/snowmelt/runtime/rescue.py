@@ -6,8 +6,8 @@ What a member's folder knows, and what follows from it:
 |---|---|---|---|
 | itself | id, birth, starts | nothing | `membership.rescuing`, rule 24 |
 | views | the last it was told | later ones, told to others | rules 21 and 23 there |
-| a fifo's home | home, term, fence, as it mirrors | what other disks mirror | `fifo.rescuing` |
-| a fifo's items | its journal, its bodies | what only lost disks had | rules 2 to 4 there |
+| a fifo's home | home, term, fence, of its copy | what other disks have | `fifo.rescuing` |
+| a fifo's items | its copy | what only lost disks had | rules 2 to 4 there |
 | a priority queue | elements, and what is gone | if all `replicas` are lost | as in any view |
 | batons | nothing | values: the coordinator had them | lost; fences go on |
 | pools, topics | nothing | nothing | they begin anew |
@@ -30,7 +30,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.errors import BadOption, StateError, StoreBusy, StoreDamaged
+from snowmelt.core.errors import BadOption, StateError, StoreBusy, StoreDamaged, StoreVersion
 from snowmelt.core.names import NodeId, node_id
 from snowmelt.core.node import Started
 from snowmelt.core.record import BULK, Change, Write
@@ -57,7 +57,7 @@ class Folder(msgspec.Struct, frozen=True):
     path: Path
     witness: Witness
     traces: tuple[Trace, ...]
-    """Of the fifos whose journal it keeps."""
+    """Of the fifos of which it has a copy."""
     bodies: tuple[str, ...]
     """Of which fifos there are items."""
     priority: tuple[QueueSettings, ...]
@@ -193,8 +193,8 @@ def _read(path: Path, store: Store) -> Folder:
     of_fifo = own[FIFO]
     try:
         traces = homes.traces(name, f"{name}/{witness.own.start}", of_fifo.records, of_fifo.damaged)
-    except ValueError as error:
-        raise StoreDamaged(f"{path}: {error}") from error
+    except StoreVersion as error:
+        raise StoreVersion(f"{path}: {error}") from error
     priority = tuple(
         msgspec.msgpack.decode(record.value, type=QueueSettings)
         for record in own[PRIORITY].records

@@ -15,12 +15,10 @@ import msgspec
 from snowmelt.core.errors import MachineCrashed, SnowmeltError, Unavailable
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
-from snowmelt.protocols import baton, echo, fifo, membership, multicast, priority
+from snowmelt.protocols import baton, echo, membership, multicast, priority, queue
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.etcd import ETCD
-from snowmelt.protocols import queue
-from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import (
     CutOff,
@@ -36,6 +34,7 @@ from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.protocols.priority import PriorityNode
+from snowmelt.protocols.queue import QueueNode
 from snowmelt.runtime.connection import gathered
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from snowmelt.core.errors import StoreVersion
 from snowmelt.core.record import Record
 from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.mirrors import FORM, KeptCopy, KeptPlaces
 from snowmelt.protocols.fifo.rescuing import (
     FIRST_TERM,
     TERMS_LEFT_OUT,
@@ -17,6 +17,8 @@ from snowmelt.protocols.fifo.rescuing import (
     written,
 )
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.copy import FORM, Kept
+from snowmelt.protocols.queue.words import Head
 
 N1, N2, N3, NEW = "n1/1", "n2/2", "n3/3", "n1/f"
 
@@ -24,10 +26,11 @@ N1, N2, N3, NEW = "n1/1", "n2/2", "n3/3", "n1/f"
 def _disk(keeper, term, step, *, replicas=2, keepers=(N1, N2), fence=0, damaged=()):
     """What one folder has of the queue `q`."""
     home = Home("q", term, keepers[0], keepers[1:], QueueSettings(replicas=replicas))
-    kept = KeptCopy(term, step, max(fence, term), form=FORM)
+    kept = msgspec.msgpack.encode(Kept(Head(term, step), max(fence, term)))
     records = [
-        Record(b"mq", msgspec.msgpack.encode(kept)),
-        Record(b"kq", msgspec.msgpack.encode(KeptPlaces(1, True, home))),
+        Record(b"mq", kept),
+        Record(b"kq", kept),
+        Record(b"jq\0h", msgspec.msgpack.encode(home)),
     ]
     found = [one for one in records if one.key not in damaged]
     return list(traces(keeper, f"{keeper}/7", found, damaged).values())
@@ -71,14 +74,12 @@ def test_a_queue_is_whole_where_fewer_disks_are_lost_than_copies_are_needed(repl
 
 
 def test_a_folder_that_lost_the_record_counts_as_lost_for_that_queue():
-    found = [*_disk(N2, 5, 10), *_disk(N3, 5, 10, damaged=(b"kq",))]
+    found = [*_disk(N2, 5, 10), *_disk(N3, 5, 10, damaged=(b"jq\0h",))]
     assert _one(found).left is Left.PART
 
 
 def test_what_no_folder_keeps_a_journal_of_is_lost_and_said_to_be():
-    fenced = traces(
-        N2, f"{N2}/7", [Record(b"mq", msgspec.msgpack.encode(KeptCopy(0, 0, 9, form=FORM)))], []
-    )
+    fenced = traces(N2, f"{N2}/7", [Record(b"mq", msgspec.msgpack.encode(Kept(Head(0, 0), 9)))], [])
     houses = housed(list(fenced.values()), (N2, NEW), 1, bodies=["q", "p"])
     assert [(one.queue, one.left, one.home) for one in houses] == [
         ("q", Left.LOST, None),
@@ -102,6 +103,6 @@ def test_who_keeps_copies_by_the_latest_homes_is_told():
 
 
 def test_a_journal_of_another_form_is_refused():
-    old = KeptCopy(1, 1, 1, form=1)
-    with pytest.raises(ValueError, match="'q' has form 1"):
-        traces(N2, f"{N2}/7", [Record(b"mq", msgspec.msgpack.encode(old))], [])
+    for old in (Kept(Head(1, 1), 1, FORM - 1), [1, 1, 1, 0, 0, 0, 0, 2]):
+        with pytest.raises(StoreVersion, match="'q' on this disk was written by another version"):
+            traces(N2, f"{N2}/7", [Record(b"mq", msgspec.msgpack.encode(old))], [])

@@ -1,16 +1,16 @@
-"""Homes of queues from the folders of those who kept the journals: the coordinator's disk is lost.
+"""Homes of queues from the folders of those who kept copies: the coordinator's disk is lost.
 
 Rules:
 
-1. Who keeps a journal has written down of which home it is, how far it is, and the latest term it
+1. Who keeps a copy has written down of which home it is, how far it is, and the latest term it
    was fenced for. The latest home that one of the folders knows is where the queue goes on from.
 2. A home is active, and a step safe, only with `copies_needed` of its keepers. So where fewer disks
-   are lost than that, a folder has a journal of the latest home that ever was active, all its safe
+   are lost than that, a folder has a copy of the latest home that ever was active, all its safe
    steps are in the folders together, and each body is in one: nothing is missing. Such a queue is
    *whole*. A folder that has lost the record to a bad block counts as lost for that queue.
 3. Where as many are lost, what lay on these disks alone is lost, be it some items, or all that was
    done since the queue went on without the folders that are named. Such a queue is *in part* there.
-4. Of what no folder keeps a journal nothing is left but, perhaps, bodies, by which its name is
+4. Of what no folder keeps a copy nothing is left but, perhaps, bodies, by which its name is
    known: it is *lost*. A queue with one replica at home on a lost disk may leave no trace at all.
 5. The next home has a term far above all that the folders know. It is not active: its master, which
    has the newest copy of those named, seeks the newest of all who kept the last one, as after any
@@ -28,9 +28,9 @@ import msgspec
 
 from snowmelt.core.record import BULK, Change, Record, Write
 from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.mirrors import FORM, KeptCopy, KeptPlaces
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue.copy import COPY, HOME, RECORD, TWIN, kept_in
 
 TERMS_LEFT_OUT: Final = 1 << 12
 """By so many a term leaps. There is room for a thousand such leaps (`messages.TERM_MAX`)."""
@@ -45,7 +45,7 @@ class Left(Enum):
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """What one folder has of one queue's journal."""
+    """What one folder has of one queue."""
 
     queue: str
     keeper: str
@@ -71,25 +71,23 @@ class Housed(msgspec.Struct, frozen=True):
 def traces(
     keeper: str, run: str, records: Sequence[Record], damaged: Sequence[bytes]
 ) -> dict[str, Trace]:
-    """By queue, from the small records of a disk; raises `ValueError` for those of another form."""
+    """By queue, from the small records of a disk; raises `StoreVersion` for another form."""
     found: dict[str, Trace] = {}
     for key in damaged:
-        if key[:1] in (b"m", b"k", b"j"):
+        if key[:1] in (COPY, TWIN, RECORD):
             queue = key[1:].partition(b"\0")[0].decode()
             found[queue] = Trace(queue, keeper, run, hurt=True)
     for record in records:
-        kind, queue = record.key[:1], record.key[1:].decode(errors="replace")
+        kind, (name, _, key) = record.key[:1], record.key[1:].partition(b"\0")
+        queue = name.decode(errors="replace")
         trace = found.get(queue, Trace(queue, keeper, run))
-        if kind == b"m":
-            kept = msgspec.msgpack.decode(record.value, type=KeptCopy)
-            if kept.form != FORM:
-                text = f"the journal of queue {queue!r} has form {kept.form}"
-                raise ValueError(f"{text}, and this program reads {FORM}")
-            how_far = {"term": kept.term, "step": kept.step, "fence": kept.fence}
+        if kind in (COPY, TWIN):
+            kept = kept_in(queue, record.value)
+            how_far = {"term": kept.head.term, "step": kept.head.step, "fence": kept.fence}
             found[queue] = msgspec.structs.replace(trace, **how_far)
-        elif kind == b"k":
-            places = msgspec.msgpack.decode(record.value, type=KeptPlaces)
-            found[queue] = msgspec.structs.replace(trace, home=places.home)
+        elif kind == RECORD and key == HOME:
+            home = msgspec.msgpack.decode(record.value, type=Home)
+            found[queue] = msgspec.structs.replace(trace, home=home)
     return found
 
 
@@ -137,7 +135,7 @@ def written(houses: Sequence[Housed], first: int) -> tuple[Change, ...]:
 
 def body_range(after: str) -> tuple[bytes, bytes]:
     """Where the bodies lie of queues whose names come after this one."""
-    begin = after.encode() + b"\1" if after else b"\1"  # what begins with \0 is a journal's
+    begin = after.encode() + b"\1" if after else b"\1"
     return BULK + begin, BULK + b"\x7f"
 
 

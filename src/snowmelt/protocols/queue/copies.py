@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-import msgspec
-
-from snowmelt.core.node import Started
+from snowmelt.core.errors import StoreVersion
+from snowmelt.core.node import Halt, Started
 from snowmelt.protocols.fifo import messages as fifo
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.queue.bodies import Bodies
-from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, Kept
+from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, kept_in
 from snowmelt.protocols.queue.disk import Disk
 
 
@@ -35,13 +34,12 @@ class Copies:
 
     def begin(self, started: Started) -> None:
         """From the disk."""
-        decode = msgspec.msgpack.decode
         told: dict[bytes, None] = {}
         for record in started.records:
             kind, rest = record.key[:1], record.key[1:]
             if kind in (COPY, TWIN):
                 told[rest] = None
-                self.of(rest.decode()).restore(decode(record.value, type=Kept))
+                self._restore(rest.decode(), record.value)
             elif kind == RECORD:
                 name, _, key = rest.partition(b"\0")
                 self.of(name.decode()).records[key] = record.value
@@ -50,6 +48,12 @@ class Copies:
         for name in hurt:
             self.of(name.decode()).whole = False
             self.desk.note(f"a record of {name.decode()} can't be read: its copy is none")
+
+    def _restore(self, queue: str, value: bytes) -> None:
+        try:
+            self.of(queue).restore(kept_in(queue, value))
+        except StoreVersion as error:
+            self.desk.effect(Halt(str(error), "StoreVersion"))
 
     def held(self, after: str, most: int) -> tuple[tuple[fifo.Held, ...], bool]:
         """What the controller asks: which copies there are, some at once, and whether of more."""

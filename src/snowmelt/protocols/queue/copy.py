@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.errors import StoreVersion
 from snowmelt.core.record import BULK, Change, Erase, Write, erase
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
@@ -40,6 +41,21 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     head: Head
     fence: int
     form: int = FORM
+
+
+def kept_in(queue: str, value: bytes) -> Kept:
+    """What stands in such a record; another version's form is refused."""
+    try:
+        kept = msgspec.msgpack.decode(value, type=Kept)
+    except msgspec.ValidationError:
+        kept = None
+    if kept is None or kept.form != FORM:
+        raise StoreVersion(
+            f"queue {queue!r} on this disk was written by another version of snowmelt, in a form "
+            "that this program does not read; run the version that wrote it and empty the queue "
+            "there, or keep this folder and begin on a new one"
+        )
+    return kept
 
 
 class Copy:

@@ -23,7 +23,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.protocols.fifo import FifoNode
+from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.fifo.calls import Get, Open, Put
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
@@ -43,7 +43,7 @@ class Slot:
         self.disk = Disk(Random(number))
         self.start = 0
         self.birth = 1
-        self.node: FifoNode | None = None
+        self.node: QueueNode | None = None
         self.due: tuple[Any, Instant] | None = None
         self.held = False
         """Whether its flushes wait."""
@@ -80,7 +80,7 @@ class ClusterBench:
         """A process begins on its disk; it is in no view yet."""
         slot = self.slots[NodeId(name)]
         slot.start += 1
-        slot.node = FifoNode(
+        slot.node = QueueNode(
             slot.name, Random(100 * slot.start + int(name[1:])), limits=self.limits
         )
         slot.due = None

@@ -17,7 +17,7 @@ from snowmelt.core.node import (
     SetTimer,
 )
 from snowmelt.core.record import Write
-from snowmelt.protocols.fifo import FifoNode
+from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.fifo.calls import Open, Put
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import Member, View
@@ -32,7 +32,7 @@ class NodeBench:
 
     def __init__(self) -> None:
         self.now = Instant(0)
-        self.node = FifoNode(ME.id, Random(1))
+        self.node = QueueNode(ME.id, Random(1))
         self.told: dict[int, Any] = {}
         self.held = False
         self.hold_reads = False
@@ -55,7 +55,7 @@ class NodeBench:
         """The process is killed, and begins again on its disk."""
         self._disk.flush()
         self._timer = None
-        self.node = FifoNode(ME.id, Random(2), alone=True)
+        self.node = QueueNode(ME.id, Random(2), alone=True)
         self._begin()
         self.pass_time(2)
 

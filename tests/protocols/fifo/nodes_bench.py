@@ -25,7 +25,8 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Elsewhere
-from snowmelt.protocols.fifo import FifoNode, calls
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import Member, View
 from snowmelt.sim.disk import Disk
@@ -48,14 +49,14 @@ class Nodes:
             for at in range(1, count + 1)
         }
         self.disks = {name: Disk(Random(1)) for name in self.members}
-        self.nodes: dict[NodeId, FifoNode] = {}
+        self.nodes: dict[NodeId, QueueNode] = {}
         self._timers: dict[NodeId, SetTimer] = {}
         self._events: deque[tuple[NodeId, Event[Any]]] = deque()
         self._told: dict[int, Any] = {}
         self._calls = 0
         self._views = 0
         for name in self.members:
-            self.nodes[name] = FifoNode(name, Random(name))
+            self.nodes[name] = QueueNode(name, Random(name))
             self._events.append((name, self.disks[name].start(WALL)))
         self.view(*self.members)
 
@@ -74,7 +75,7 @@ class Nodes:
         old = self.members[NodeId(name)]
         self.members[old.id] = Member(old.id, old.address, old.birth, old.start + 1)
         self._timers.pop(old.id, None)
-        self.nodes[old.id] = FifoNode(old.id, Random(f"{name}/{old.start}"))
+        self.nodes[old.id] = QueueNode(old.id, Random(f"{name}/{old.start}"))
         self._events.append((old.id, self.disks[old.id].start(WALL + self.now)))
         self._run()
 

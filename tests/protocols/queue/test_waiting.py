@@ -1,8 +1,8 @@
 """Thousands who wait at a queue cost its other users nothing."""
 
 import msgspec
+from counted import Steps
 from node_bench import NodeBench
-from test_settling_cost import Steps
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval

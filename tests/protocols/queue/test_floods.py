@@ -45,11 +45,13 @@ class Flood(NodeBench):
         self.give(Requested(operation, Open("other", QueueSettings())))
 
     def flush(self) -> None:
-        """The disk has done one write, a millisecond later."""
+        """The disk has done what it was asked so far, a millisecond later."""
         self.flushes += 1
         self.now = Instant(self.now + seconds(0.001))
         self._disk.flush()
-        self.give(self._waiting.pop(0))
+        written, self._waiting = self._waiting, []
+        for one in written:
+            self.give(one)
         asked = [len(one.changes) for one in self._disk._asked if isinstance(one, Persist)]
         self.most = max(self.most, *asked, 0)
 

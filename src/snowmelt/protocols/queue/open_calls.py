@@ -32,7 +32,9 @@ class OpenCalls:
     def fits(self, operation: OperationId, put: Put, most: int) -> bool:
         """Whether there is memory for a put; what is asked again takes no more."""
         open_bytes = self._hand.open_bytes
-        return operation in self._calls or not open_bytes or open_bytes + put.size <= most
+        return (
+            operation in self._calls or not open_bytes or open_bytes + put.size + PUT_COST <= most
+        )
 
     def add(self, operation: OperationId, request: Any) -> None:
         """One is asked, or asked again."""

@@ -34,6 +34,8 @@ from snowmelt.protocols.queue.batches import Batch, Batches
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
+SPARE: Final = 64
+"""So many moments more may be kept than twice those that count."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.decode
 
@@ -131,6 +133,8 @@ class State:
     def _delay(self, where: Interval, due: int) -> None:
         self.delays.put(where, due)
         insort(self.dues, (due, where.start, where.stop))
+        if len(self.dues) > 2 * self.delays.count + SPARE:  # many ended before their time
+            self.dues = sorted((due, one.start, one.stop) for one, due in self.delays)
 
     def wake(self, wall: int) -> None:
         """Delays that are over by then."""

@@ -122,7 +122,7 @@ class Leader:
 
     def _serve(self) -> None:
         """Items may have become ready, or there may be room; or patience has ended."""
-        if self.admission.waiting:
+        if self.admission.behind:
             self.admission.serve()
         if not self.waiting.gets:
             return
@@ -204,9 +204,9 @@ class Leader:
             self.log.owe(ReplyTo(operation, self._status()))
             return
         source = self.state.dead if ask.dead else self.state.ready
-        limits, batches = self._desk.limits, self.state.batches
-        count = min(ask.items_max, limits.get_items)
-        found = batches.some(source, ask.start, count, ask.bytes_max, limits.lease_runs)
+        count = min(ask.items_max, self._desk.limits.get_items)
+        bytes_max = min(ask.bytes_max, self._desk.limits.fetch_bytes)
+        found = self.state.some(source, ask.start, count, bytes_max)
         self.log.owe(Show(operation, tuple(found)))
 
     def change(

@@ -9,6 +9,7 @@
 """
 
 from collections import deque
+from typing import Final
 
 import msgspec
 
@@ -20,6 +21,9 @@ from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep
+
+STEP_BYTES: Final = 4 << 20
+"""Of the bodies of several puts in one step: it must fit a frame, with the largest put there is."""
 
 
 class Log:
@@ -42,6 +46,7 @@ class Log:
         self._needed = home.settings.copies_needed
         self._bodies: list[Body] = []
         """Of puts that are in no step yet."""
+        self._bytes = 0
         self._over: list[Interval] = []
         """What is erased once no copy is on its way (rule 4)."""
         self._gathered: list[Owed] = []
@@ -53,6 +58,11 @@ class Log:
     def store(self, body: Body) -> None:
         """These bodies go with the next step."""
         self._bodies.append(body)
+        self._bytes += len(body.value)
+
+    def has_room(self, size: int) -> bool:
+        """Whether the next step takes in so many bytes more; a single put it always does."""
+        return not self._bodies or self._bytes + size <= STEP_BYTES
 
     def owe(self, owed: Owed) -> None:
         """It is told with the next step, or when it is confirmed that this one leads (rule 3)."""
@@ -76,7 +86,7 @@ class Log:
         if not self._followers.sends:
             over, self._over = tuple(self._over), []
         after, head = copy.head, Head(home.term, copy.head.step + 1)
-        bodies, self._bodies = tuple(self._bodies), []
+        bodies, self._bodies, self._bytes = tuple(self._bodies), [], 0
         if self._gathered:
             self._owed.append((head.step, self._gathered))
             self._gathered = []

@@ -34,6 +34,8 @@ from snowmelt.protocols.queue.batches import Batch, Batches
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
+REASON_COST: Final = 100
+"""What it takes to tell that some items failed, besides why."""
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -152,7 +154,27 @@ class State:
         """The first ready items, as many as are asked for, and one if there is any."""
         if self.paused:
             return []
-        return self.batches.some(self.ready, 0, items_max, bytes_max, self._limits.lease_runs)
+        return self.some(self.ready, 0, items_max, bytes_max)
+
+    def some(self, of: IntervalSet, start: int, items_max: int, bytes_max: int) -> list[Interval]:
+        """The first of these from a position on, as many as one answer can tell."""
+        most = self._limits.answer_segments
+        found = self.batches.some(of, start, items_max, bytes_max, most)
+        return self._tellable(found) if self.failures.count else found
+
+    def _tellable(self, found: list[Interval]) -> list[Interval]:
+        """As many of these as can be told with why they failed, and one at least."""
+        room, told = self._limits.spans_bytes, list[Interval]()
+        for interval in found:
+            for where, failure in self.failures.common(interval):
+                each = len(failure.reason.encode()) + REASON_COST
+                for _, at, _ in self.batches.over(where):
+                    room -= each
+                    if room < 0 and at > found[0].start:
+                        rest = Interval(interval.start, at)
+                        return [*told, rest] if rest.size else told
+            told.append(interval)
+        return told
 
     def take(
         self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False

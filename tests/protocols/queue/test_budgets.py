@@ -105,7 +105,9 @@ def test_what_is_larger_than_its_neighbours_is_handed_out_though_it_fits_no_answ
     for at, count in ((1, 1), (2, 2)):
         leased = nodes.get(2, 1 << 30)
         assert len(encode(leased)) < FRAME_BYTES_MAX
-        assert [(part.start, part.count, part.failures) for part in leased.parts] == [(at, count, 0)]
+        assert [(part.start, part.count, part.failures) for part in leased.parts] == [
+            (at, count, 0)
+        ]
         assert nodes.settle(leased.token, Interval(at, at + count)) == calls.Settled(0)
     nodes.put([b"x", bytes(63 << 20)], 3)
     nodes.put([bytes(63 << 20), b"x"], 4)

@@ -294,8 +294,11 @@ class Leader:
         """What has changed is the next step; what is safe is told."""
         self._serve()
         self.log.step()
-        for owed in self.log.due():
+        due = self.log.due(self._desk.limits.told)
+        for owed in due:
             self.delivery.pay(owed)
+        if len(due) >= self._desk.limits.told:
+            self._desk.wake(self._desk.now)
 
     def tick(self) -> None:
         """Ends what is over, and asks again."""

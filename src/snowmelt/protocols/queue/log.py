@@ -51,7 +51,7 @@ class Log:
         """What is erased once no copy is on its way (rule 4)."""
         self._gathered: list[Owed] = []
         """What is owed when the next step is safe."""
-        self._owed: deque[tuple[int, list[Owed]]] = deque()
+        self._owed: deque[tuple[int, deque[Owed]]] = deque()
         self._questions: deque[tuple[int, int, Owed]] = deque()
         """What waits for a step, and for the confirmation of a question (rule 3)."""
 
@@ -88,14 +88,14 @@ class Log:
         after, head = copy.head, Head(home.term, copy.head.step + 1)
         bodies, self._bodies, self._bytes = tuple(self._bodies), [], 0
         if self._gathered:
-            self._owed.append((head.step, self._gathered))
+            self._owed.append((head.step, deque(self._gathered)))
             self._gathered = []
         step = Append(home.queue, home.term, head, after, pairs, bodies, over)
         self._disk.write(home.queue, copy.append(step), OwnStep(head))
         self._followers.append(step)
 
-    def due(self) -> list[Owed]:
-        """What may be told now (rules 2 and 3)."""
+    def due(self, most: int) -> list[Owed]:
+        """What may be told now (rules 2 and 3): of thousands so many, and then it rests."""
         if not (self._owed or self._questions) and self.safe >= self.begun:
             return []
         own, followers = self._copy.flushed, self._followers
@@ -107,7 +107,12 @@ class Log:
             self.safe, self.confirmed = flushed, followers.asked
         due: list[Owed] = []
         while self._owed and self._owed[0][0] <= self.safe:
-            due += self._owed.popleft()[1]
+            owed = self._owed[0][1]
+            while owed:
+                if len(due) >= most:
+                    return due
+                due.append(owed.popleft())
+            self._owed.popleft()
         while self._questions and self._questions[0][0] <= self.safe:
             if self._questions[0][1] > self.confirmed:
                 break

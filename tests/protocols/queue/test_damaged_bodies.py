@@ -19,7 +19,7 @@ def three_copies(damaged: dict[str, int], nodes: int = 3) -> Nodes:
     Nothing is in memory: all read their disks.
     """
     bench = Nodes(nodes)
-    bench.open(replicas=3)
+    bench.open(replicas=3, deliveries_max=1, lease=seconds(5))
     for at in range(0, 600, 100):
         bench.put(ITEMS[at : at + 100], at)
     for name in bench.members:
@@ -75,7 +75,7 @@ def test_a_look_finds_the_same() -> None:
     assert nodes.status().lost == 100
 
 
-def test_what_one_that_is_away_may_have_is_not_given_up() -> None:
+def test_what_one_that_is_away_may_have_is_not_given_up_and_has_not_failed() -> None:
     nodes = three_copies({})
     leader, *mirrors = nodes.status().master, *nodes.status().mirrors
     away = next(name for name in mirrors if name != "n1")

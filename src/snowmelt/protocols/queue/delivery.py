@@ -149,6 +149,10 @@ class Delivery:
     def lacking(self) -> list[Batch]:
         return list(self._lacks)
 
+    def holds(self, token: int) -> bool:
+        """Whether it could not be told yet, since nobody who is here has its bodies."""
+        return any(isinstance(one.owed, Deliver) and one.owed.token == token for one in self._held)
+
     def lack(self, batches: list[Batch]) -> None:
         """These can't be read here."""
         for batch in batches:

@@ -9,6 +9,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.interval import merged
 from snowmelt.core.names import NodeId, OperationId
@@ -193,7 +194,7 @@ class Leader:
             if lease is not None:
                 client = lease.operation.client
                 self._desk.note(f"{self.home.queue}: lease {token} of {client} ended")
-                self.state.expire(token)
+                self.state.expire(token, "" if self.delivery.holds(token) else LEASE_ENDED)
                 self._had.forget(lease.operation)
 
     # --- the queue as a whole ---------------------------------------------------------------------

@@ -237,13 +237,13 @@ class State:
                 self.changed[b"e" + oldest.to_bytes(8)] = None
         self._shrunk(token, lease)
 
-    def expire(self, token: int) -> None:
+    def expire(self, token: int, reason: str = LEASE_ENDED) -> None:
         """Nobody was heard of under this lease in its time; who asks still asks anew (rule 4)."""
         lease = self.leases[token]
         self.takers.forget(lease.operation)
         for part in reversed(list(lease.left)):
             lease.left.remove(part)
-            self._return(part, 0, LEASE_ENDED, 0, ahead=lease.ahead)
+            self._return(part, 0, reason, 0, ahead=lease.ahead)
         self._shrunk(token, lease)
 
     def _shrunk(self, token: int, lease: Lease) -> None:

@@ -23,6 +23,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.fifo.calls import Get, Open, Put
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
@@ -135,11 +136,18 @@ class ClusterBench:
         return operation
 
     def ask(self, node: str, request: Any, within: float = 2) -> Any:
-        """Asks, and asks again, until the answer is there; None when it is not in time."""
+        """Asks, whom it is pointed at too, and again, until it is told; None when not in time."""
         operation = self.call(node, request)
         end = later(self.now, seconds(within))
-        while operation not in self.answers and self.now < end:
-            self.run(0.3)
+        while self.now < end:
+            told = self.answers.get(operation)
+            if isinstance(told, Elsewhere):
+                node = told.node
+                del self.answers[operation]
+            elif told is not None:
+                return told
+            else:
+                self.run(0.3)
             slot = self.slots[NodeId(node)]
             if operation not in self.answers and slot.node is not None:
                 self._give(slot, Requested(operation, request))

@@ -29,6 +29,7 @@ from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import CutOff, Member, View
 from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.terms import Terms
 from snowmelt.sim.disk import Disk, Ending
 
 CLIENT = NodeId("c-1")
@@ -168,6 +169,17 @@ class ClusterBench:
         node = self.slots[NodeId("n1")].node
         assert node is not None
         return node._registry._kept.known[queue]
+
+    def terms(self, name: str) -> Terms:
+        """Whom a node leads."""
+        node = self.slots[NodeId(name)].node
+        assert node is not None
+        return node._terms
+
+    def receive(self, source: str, target: str, message: Any) -> None:
+        """A message arrives, again or late."""
+        self._give(self.slots[NodeId(target)], Received(NodeId(source), message))
+        self._deliver()
 
     def open(self, queue: str = "q", **settings: Any) -> str:
         """Makes a queue; returns its master's name."""

@@ -100,6 +100,7 @@ class Following:
         if taking is not None:
             if node_of(taking.source) != source or taking.piece != (piece.head, piece.number):
                 return
+            taking.heard = self._desk.now
             taking.piece = None if piece.last else (piece.head, piece.number + 1)
             self._write(source, self._copies.of(queue), piece)
             return

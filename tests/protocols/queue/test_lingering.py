@@ -1,4 +1,4 @@
-"""What was told and lingers may be lost with its disks; its positions and tokens never come again."""
+"""What was told and lingers may be lost with its disks; its places and tokens never come again."""
 
 import pytest
 from cluster_bench import ClusterBench

@@ -7,6 +7,7 @@ import msgspec
 from snowmelt.core.ahead import COUNT_MAX, Count, Whole
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration
+from snowmelt.core.interval import backwards
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.calls import REQUESTS
 from snowmelt.protocols.fifo.settings import QueueSettings
@@ -36,6 +37,10 @@ class Extent(msgspec.Struct, frozen=True, array_like=True):
     stream: Keeper
     first: Count
     stop: Count
+
+    def __post_init__(self) -> None:
+        if self.first > self.stop:
+            raise backwards(self.first, self.stop)
 
 
 class OfTerm(msgspec.Struct, frozen=True, array_like=True):
@@ -314,6 +319,10 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     age: Length = Duration(0)
     """How long its node has had it."""
 
+    def __post_init__(self) -> None:
+        if self.first > self.stop:
+            raise backwards(self.first, self.stop)
+
 
 class Admit(msgspec.Struct, frozen=True, tag="fifo.admit", array_like=True):
     """These segments of my stream are safe; make them part of the queue."""
@@ -340,6 +349,10 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True):
     text: str = ""
     copies: Count = 0
     """On how many nodes what was put is."""
+
+    def __post_init__(self) -> None:
+        if self.start > self.stop:
+            raise backwards(self.start, self.stop)
 
 
 class Admitted(msgspec.Struct, frozen=True, tag="fifo.admitted", array_like=True):

@@ -298,7 +298,8 @@ class Leader:
         due = self.log.due(self._desk.limits.told)
         for owed in due:
             self.delivery.pay(owed)
-        if len(due) >= self._desk.limits.told:
+        rests = len(due) >= self._desk.limits.told
+        if rests or (self.admission.delayed and not self.state.changed):
             self._desk.wake(self._desk.now)
 
     def tick(self) -> None:

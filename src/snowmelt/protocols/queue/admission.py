@@ -33,6 +33,11 @@ class Admission:
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
 
+    def knows(self, put: calls.Put) -> bool:
+        """Whether it came before; what became of it is told then, and nothing else."""
+        earlier = self._state.producers.earlier(put.producer, put.sequence)
+        return earlier is not None or self._room.waits(put) or put in self._later.values()
+
     def put(self, operation: OperationId, put: calls.Put) -> None:
         """A batch comes in with this step, or with a later one."""
         if self._later or not self._log.has_room(put.size):

@@ -5,6 +5,8 @@ What the next step has no room for waits for the one after, and so do all puts b
 
 from collections import OrderedDict
 
+import msgspec
+
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
@@ -101,6 +103,8 @@ class Admission:
         done = calls.PutDone(batch.start, batch.stop, self._copies, flushed)
         for operation in operations:
             self._log.owe(ReplyTo(operation, done))
+            if len(operations) > 1:
+                done = msgspec.structs.replace(done, repeated=True)
 
     def _waits(self, operation: OperationId, put: calls.Put) -> None:
         waiting = self._room.join(operation, put, self._desk.now, self._desk.limits.attempts)

@@ -81,6 +81,7 @@ class State:
         self.batches = Batches(self.changed)
         self.ready = IntervalSet()
         self.dead = IntervalSet()
+        self._dead_bytes = 0
         self.failures: Pieces[Failure] = Pieces(self.changed, b"y")
         self.delays: Pieces[int] = Pieces(self.changed, b"z")
         self.dues: list[tuple[int, int, int]] = []
@@ -97,12 +98,27 @@ class State:
 
     @property
     def size(self) -> int:
-        """Bytes of what counts in the bounds: all that lives but the dead."""
-        parts = (each for one in self.dead for each in self.batches.over(one))
-        dead = sum(
-            one.size * (stop - first) // (one.stop - one.start) for one, first, stop in parts
+        """Bytes of what counts in the bounds: all that lives but the dead. O(1)."""
+        return max(0, self.batches.bytes - self._dead_bytes)
+
+    def bury(self, where: Interval) -> None:
+        """These are dead now."""
+        self.dead.add(where)
+        self._dead_bytes += self._bytes_of([where])
+
+    def _revive(self, where: Interval) -> None:
+        """These are dead no more, as far as they were."""
+        self._dead_bytes -= self._bytes_of(self.dead.common(where))
+        self.dead.remove(where)
+
+    def _bytes_of(self, some: Iterable[Interval]) -> int:
+        """By the mean of each batch; the sum of its parts is the same however it is cut."""
+        return sum(
+            one.size * (stop - one.start) // (one.stop - one.start)
+            - one.size * (first - one.start) // (one.stop - one.start)
+            for interval in some
+            for one, first, stop in self.batches.over(interval)
         )
-        return self.batches.bytes - dead
 
     def fits(self, count: int, size: int) -> bool:
         """Whether the bounds leave room for so many items and bytes now."""
@@ -266,7 +282,7 @@ class State:
         for part, failure in failed_again(self.failures, where, reason, least, ahead=ahead):
             self.failures.put(part, failure)
             if failure.times >= self.settings.deliveries_max:
-                self.dead.add(part)
+                self.bury(part)
             else:
                 self._wait(part, due)
 
@@ -279,7 +295,7 @@ class State:
     def _end(self, where: Interval) -> None:
         """These live no more."""
         if self.dead.total:
-            self.dead.remove(where)
+            self._revive(where)
         if self.delays.count:
             self.delays.clear(where)
         if self.failures.count:
@@ -308,7 +324,7 @@ class State:
         """So many dead items are as if they had never failed, as far as there is room; how many."""
         back: list[Interval] = []
         for where in reversed(self._room_for(self.dead, count)):
-            self.dead.remove(where)
+            self._revive(where)
             self.failures.clear(where)
             self.ready.add(where)
             back.append(where)

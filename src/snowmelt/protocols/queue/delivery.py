@@ -20,6 +20,7 @@ from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.fitting import fitting
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.state import State
@@ -91,24 +92,24 @@ class Delivery:
     ) -> None:
         queue, parts, absent = self._home.queue, list[calls.Part](), list[Batch]()
         for interval in positions:
-            for batch, first, stop in self._state.batches.over(interval):
+            for batch, begin, stop in self._state.batches.over(interval):
                 segment = read.get(batch.start) or self.hand.of(queue, batch)
                 if segment is None:
                     absent.append(batch)
                     continue
                 read[batch.start] = segment
                 if not absent:
-                    parts += self._parts(segment, Interval(first, stop))
+                    parts += self._parts(segment, Interval(begin, stop))
         if absent:
             self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
             return
-        fitting = _fitting(parts, self._desk.limits.answer_bytes)
-        told = tuple(joined(fitting))
+        first = fitting(parts, self._desk.limits.answer_bytes)
+        told = tuple(joined(first))
         if isinstance(owed, Show):
             self._reply(owed.operation, calls.Peeked(told, ()))
         elif (left := self._deadlines.left(owed.token, self._desk.now)) > 0:
-            if len(fitting) < len(parts):
-                rest = Interval(parts[len(fitting)].start, self._state.tail)
+            if len(first) < len(parts):
+                rest = Interval(parts[len(first)].start, self._state.tail)
                 self._state.give_back(owed.operation, owed.token, [rest])
             self._reply(owed.operation, calls.Leased(owed.token, told, (), left, owed.refused))
 
@@ -204,13 +205,3 @@ class Delivery:
     def tick(self) -> None:
         if self._lacks and later(self._sought, AGAIN_AFTER) <= self._desk.now:
             self._seek()
-
-
-def _fitting(parts: list[calls.Part], most: int) -> list[calls.Part]:
-    """As many of these as fit so many bytes, and the first (rule 2)."""
-    size = 0
-    for at, part in enumerate(parts):
-        size += len(part.blob) + len(part.headers) + len(part.offsets)
-        if size > most and at:
-            return parts[:at]
-    return parts

@@ -176,5 +176,5 @@ def _find_ready(state: State) -> None:
         state.ready.remove(where)
     for where, failure in state.failures:
         if failure.times >= state.settings.deliveries_max:
-            state.bury(where)
+            state.dead.add(where)
             state.ready.remove(where)

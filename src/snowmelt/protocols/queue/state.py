@@ -31,11 +31,11 @@ from snowmelt.protocols.fifo.producers import Producers
 from snowmelt.protocols.fifo.queue import Failure, failed_again
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch, Batches
+from snowmelt.protocols.queue.dead import Dead
+from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
-REASON_COST: Final = 100
-"""What it takes to tell that some items failed, besides why."""
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -80,8 +80,7 @@ class State:
         """How many dead items a second come back; 0 for none."""
         self.batches = Batches(self.changed)
         self.ready = IntervalSet()
-        self.dead = IntervalSet()
-        self._dead_bytes = 0
+        self.dead = Dead(self.batches)
         self.failures: Pieces[Failure] = Pieces(self.changed, b"y")
         self.delays: Pieces[int] = Pieces(self.changed, b"z")
         self.dues: list[tuple[int, int, int]] = []
@@ -99,26 +98,7 @@ class State:
     @property
     def size(self) -> int:
         """Bytes of what counts in the bounds: all that lives but the dead. O(1)."""
-        return max(0, self.batches.bytes - self._dead_bytes)
-
-    def bury(self, where: Interval) -> None:
-        """These are dead now."""
-        self.dead.add(where)
-        self._dead_bytes += self._bytes_of([where])
-
-    def _revive(self, where: Interval) -> None:
-        """These are dead no more, as far as they were."""
-        self._dead_bytes -= self._bytes_of(self.dead.common(where))
-        self.dead.remove(where)
-
-    def _bytes_of(self, some: Iterable[Interval]) -> int:
-        """By the mean of each batch; the sum of its parts is the same however it is cut."""
-        return sum(
-            one.size * (stop - one.start) // (one.stop - one.start)
-            - one.size * (first - one.start) // (one.stop - one.start)
-            for interval in some
-            for one, first, stop in self.batches.over(interval)
-        )
+        return max(0, self.batches.bytes - self.dead.bytes)
 
     def fits(self, count: int, size: int) -> bool:
         """Whether the bounds leave room for so many items and bytes now."""
@@ -172,27 +152,10 @@ class State:
         """The first ready items, as many as are asked for, and one if there is any."""
         if self.paused:
             return []
-        return self.some(self.ready, 0, items_max, bytes_max)
-
-    def some(self, of: IntervalSet, start: int, items_max: int, bytes_max: int) -> list[Interval]:
-        """The first of these from a position on, as many as one answer can tell."""
-        most = self._limits.answer_segments
-        found = self.batches.some(of, start, items_max, bytes_max, most)
-        return self._tellable(found) if self.failures.count else found
-
-    def _tellable(self, found: list[Interval]) -> list[Interval]:
-        """As many of these as can be told with why they failed, and one at least."""
-        room, told = self._limits.spans_bytes, list[Interval]()
-        for interval in found:
-            for where, failure in self.failures.common(interval):
-                each = len(failure.reason.encode()) + REASON_COST
-                for _, at, _ in self.batches.over(where):
-                    room -= each
-                    if room < 0 and at > found[0].start:
-                        rest = Interval(interval.start, at)
-                        return [*told, rest] if rest.size else told
-            told.append(interval)
-        return told
+        limits = self._limits
+        most = limits.answer_segments
+        found = self.batches.some(self.ready, 0, items_max, bytes_max, most)
+        return tellable(found, self.failures, self.batches, limits.spans_bytes)
 
     def take(
         self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False
@@ -282,7 +245,7 @@ class State:
         for part, failure in failed_again(self.failures, where, reason, least, ahead=ahead):
             self.failures.put(part, failure)
             if failure.times >= self.settings.deliveries_max:
-                self.bury(part)
+                self.dead.add(part)
             else:
                 self._wait(part, due)
 
@@ -295,7 +258,7 @@ class State:
     def _end(self, where: Interval) -> None:
         """These live no more."""
         if self.dead.total:
-            self._revive(where)
+            self.dead.remove(where)
         if self.delays.count:
             self.delays.clear(where)
         if self.failures.count:
@@ -324,7 +287,7 @@ class State:
         """So many dead items are as if they had never failed, as far as there is room; how many."""
         back: list[Interval] = []
         for where in reversed(self._room_for(self.dead, count)):
-            self._revive(where)
+            self.dead.remove(where)
             self.failures.clear(where)
             self.ready.add(where)
             back.append(where)

@@ -17,21 +17,16 @@
    one that was replaced knows of no group that was begun anew since, nor how far it came.
 """
 
-from typing import Final
-
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.answers import Answers
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.groups import Group, assign_problem, locate_problem
+from snowmelt.protocols.fifo.groups import LEASE_MAX, Group, assign_problem, locate_problem
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.queue import Dropped, gives
 from snowmelt.protocols.fifo.spans import living_spans
-
-LEASE_MAX: Final = 2**53
-"""Leases are drawn, not counted: a mark of another cluster must not fit by accident."""
 
 
 class Grouping:

@@ -7,12 +7,16 @@ itself. A lease here is a fence: who begins anew ends the lease of who was there
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.calls import Assign, GroupStatus, Locate
+
+LEASE_MAX: Final = 2**53
+"""Leases are drawn, not counted: a mark of another cluster must not fit by accident."""
 
 
 class Group(msgspec.Struct, array_like=True):
@@ -82,8 +86,16 @@ class Groups:
         """How many items groups hold. O(groups)."""
         return sum(group.holds for group in self._groups.values())
 
+    def held(self, live: IntervalSet) -> list[Interval]:
+        """What of these is theirs."""
+        return [part for _, one in self for piece in one.held for part in live.common(piece)]
+
     def named(self, name: str) -> Group | None:
         return self._groups.get(name)
+
+    def restore(self, name: str, group: Group) -> None:
+        """From its record."""
+        self._groups[name] = group
 
     def keep(self, name: str, group: Group) -> None:
         """A group that is new, or has changed."""

@@ -170,6 +170,7 @@ class State:
             self.done += lease.left.total
             for part in done:
                 self.end(part)
+            lease.left = IntervalSet()
             self.end_lease(token)
             return []
         strange: list[Interval] = []

@@ -17,21 +17,16 @@
    one that was replaced knows of no group that was begun anew since, nor how far it came.
 """
 
-from typing import Final
-
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.answers import Answers
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.groups import Group
+from snowmelt.protocols.fifo.groups import LEASE_MAX, Group, assign_problem, locate_problem
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.queue import Dropped, gives
 from snowmelt.protocols.fifo.spans import living_spans
-
-LEASE_MAX: Final = 2**53
-"""Leases are drawn, not counted: a mark of another cluster must not fit by accident."""
 
 
 class Grouping:
@@ -44,11 +39,12 @@ class Grouping:
         """What releases came to: asked again, one must not end the group that began since."""
 
     def assign(self, operation: OperationId, ask: calls.Assign) -> None:
-        group = self._queue.groups.named(ask.group)
-        refused = self._refused(ask, group)
+        groups = self._queue.groups
+        refused = assign_problem(ask, groups, self._desk.limits.groups)
         if refused is not None:
-            self._refuse(operation, *refused)
+            self._answer(operation, refused)
             return
+        group = groups.named(ask.group)
         if group is None:
             group = Group(0, "", 0, [], self._desk.wall)
         if ask.lease == 0 and (group.lease == 0 or group.reader != ask.reader):
@@ -58,9 +54,6 @@ class Grouping:
         ready = self._queue.ready.total
         self._answer(operation, calls.Assigned(group.lease, group.given, ready, group.located))
 
-    def _refuse(self, operation: OperationId, error: str, text: str) -> None:
-        self._answer(operation, Declined(error, text))
-
     def _answer(
         self,
         operation: OperationId,
@@ -68,53 +61,6 @@ class Grouping:
     ) -> None:
         """When what it rests on is safe, and by who is the master still (rule 6)."""
         self._journal.after(lambda: self._desk.reply(operation, told))
-
-    def _refused(self, ask: calls.Assign, group: Group | None) -> tuple[str, str] | None:
-        """Why not, as an error's name and text (rules 2 and 3)."""
-        if ask.lease == 0:
-            if group is None and len(self._queue.groups) >= self._desk.limits.groups:
-                text = (
-                    f"queue {self._queue.name!r} has {len(self._queue.groups)} groups already; "
-                    f"release some: snowmelt groups release {self._queue.name} GROUP"
-                )
-                return "Full", text
-            begun = group is not None and (group.done or group.located)
-            if group is None or not begun or (not group.done and group.reader == ask.reader):
-                return None
-            return "GroupHeld", self._begun(ask.group, group)
-        if group is None or group.lease != ask.lease:
-            text = f"{self._whose(ask.group)} was released, or begun anew by another"
-            return "LeaseLost", text
-        if ask.done > group.given:
-            text = (
-                f"{self._whose(ask.group)} was given {group.given} items, and cannot be done with "
-                f"{ask.done}"
-            )
-            return "LeaseLost", text
-        return self._behind(ask.group, group, ask.done)
-
-    def _whose(self, name: str) -> str:
-        return f"group {name!r} of queue {self._queue.name!r}"
-
-    def _begun(self, name: str, group: Group) -> str:
-        """Why who doesn't know the lease can't have a group."""
-        how = f"done with {group.done} items" if group.done else f"at work on {group.given} items"
-        return (
-            f"{self._whose(name)} is {how} already, and this reader does not know "
-            "it: another has the group's mark; go on from there, choose another group, or "
-            f"release it: snowmelt groups release {self._queue.name} {name}"
-        )
-
-    def _behind(self, name: str, group: Group, done: int) -> tuple[str, str] | None:
-        """Rule 2."""
-        if done >= group.done:
-            return None
-        text = (
-            f"{self._whose(name)} is done with {group.done} items, and this reader knows of {done} "
-            "only: what it has is older than the queue; go on from what is newer, or begin anew "
-            f"and release the group: snowmelt groups release {self._queue.name} {name}"
-        )
-        return "GroupHeld", text
 
     def _begin(self, ask: calls.Assign, group: Group) -> None:
         """A lease for a group at its beginning; not before there is something to read."""
@@ -147,19 +93,12 @@ class Grouping:
 
     def locate(self, operation: OperationId, ask: calls.Locate) -> None:
         """Where a group's items lie (rules 4 and 5)."""
+        refused = locate_problem(ask, self._queue.groups)
+        if refused is not None:
+            self._answer(operation, refused)
+            return
         group = self._queue.groups.named(ask.group)
-        if group is None or group.lease != ask.lease:
-            text = f"{self._whose(ask.group)} was released, or begun anew by another"
-            self._refuse(operation, "LeaseLost", text)
-            return
-        if ask.until > group.given:
-            text = f"{self._whose(ask.group)} was given {group.given} items, not {ask.until}"
-            self._refuse(operation, "LeaseLost", text)
-            return
-        behind = self._behind(ask.group, group, ask.after)
-        if behind is not None:
-            self._refuse(operation, *behind)
-            return
+        assert group is not None
         if ask.until > group.located:
             group.located = ask.until
             self._queue.groups.touch(ask.group)
@@ -185,7 +124,7 @@ class Grouping:
         spans, size = living_spans(self._queue, self._desk.presence, positions, limit)
         if sum(span.weight for span in spans) > limit:
             text = f"where {count} items lie does not fit one answer; ask for fewer"
-            self._refuse(operation, "TooLarge", text)
+            self._answer(operation, Declined("TooLarge", text))
             return
         lost = count - sum(span.stop - span.start for span in spans)
         self._answer(operation, calls.Located(tuple(spans), lost, size))
@@ -209,10 +148,4 @@ class Grouping:
 
     def list(self, operation: OperationId, ask: calls.ListGroups) -> None:
         del ask
-        told = calls.Groups(
-            tuple(
-                calls.GroupStatus(name, group.lease, group.done, group.given, group.heard)
-                for name, group in self._queue.groups
-            )
-        )
-        self._answer(operation, told)
+        self._answer(operation, calls.Groups(self._queue.groups.told))

@@ -7,10 +7,16 @@ itself. A lease here is a fence: who begins anew ends the lease of who was there
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo.calls import Assign, GroupStatus, Locate
+
+LEASE_MAX: Final = 2**53
+"""Leases are drawn, not counted: a mark of another cluster must not fit by accident."""
 
 
 class Group(msgspec.Struct, array_like=True):
@@ -80,8 +86,16 @@ class Groups:
         """How many items groups hold. O(groups)."""
         return sum(group.holds for group in self._groups.values())
 
+    def held(self, live: IntervalSet) -> list[Interval]:
+        """What of these is theirs."""
+        return [part for _, one in self for piece in one.held for part in live.common(piece)]
+
     def named(self, name: str) -> Group | None:
         return self._groups.get(name)
+
+    def restore(self, name: str, group: Group) -> None:
+        """From its record."""
+        self._groups[name] = group
 
     def keep(self, name: str, group: Group) -> None:
         """A group that is new, or has changed."""
@@ -94,3 +108,69 @@ class Groups:
 
     def touch(self, name: str) -> None:
         self._changed[b"g" + name.encode()] = None
+
+    @property
+    def told(self) -> tuple[GroupStatus, ...]:
+        """How each of them is."""
+        groups = self._groups.items()
+        return tuple(GroupStatus(a, one.lease, one.done, one.given, one.heard) for a, one in groups)
+
+
+# --- who is refused -------------------------------------------------------------------------------
+
+
+def assign_problem(ask: Assign, groups: Groups, most: int) -> Declined | None:
+    """Why a group can't be given what comes next (`grouping.py`, rules 2 and 3)."""
+    group = groups.named(ask.group)
+    if ask.lease:
+        lost = _lost(ask, group, ask.done, f"and cannot be done with {ask.done}")
+        return lost or _behind(ask, group, ask.done)
+    if group is None and len(groups) >= most:
+        text = (
+            f"queue {ask.queue!r} has {len(groups)} groups already; "
+            f"release some: snowmelt groups release {ask.queue} GROUP"
+        )
+        return Declined("Full", text)
+    if group is None or not (group.done or group.located):
+        return None
+    if not group.done and group.reader == ask.reader:
+        return None
+    how = f"done with {group.done} items" if group.done else f"at work on {group.given} items"
+    text = (
+        f"{_whose(ask)} is {how} already, and this reader does not know "
+        "it: another has the group's mark; go on from there, choose another group, or "
+        f"release it: snowmelt groups release {ask.queue} {ask.group}"
+    )
+    return Declined("GroupHeld", text)
+
+
+def locate_problem(ask: Locate, groups: Groups) -> Declined | None:
+    """Why nobody is told where a group's items lie (the same rules)."""
+    group = groups.named(ask.group)
+    lost = _lost(ask, group, ask.until, f"not {ask.until}")
+    return lost or _behind(ask, group, ask.after)
+
+
+def _whose(ask: Assign | Locate) -> str:
+    return f"group {ask.group!r} of queue {ask.queue!r}"
+
+
+def _lost(ask: Assign | Locate, group: Group | None, count: int, but: str) -> Declined | None:
+    """Rule 3."""
+    if group is None or group.lease != ask.lease:
+        return Declined("LeaseLost", f"{_whose(ask)} was released, or begun anew by another")
+    if count > group.given:
+        return Declined("LeaseLost", f"{_whose(ask)} was given {group.given} items, {but}")
+    return None
+
+
+def _behind(ask: Assign | Locate, group: Group | None, done: int) -> Declined | None:
+    """Rule 2."""
+    if group is None or done >= group.done:
+        return None
+    text = (
+        f"{_whose(ask)} is done with {group.done} items, and this reader knows of {done} "
+        "only: what it has is older than the queue; go on from what is newer, or begin anew "
+        f"and release the group: snowmelt groups release {ask.queue} {ask.group}"
+    )
+    return Declined("GroupHeld", text)

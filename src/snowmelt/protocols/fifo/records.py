@@ -170,7 +170,7 @@ def restore(queue: Queue, pairs: Pairs, now: Instant, shared: Shared) -> None:
                 ender = decode(value, type=OperationId)
                 queue.leases.enders[int.from_bytes(rest)] = ender
             case b"g":
-                queue.groups.keep(rest.decode(), decode(value, type=Group))
+                queue.groups.restore(rest.decode(), decode(value, type=Group))
             case b"h":
                 queue.staged.keep(staged_name(rest), decode(value, type=StagedBatch))
             case b"u":

@@ -55,6 +55,7 @@ from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
 GROUPS_SHARE: Final = 0.4
+STAGERS_SHARE: Final = 0.6
 LOOPS_SHARE: Final = 0.4
 POURING_SHARE: Final = 0.15
 """In how many lives half of those who put do it by several calls at once."""
@@ -83,7 +84,7 @@ class FifoLife(FamilyLife):
 
     name = "fifo"
     engine: Engine = FIFO
-    groups_share = GROUPS_SHARE
+    stagers_share = STAGERS_SHARE
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         super().__init__(scenario, chance)
@@ -218,14 +219,14 @@ class FifoLife(FamilyLife):
         """In some lives there are groups as well, and who stages and publishes."""
         dice = self._dice("groups")
         stagers: list[Stager] = []
-        if dice.random() > self.groups_share:
+        if dice.random() > GROUPS_SHARE:
             return stagers
         end = self._scenario.faults_end
         for number, ledger in enumerate(self._ledgers[:3], start=1):
             for name in [f"g{number}", f"h{number}"][: dice.randint(0, 2)]:
                 reader = Reader(self._stage, name, self._dice(name), ledger)
                 world.at(Instant(dice.randrange(seconds(5))), reader.begin)
-            if dice.random() < 0.6:
+            if dice.random() < self.stagers_share:
                 times = sorted(Instant(dice.randrange(end)) for _ in range(dice.randint(1, 8)))
                 name = f"t{number}"
                 stager = Stager(self._stage, name, self._dice(name), ledger, times)

@@ -26,8 +26,8 @@ class QueueEngine(Engine):
 
 
 class QueueLife(FifoLife):
-    """As a fifo's, without groups and staging yet."""
+    """As a fifo's, without staging yet."""
 
     name = "queue"
     engine = QueueEngine()
-    groups_share = 0.0
+    stagers_share = 0.0

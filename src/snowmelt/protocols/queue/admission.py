@@ -1,7 +1,7 @@
 """How puts come in: once each, or they wait for room in their order, or are refused."""
 
 from snowmelt.core.batch import OFFSET_BYTES
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.desk import Desk
@@ -82,7 +82,11 @@ class Admission:
             self._log.owe(ReplyTo(operation, done))
 
     def _waits(self, operation: OperationId, put: calls.Put) -> None:
-        waiting = self._room.join(operation, put, self._desk.now)
+        waiting = self._room.join(operation, put, self._desk.now, self._desk.limits.attempts)
+        if waiting is None:
+            text = f"{self._desk.limits.attempts} attempts of this put wait for room already"
+            self._log.owe(ReplyTo(operation, Declined("OutcomeUnknown", text)))
+            return
         items, most = self._home.settings.items_max, self._home.settings.bytes_max
         never = 0 < items < _count(put) or 0 < most < put.size
         if never or waiting.deadline <= self._desk.now:
@@ -121,9 +125,9 @@ class Admission:
         """How many puts wait."""
         return len(self._room)
 
-    def gone(self, client: NodeId) -> None:
-        """Nobody is there for what this client asked."""
-        self._room.gone(client)
+    def gone(self, operation: OperationId, put: calls.Put) -> None:
+        """Nobody is there for what was asked."""
+        self._room.gone(operation, put)
 
     def tick(self) -> None:
         """Refuses those whose patience is at its end."""

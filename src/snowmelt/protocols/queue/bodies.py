@@ -21,6 +21,8 @@ class Bodies:
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0
+        self.open_bytes = 0
+        """Of puts that were not answered yet; these count in no bound here."""
         self._bytes_max = bytes_max
         self._found: OrderedDict[Name, Segment] = OrderedDict()
 

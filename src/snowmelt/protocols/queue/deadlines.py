@@ -1,7 +1,7 @@
 """When leases and delays end. The next leader begins the time of leases anew."""
 
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.protocols.fifo.desk import Desk
@@ -19,7 +19,50 @@ def delay(desk: Desk, due: int) -> int:
     return moment
 
 
-class Deadlines:
+K = TypeVar("K", int, tuple[str, int])
+
+
+class Ends(Generic[K]):
+    """By names: none looks at all of them."""
+
+    def __init__(self) -> None:
+        self._ends: dict[K, Instant] = {}
+        self._heap: list[tuple[Instant, K]] = []
+
+    def __contains__(self, name: K) -> bool:
+        return name in self._ends
+
+    def put(self, name: K, end: Instant) -> None:
+        """It ends then, whatever was said before."""
+        self._ends[name] = end
+        heappush(self._heap, (end, name))
+        if len(self._heap) > 2 * len(self._ends) + SPARE:  # one was prolonged many times
+            self._heap = [(end, name) for name, end in self._ends.items()]
+            heapify(self._heap)
+
+    def forget(self, name: K) -> None:
+        """It ended before its time."""
+        self._ends.pop(name, None)
+
+    def over(self, now: Instant) -> list[K]:
+        """Those whose time has come to its end."""
+        ended: list[K] = []
+        while self._heap and self._heap[0][0] <= now:
+            end, name = heappop(self._heap)
+            if self._ends.get(name) == end:
+                del self._ends[name]
+                ended.append(name)
+        return ended
+
+    @property
+    def next(self) -> Instant | None:
+        """When the next one may end."""
+        while self._heap and self._ends.get(self._heap[0][1]) != self._heap[0][0]:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+
+class Deadlines(Ends[int]):
     """By tokens. A lease that nobody was told of has no end yet.
 
     >>> ends = Deadlines(Duration(10))
@@ -31,43 +74,15 @@ class Deadlines:
     """
 
     def __init__(self, lease: Duration) -> None:
+        super().__init__()
         self._lease = lease
-        self._ends: dict[int, Instant] = {}
-        self._heap: list[tuple[Instant, int]] = []
-
-    def __contains__(self, token: int) -> bool:
-        return token in self._ends
 
     def begin(self, token: int, now: Instant) -> Instant:
         """The whole time of a lease, from now on."""
-        end = self._ends[token] = later(now, self._lease)
-        heappush(self._heap, (end, token))
-        if len(self._heap) > 2 * len(self._ends) + SPARE:  # one was prolonged many times
-            self._heap = [(end, token) for token, end in self._ends.items()]
-            heapify(self._heap)
+        end = later(now, self._lease)
+        self.put(token, end)
         return end
-
-    def forget(self, token: int) -> None:
-        """A lease ended before its time."""
-        self._ends.pop(token, None)
 
     def left(self, token: int, now: Instant) -> Duration:
         """How long it lasts from now on; below 0 when it is over."""
         return Duration(self._ends[token] - now)
-
-    def over(self, now: Instant) -> list[int]:
-        """Those whose time has come to its end."""
-        ended: list[int] = []
-        while self._heap and self._heap[0][0] <= now:
-            end, token = heappop(self._heap)
-            if self._ends.get(token) == end:
-                del self._ends[token]
-                ended.append(token)
-        return ended
-
-    @property
-    def next(self) -> Instant | None:
-        """When the next one may end."""
-        while self._heap and self._ends.get(self._heap[0][1]) != self._heap[0][0]:
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None

@@ -4,7 +4,7 @@
 2. What can't be read here is asked of all followers. Only what each of them lacks is lost.
 """
 
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -20,6 +20,7 @@ from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
+from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import (
     Body,
@@ -48,8 +49,7 @@ class Delivery:
         deadlines: Deadlines,
     ) -> None:
         self.hand = hand
-        self.open: dict[OperationId, Any] = {}
-        """Calls that were not answered yet."""
+        self.open = OpenCalls(hand)
         self._desk = desk
         self._disk = disk
         self._copy = followers.copy
@@ -71,7 +71,7 @@ class Delivery:
             case Deliver(operation, token):
                 lease = self._state.leases.get(token)
                 if lease is None:
-                    self.open.pop(operation, None)
+                    self.open.end(operation)
                     return
                 if token not in self._deadlines:
                     self._desk.wake(self._deadlines.begin(token, self._desk.now))
@@ -82,7 +82,7 @@ class Delivery:
                 assert_never(owed)
 
     def _reply(self, operation: OperationId, answer: msgspec.Struct) -> None:
-        self.open.pop(operation, None)
+        self.open.end(operation)
         self._desk.reply(operation, answer)
 
     def _show(

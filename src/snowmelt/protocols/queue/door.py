@@ -41,10 +41,15 @@ class Door:
         leader = self._terms.leaders.get(request.queue)
         if leader is None or not leader.serving:
             return False
-        if len(leader.delivery.open) >= self._desk.limits.waiting_answers:
+        if leader.busy:
             return True  # silence promises nothing: it is asked again
+        most = self._desk.limits.waiting_bytes
+        if type(request) is calls.Put and not leader.delivery.open.fits(operation, request, most):
+            text = f"{most} bytes of puts are waiting at this node already"
+            self._desk.decline(operation, "Unavailable", text)
+            return True
         self._terms.touched[request.queue] = None
-        leader.delivery.open[operation] = request
+        leader.delivery.open.add(operation, request)
         match request:
             case calls.Put():
                 self._put(leader, operation, request)

@@ -276,12 +276,17 @@ class Leader:
         )
 
     def gone(self, client: NodeId) -> None:
-        """Nobody is there for what this client waits for (rule 6)."""
+        """Nobody is there for what this client asked: nothing is kept for it."""
         self.waiting.gone(client)
-        self.admission.gone(client)
-        calls_open = self.delivery.open
-        for operation in [one for one in calls_open if one.client == client]:
-            del calls_open[operation]
+        for operation, request in self.delivery.open.gone(client).items():
+            if type(request) is calls.Put:
+                self.admission.gone(operation, request)
+
+    @property
+    def busy(self) -> bool:
+        """Whether so many calls wait for the disk or for followers that no more are taken."""
+        waiting = len(self.waiting.gets) + self.admission.waiting
+        return len(self.delivery.open) - waiting >= self._desk.limits.waiting_answers
 
     # --- time -------------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ from collections import OrderedDict
 import msgspec
 
 from snowmelt.core.instant import Instant, later
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo.calls import Put
+from snowmelt.protocols.queue.deadlines import Ends
 
 
 class WaitingPut(msgspec.Struct):
@@ -27,6 +28,7 @@ class Room:
 
     def __init__(self) -> None:
         self._puts: OrderedDict[tuple[str, int], WaitingPut] = OrderedDict()
+        self._ends: Ends[tuple[str, int]] = Ends()
 
     def __len__(self) -> int:
         return len(self._puts)
@@ -35,16 +37,24 @@ class Room:
         """Whether somebody asked for it, and waits."""
         return (put.producer, put.sequence) in self._puts
 
-    def join(self, operation: OperationId, put: Put, now: Instant) -> WaitingPut:
-        """It waits with whoever asked for the same put, or begins to; as long as its last turn."""
+    def join(
+        self, operation: OperationId, put: Put, now: Instant, attempts: int
+    ) -> WaitingPut | None:
+        """It waits with whoever asked for the same put, or begins to; as long as its last turn.
+
+        None where so many wait for it already.
+        """
         name = put.producer, put.sequence
         if name not in self._puts:
             self._puts[name] = WaitingPut(put, now)
         waiting = self._puts[name]
+        if operation not in waiting.asked and len(waiting.asked) >= attempts:
+            return None
         waiting.asked[operation] = None
         if put.turn > waiting.turns.get(put.caller, -1):
             waiting.turns[put.caller] = put.turn
             waiting.deadline = later(now, put.patience)
+            self._ends.put(name, waiting.deadline)
         return waiting
 
     @property
@@ -54,19 +64,22 @@ class Room:
 
     def leave(self, waiting: WaitingPut) -> None:
         """It waits no more."""
-        del self._puts[waiting.put.producer, waiting.put.sequence]
+        name = waiting.put.producer, waiting.put.sequence
+        del self._puts[name]
+        self._ends.forget(name)
 
     def over(self, now: Instant) -> list[WaitingPut]:
-        """Those whose patience is at its end."""
-        return [one for one in self._puts.values() if one.deadline <= now]
+        """Those whose patience is at its end, in their order."""
+        return [self._puts[name] for name in self._ends.over(now)]
 
     @property
     def next_deadline(self) -> Instant | None:
-        return min((one.deadline for one in self._puts.values()), default=None)
+        return self._ends.next
 
-    def gone(self, client: NodeId) -> None:
-        """Nobody is there for what this client asked."""
-        for waiting in list(self._puts.values()):
-            waiting.asked = {one: None for one in waiting.asked if one.client != client}
+    def gone(self, operation: OperationId, put: Put) -> None:
+        """Nobody is there for what was asked."""
+        waiting = self._puts.get((put.producer, put.sequence))
+        if waiting is not None:
+            waiting.asked.pop(operation, None)
             if not waiting.asked:
                 self.leave(waiting)

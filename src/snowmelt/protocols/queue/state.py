@@ -9,7 +9,8 @@ Rules:
    may be there to take it. One whose lease ended by itself was perhaps not told, and asks anew.
 5. What is said of a lease that is over is refused only if it is not so: who acknowledges what was
    acknowledged is told that it is done. Who gave items back asks again under the same operation.
-6. No instant is in it: a leader keeps deadlines, and the next one begins them anew. A delay is a
+6. What is in thousands of pieces goes from its end: from the front each would move all others.
+7. No instant is in it: a leader keeps deadlines, and the next one begins them anew. A delay is a
    moment of the wall clock.
 """
 
@@ -33,6 +34,8 @@ from snowmelt.protocols.queue.batches import Batch, Batches
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
+SPARE: Final = 64
+"""So many moments more may be kept than twice those that count."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.decode
 
@@ -130,6 +133,8 @@ class State:
     def _delay(self, where: Interval, due: int) -> None:
         self.delays.put(where, due)
         insort(self.dues, (due, where.start, where.stop))
+        if len(self.dues) > 2 * self.delays.count + SPARE:  # many ended before their time
+            self.dues = sorted((due, one.start, one.stop) for one, due in self.delays)
 
     def wake(self, wall: int) -> None:
         """Delays that are over by then."""
@@ -162,25 +167,25 @@ class State:
     # --- what becomes of them ---------------------------------------------------------------------
 
     def settle(self, token: int, done: Sequence[Interval]) -> list[Interval]:
-        """These of a lease are done; those that were not held, and live (rule 5)."""
+        """These of a lease are done; or some that are not held, and live (rule 5)."""
         lease = self.leases.get(token)
-        if lease is not None and done and list(done) == list(lease.left):  # all of it, as mostly
-            self.done += lease.left.total
+        left = IntervalSet() if lease is None else lease.left
+        if lease is not None and done and list(done) == list(left):  # all of it, as mostly
+            self.done += left.total
             for part in done:
                 self._end(part)
+            lease.left = IntervalSet()
             self.end_lease(token)
             return []
-        strange: list[Interval] = []
         for interval in done:
-            held = [] if lease is None else lease.left.common(interval)
-            lives = self.batches.live.common(interval)
-            if lives != held:
-                strange += without(lives, held)
-        if strange or lease is None or not done:
-            return strange
-        for interval in done:
-            for part in lease.left.common(interval):
-                lease.left.remove(part)
+            for lives in self.batches.live.within(interval):
+                if not left.covers(lives):
+                    return without([lives], left.common(lives))
+        if lease is None or not done:
+            return []
+        for interval in reversed(done):
+            for part in reversed(left.common(interval)):
+                left.remove(part)
                 self.done += part.size
                 self._end(part)
         self._shrunk(token, lease)
@@ -199,7 +204,7 @@ class State:
         """These of a lease go back; with a reason, as a delivery that failed (rule 2)."""
         lease = self.leases[token]
         least = self.settings.deliveries_max if dead else 0
-        for part in [part for one in back for part in lease.left.common(one)]:
+        for part in reversed([part for one in back for part in lease.left.common(one)]):
             lease.left.remove(part)
             self._return(part, due, reason, least, ahead=lease.ahead)
         if not lease.left.total:
@@ -214,7 +219,7 @@ class State:
         """Nobody was heard of under this lease in its time; who asks still asks anew (rule 4)."""
         lease = self.leases[token]
         self.takers.forget(lease.operation)
-        for part in list(lease.left):
+        for part in reversed(list(lease.left)):
             lease.left.remove(part)
             self._return(part, 0, LEASE_ENDED, 0, ahead=lease.ahead)
         self._shrunk(token, lease)
@@ -270,7 +275,7 @@ class State:
     def purge(self, *, dead: bool) -> int:
         """Ends all that waits, or all that is dead; how many."""
         gone = list(self.dead) if dead else [*self.ready, *(where for where, _ in self.delays)]
-        for where in gone:
+        for where in reversed(gone):
             self.ready.remove(where)
             self._end(where)
         return sum(where.size for where in gone)
@@ -278,7 +283,7 @@ class State:
     def redrive(self, count: int) -> int:
         """So many dead items are as if they had never failed, as far as there is room; how many."""
         back: list[Interval] = []
-        for where in self._room_for(self.dead, count):
+        for where in reversed(self._room_for(self.dead, count)):
             self.dead.remove(where)
             self.failures.clear(where)
             self.ready.add(where)

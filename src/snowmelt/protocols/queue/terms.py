@@ -108,7 +108,7 @@ class Terms:
         if leader is None:
             return
         self._desk.note(f"{queue}: no longer leader of term {leader.home.term}")
-        for operation, request in leader.delivery.open.items():
+        for operation, request in leader.delivery.open.end_all().items():
             self._desk.inside.append(words.Again(operation, request))
 
     def cut_off(self) -> None:
@@ -134,7 +134,10 @@ class Terms:
         self._takeovers[queue] = TakeOver(home)
         fence = words.OwnFence(home.term)
         self._copies.disk.write(queue, copy.raise_fence(home.term), fence)
-        self.tick()
+        if home.before:
+            self.tick()
+        else:  # nobody has a copy yet
+            self.own_fence(queue, home.term)
 
     def tick(self) -> None:
         """Asks, and asks again, for what take-overs still lack."""

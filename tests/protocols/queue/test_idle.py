@@ -1,33 +1,12 @@
 """What nobody uses costs nothing: ticks are for the queues that asked for them."""
 
-import sys
-from types import FrameType
-from typing import Any
-
+from counted import Counted
 from node_bench import NodeBench
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Get, Settle
-from snowmelt.protocols.fifo.master import Master
-
-
-class Counted:
-    """Counts how often functions are called."""
-
-    def __init__(self, *functions: Any) -> None:
-        self.count = 0
-        self._codes = {function.__code__ for function in functions}
-
-    def __enter__(self) -> "Counted":
-        sys.setprofile(self._called)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-
-    def _called(self, frame: FrameType, event: str, _: object) -> None:
-        self.count += event == "call" and frame.f_code in self._codes
+from snowmelt.protocols.queue.leader import Leader
 
 
 def many(queues: int) -> NodeBench:
@@ -42,7 +21,7 @@ def test_a_tick_is_for_the_queues_that_are_due() -> None:
     bench = many(200)
     bench.put("q7")
     assert bench.answer(Get("q7", 1, 1 << 20, seconds(0))).token
-    with Counted(Master.tick) as ticks:
+    with Counted(Leader.tick) as ticks:
         bench.pass_time(60)  # a lease ends
     assert 1 <= ticks.count <= 3
     assert bench.answer(Get("q7", 1, 1 << 20, seconds(0))).token

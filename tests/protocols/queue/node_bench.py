@@ -9,6 +9,7 @@ from snowmelt.core.node import (
     Announced,
     Event,
     Expired,
+    Load,
     Persist,
     Persisted,
     Reply,
@@ -17,22 +18,25 @@ from snowmelt.core.node import (
     SetTimer,
 )
 from snowmelt.core.record import Write
-from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.fifo.calls import Open, Put
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import Member, View
-from snowmelt.sim.disk import Disk
+from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.state import State
+from snowmelt.sim.disk import Disk, Ending
 
 ME = Member(NodeId("n1"), Address("127.0.0.1", 4410), birth=1, start=1)
 WALL = 10**18
 
 
 class NodeBench:
-    """A node that is master of all its queues; its disk answers at once unless it is `held`."""
+    """A node that leads all its queues; its disk answers at once unless it is `held`."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
         self.now = Instant(0)
-        self.node = QueueNode(ME.id, Random(1))
+        self.limits = limits
+        self.node = QueueNode(ME.id, Random(1), limits=limits)
         self.told: dict[int, Any] = {}
         self.held = False
         self.hold_reads = False
@@ -51,13 +55,25 @@ class NodeBench:
         self.give(self._disk.start(WALL + self.now))
         self.give(Announced(View(1, self._starts, me.id, (me,))))
 
-    def restart(self) -> None:
-        """The process is killed, and begins again on its disk."""
+    def restart(self, *, alone: bool = True) -> None:
+        """The process is killed, and begins again on its disk; with leases, where others may be."""
         self._disk.flush()
+        self.crash(alone=alone)
+
+    def crash(self, *, alone: bool = False) -> None:
+        """As above, and what was not flushed is gone."""
+        self._disk.end(Ending.POWER)
+        self.held = self.hold_reads = False
+        self._waiting.clear()
         self._timer = None
-        self.node = QueueNode(ME.id, Random(2), alone=True)
+        self.node = QueueNode(ME.id, Random(2), alone=alone, limits=self.limits)
         self._begin()
         self.pass_time(2)
+
+    @property
+    def state(self) -> State:
+        """Of queue q."""
+        return self.node._terms.leaders["q"].state
 
     def give(self, event: Event[Any]) -> None:
         """An event, and all that the disk answers to it."""
@@ -67,11 +83,13 @@ class NodeBench:
                 match effect:
                     case Persist(ticket, changes):
                         self._disk.ask(effect)
+                        if not self.held:
+                            self._disk.flush()
                         self.written += sum(
                             len(one.value) for one in changes if isinstance(one, Write)
                         )
                         self._answer(Persisted(ticket), events, held=self.held)
-                    case Scan():
+                    case Load() | Scan():
                         self._answer(self._disk.answer(effect), events, held=self.hold_reads)
                     case Reply(operation, message):
                         self.told[operation.number] = message

@@ -23,11 +23,11 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.fifo.calls import Get, Open, Put
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import CutOff, Member, View
+from snowmelt.protocols.queue import QueueNode
 from snowmelt.sim.disk import Disk, Ending
 
 CLIENT = NodeId("c-1")

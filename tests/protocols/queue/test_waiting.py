@@ -1,15 +1,15 @@
 """Thousands who wait at a queue cost its other users nothing."""
 
 import msgspec
+from counted import Steps
 from node_bench import NodeBench
-from test_settling_cost import Steps
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.fifo.calls import Describe, Get, Leased, Settle
+from snowmelt.protocols.fifo.calls import Describe, Get, Leased, Put, Settle
 from snowmelt.protocols.fifo.waiting import SPARE, Waiting
 
 
@@ -74,3 +74,22 @@ def test_so_many_may_wait_and_more_are_refused() -> None:
     assert isinstance(refused, Declined)
     assert (refused.error, refused.text) == ("Unavailable", "2 gets wait at queue 'q' already")
     assert bench.answer(Get("q", 1, 1, seconds(0))).token == 0
+
+
+def test_puts_that_wait_for_room_are_not_all_looked_at_either() -> None:
+    costs = []
+    for puts in (20, 2_000):
+        bench = NodeBench()
+        bench.open(items_max=1)
+        bench.put(items=1)
+        for at in range(puts):
+            put = Put("q", f"c-{at}", 1, bytes(8), b"", patience=seconds(1_000 + at))
+            bench.give(Requested(OperationId(NodeId(f"c-{at}"), 1), put))
+        with Steps() as steps:
+            bench.answer(Describe("q"))
+            bench.ask(Put("q", "p", 2, bytes(8), b"", patience=seconds(0.5)))
+            bench.pass_time(1)
+            bench.give(Announced(Gone(NodeId("c-7"))))
+        assert bench.answer(Describe("q")).waiting_puts == puts - 1
+        costs.append(steps.count)
+    assert costs[1] < 2 * costs[0]

@@ -3,12 +3,10 @@
 from typing import Any
 
 import msgspec
-from master_bench import Bench
 from node_bench import NodeBench
 
 from snowmelt.core.instant import Instant, seconds
-from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.calls import (
     Assign,
@@ -25,19 +23,16 @@ from snowmelt.protocols.fifo.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.fifo.doubts import Doubts
-from snowmelt.protocols.fifo.intake import PUT_COST
-from snowmelt.protocols.fifo.leases import Leases
-from snowmelt.protocols.fifo.producers import Producers
+from snowmelt.protocols.fifo.limits import Limits
+from snowmelt.protocols.queue.deadlines import Deadlines
+from snowmelt.protocols.queue.open_calls import PUT_COST
 
 EMPTY = bytes(8)
 """The offsets of one item without a byte."""
 
 
 def crowded(**limits: int) -> NodeBench:
-    bench = NodeBench()
-    desk = bench.node._desk
-    desk.limits = msgspec.structs.replace(desk.limits, **limits)
+    bench = NodeBench(Limits(**limits))
     bench.open()
     return bench
 
@@ -80,23 +75,15 @@ def test_staged_batches_that_nobody_published_go_in_turns() -> None:
     assert bench.answer(Describe("q")).staged == 0
 
 
-def test_producers_that_named_themselves_and_others() -> None:
-    limits = msgspec.structs.replace(NodeBench().node._desk.limits, producers=2, clients=1)
-    producers = Producers({}, Doubts(), limits)
-    for name in ("a", "b", "c-1"):
-        assert producers.crowded(name) == ""
-        producers.note(name, 1, Interval(0, 1), wall=0)
-    assert "2 producers named themselves at this queue" in producers.crowded("c")
-    assert "1 clients put into this queue within a day" in producers.crowded("c-2")
-    assert producers.crowded("a") == producers.crowded("c-1") == ""
-
-
 def test_one_producer_more_is_refused_and_nothing_is_put() -> None:
-    bench = Bench()
-    bench.queue.producers.crowded = lambda name: f"no {name}"  # type: ignore[method-assign]
-    bench.offer(0, 1)
-    bench.flush()
-    assert bench.queue.tail == 0
+    bench = crowded(producers=2, clients=1)
+    for name in ("a", "b", "c-1"):
+        assert isinstance(bench.answer(put(producer=name)), PutDone)
+    refused(bench.answer(put(producer="c")), "Full", "2 producers named themselves at this queue")
+    refused(bench.answer(put(producer="c-2")), "Full", "1 clients put into this queue within a day")
+    assert bench.state.tail == 3
+    assert isinstance(bench.answer(put(2, "a")), PutDone)
+    assert isinstance(bench.answer(put(2, "c-1")), PutDone)
 
 
 def test_puts_without_a_byte_that_wait() -> None:
@@ -104,8 +91,19 @@ def test_puts_without_a_byte_that_wait() -> None:
     bench.held = True
     numbers = [bench.ask(put(at)) for at in range(4)]
     refused(bench.told.pop(numbers[3]), "Unavailable", "bytes of puts are waiting at this node")
+    bench.ask(put(0), numbers[0])  # asked again, and refused by nobody
+    assert numbers[0] not in bench.told
     bench.release()
     assert all(isinstance(bench.told[number], PutDone) for number in numbers[:3])
+    assert bench.node._copies.bodies.open_bytes == 0
+    assert isinstance(bench.answer(put(3)), PutDone)
+
+
+def test_gets_that_wait_for_items_keep_nobody_from_putting_some() -> None:
+    bench = crowded(waiting_answers=3)
+    numbers = [bench.ask(Get("q", 1, 100, seconds(60))) for _ in range(5)]
+    assert isinstance(bench.answer(put()), PutDone)
+    assert [number for number in numbers if number in bench.told] == numbers[:1]
 
 
 def test_attempts_of_one_put() -> None:
@@ -120,43 +118,26 @@ def test_attempts_of_one_put() -> None:
     assert all(isinstance(bench.told[number], PutDone) for number in numbers[:2])
 
 
-def test_puts_that_wait_are_offered_again_in_turns() -> None:
-    bench = crowded(offers=2)
-    bench.open("b", items_max=1)
-    bench.put("b")
-    for at in range(5):
-        bench.ask(msgspec.structs.replace(put(7 + at, patience=seconds(3_600)), queue="b"))
-    bench.pass_time(5)
-    assert bench.answer(Describe("b")).waiting_puts == 5
-    taken = bench.node._intake._offered["b"].values()
-    assert min(one.offered for one in taken) > bench.now - seconds(3)
-
-
 def test_moments_of_items_that_are_gone_are_forgotten() -> None:
     bench = crowded()
     for at in range(500):
         bench.answer(put(at, due=-seconds(100_000)))
         bench.answer(Purge("q"))
-    queue = bench.node._scribe.masters["q"].journal.queue
-    assert len(queue._dues) <= 65
+    assert len(bench.state.dues) <= 65
 
 
 def test_a_lease_that_is_extended_for_ever_keeps_one_deadline() -> None:
-    leases = Leases(seconds(30), {})
-    first = OperationId(NodeId("c-1"), 1)
-    leases.grant(first, IntervalSet([Interval(0, 1)]), Instant(0))
-    other = leases.grant(OperationId(NodeId("c-2"), 1), IntervalSet([Interval(1, 2)]), Instant(0))
+    ends = Deadlines(seconds(30))
+    ends.begin(1, Instant(0))
     for now in range(1_000):
-        leases.extend(other, Instant(now))
-    assert len(leases._deadlines) < 100
-    assert [one.operation for one in leases.over(Instant(seconds(30)))] == [first]
-    assert [one.token for one in leases.over(Instant(seconds(31)))] == [other.token]
+        ends.begin(2, Instant(now))
+    assert len(ends._heap) < 100
+    assert ends.over(Instant(seconds(30))) == [1]
+    assert ends.over(Instant(seconds(31))) == [2]
 
 
 def test_questions_after_all_queues() -> None:
-    bench = crowded()
-    desk = bench.node._desk
-    desk.limits = msgspec.structs.replace(desk.limits, questions=0)
+    bench = crowded(questions=0)
     assert bench.ask(ListQueues()) not in bench.told  # it is asked again
 
 

@@ -4,10 +4,9 @@ from random import Random
 from zlib import crc32
 
 import msgspec
-from master_bench import MEMBERS
+from counted import Counted
 from node_bench import ME, NodeBench
 from nodes_bench import Nodes
-from test_idle import Counted
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
@@ -24,6 +23,7 @@ from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, node_of
 from snowmelt.protocols.membership import View
 
+MEMBERS = tuple(Nodes(3).members.values())
 OTHERS = 1
 """The number of the call of somebody else; those of the flood are higher."""
 
@@ -45,11 +45,13 @@ class Flood(NodeBench):
         self.give(Requested(operation, Open("other", QueueSettings())))
 
     def flush(self) -> None:
-        """The disk has done one write, a millisecond later."""
+        """The disk has done what it was asked so far, a millisecond later."""
         self.flushes += 1
         self.now = Instant(self.now + seconds(0.001))
         self._disk.flush()
-        self.give(self._waiting.pop(0))
+        written, self._waiting = self._waiting, []
+        for one in written:
+            self.give(one)
         asked = [len(one.changes) for one in self._disk._asked if isinstance(one, Persist)]
         self.most = max(self.most, *asked, 0)
 

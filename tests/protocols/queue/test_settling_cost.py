@@ -1,39 +1,17 @@
 """What one call may cost others: settling is bounded, and a failure writes its own record."""
 
-import sys
-from random import Random
-from types import FrameType
-
 import pytest
-from master_bench import KEEPERS, OTHER, Bench
+from counted import Steps
 from node_bench import NodeBench
-from whole_records import records, restored
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.asking import PIECES_MAX
 from snowmelt.protocols.fifo.calls import Describe, Get, Settle, Settled
-from snowmelt.protocols.fifo.queue import Queue
-
-
-class Steps:
-    """Counts the steps of the interpreter, which no other program's load can change."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __enter__(self) -> "Steps":
-        sys.settrace(self._called)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _called(self, frame: FrameType, event: str, _: object) -> object:
-        del frame, event
-        self.count += 1
-        return self._called
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.state import State
 
 
 def leased(items: int, every: int = 1) -> tuple[NodeBench, int]:
@@ -91,17 +69,20 @@ def test_what_is_out_of_bounds_is_refused_before_it_is_worked_on(settle: object)
 
 
 def test_a_position_that_is_not_held_is_found_without_walking_the_queue() -> None:
-    bench = Bench()
-    bench.offer(0, 6_000, keepers=KEEPERS[1:])
-    bench.flush()
-    mine = bench.ask(bench.master.get, Get("q", 1, 1 << 20, seconds(0))).token
-    for at in range(1, 6_000, 2):  # the queue is in thousands of pieces
-        bench.queue.gone(Interval(at, at + 1))
-    settle = Settle("q", mine, done=(Interval(0, 6_000),))
+    """The queue is in thousands of pieces, of which another has all but one."""
+    bench = NodeBench()
+    bench.open()
+    bench.put(items=6_000)
+    mine = bench.answer(Get("q", 1, 1 << 20, seconds(0))).token
+    other = bench.answer(Get("q", 6_000, 1 << 20, seconds(0))).token
+    gone = tuple(Interval(at, at + 1) for at in range(1, 6_000, 2))
+    for at in range(0, len(gone), PIECES_MAX):
+        bench.answer(Settle("q", other, done=gone[at : at + PIECES_MAX]))
+    bench.held = True
     with Steps() as steps:
-        bench.begin(bench.master.settle, settle)
-    bench.flush()
-    answer = bench.told[-1]
+        number = bench.ask(Settle("q", mine, done=(Interval(0, 6_000),)))
+    bench.release()
+    answer = bench.told[number]
     assert isinstance(answer, Declined)
     assert "position 2 is not held" in answer.text
     assert steps.count < 2_000
@@ -124,37 +105,6 @@ def test_a_failure_writes_its_own_record_and_not_those_of_its_neighbours() -> No
     assert bench.answer(Describe("q")).delayed == 400
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_failures_and_delays_are_the_same_for_the_next_master(seed: int) -> None:
-    chance = Random(seed)
-    bench = Bench(deliveries_max=3)
-    for first in range(0, 40, 10):
-        bench.offer(first, first + 10, OTHER, keepers=KEEPERS[1:])
-    for _ in range(40):
-        bench.flush()
-        token = bench.ask(bench.master.get, Get("q", 20, 1 << 20, seconds(0))).token
-        start = chance.randrange(40)
-        some = (Interval(start, start + chance.randrange(1, 9)),)
-        due = chance.choice((0, 0, bench.desk.wall + chance.randrange(1, 3) * 10**9))
-        reason = chance.choice(("", "a", "b"))
-        bench.begin(bench.master.settle, Settle("q", token, back=some, due=due, reason=reason))
-        if chance.random() < 0.3:
-            bench.queue.redrive(chance.randrange(4))
-        if chance.random() < 0.3:
-            bench.queue.give_up(Interval(start, start + 1))
-        bench.pass_time(chance.choice((0.1, 1.5)))
-        bench.flush()
-        assert kept(bench.crashed().queue) == kept(bench.queue)
-    assert kept(restored("q", bench.queue.settings, records(bench.queue), bench.desk.now)) == kept(
-        bench.queue
-    )
-
-
-def kept(queue: Queue) -> tuple[object, ...]:
-    due = IntervalSet(part for part, _ in queue.delays)
-    return list(queue.failures), list(queue.delays), list(queue.dead), list(due)
-
-
 class Noting(IntervalSet):
     """Notes where something was removed: what lies behind it has to be moved."""
 
@@ -173,18 +123,18 @@ def noting(intervals: IntervalSet) -> Noting:
 
 def test_what_is_in_thousands_of_pieces_goes_from_its_end() -> None:
     """From its front each piece would have all others moved: the square of their number."""
-    bench = Bench(deliveries_max=1)
-    bench.offer(0, 100, keepers=KEEPERS[1:])
-    bench.flush()
-    bench.ask(bench.master.get, Get("q", 100, 1 << 20, seconds(0)))
-    queue, (lease,) = bench.queue, bench.queue.leases
-    queue.settle(lease, [Interval(at, at + 1) for at in range(0, 100, 2)])
+    state = State(QueueSettings(deliveries_max=1))
+    state.put("loader", 1, 100, 1_000, term=1, wall=0)
+    operation = OperationId(NodeId("c-1"), 1)
+    state.take(operation, 7, state.first(100, 1 << 20))
+    state.settle(7, [Interval(at, at + 1) for at in range(0, 100, 2)])
+    lease = state.leases[7]
     lease.left = left = noting(lease.left)
-    queue.give_back(lease, list(lease.left), 0, "poison")
+    state.give_back(operation, 7, list(lease.left), reason="poison")
     assert left.removed == list(range(99, 0, -2))
-    assert queue.redrive(100) == 50
-    queue.check()
-    queue.ready = ready = noting(queue.ready)
-    assert queue.purge(dead=False)[0] == 50
+    assert state.redrive(100) == 50
+    state.check()
+    state.ready = ready = noting(state.ready)
+    assert state.purge(dead=False) == 50
     assert ready.removed == list(range(99, 0, -2))
-    queue.check()
+    state.check()

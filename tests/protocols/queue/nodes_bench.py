@@ -13,6 +13,7 @@ from snowmelt.core.node import (
     Announced,
     Event,
     Expired,
+    Load,
     Note,
     Persist,
     Persisted,
@@ -26,9 +27,9 @@ from snowmelt.core.node import (
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import Member, View
+from snowmelt.protocols.queue import QueueNode
 from snowmelt.sim.disk import Disk
 
 WALL = 10**18
@@ -108,7 +109,7 @@ class Nodes:
                 self.disks[name].ask(effect)
                 self.disks[name].flush()
                 self._events.append((name, Persisted(ticket)))
-            case Scan():
+            case Load() | Scan():
                 self._events.append((name, self.disks[name].answer(effect)))
             case Reply(operation, message):
                 self._told[operation.number] = message

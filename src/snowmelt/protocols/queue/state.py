@@ -28,9 +28,9 @@ from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.producers import Producers
-from snowmelt.protocols.fifo.queue import Failure, failed_again
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch, Batches
+from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"

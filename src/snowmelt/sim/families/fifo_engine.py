@@ -17,7 +17,7 @@ from snowmelt.core.node import Node
 from snowmelt.core.record import BULK, Damaged, Record
 from snowmelt.protocols import queue as machines
 from snowmelt.protocols.fifo.limits import Limits
-from snowmelt.protocols.fifo.segments import stop_of, unstored
+from snowmelt.protocols.fifo.segments import unstored
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.fifo_planted import machine
 from snowmelt.sim.planted import Bug
@@ -81,5 +81,5 @@ def _segments(disk: Disk, queue: str) -> Iterator[Record | Damaged]:
 
 
 def _values(record: Record) -> Iterator[str]:
-    segment = unstored(record.value, stop_of(record.key))
+    segment = unstored(record.value, int.from_bytes(record.key[-8:]))
     return (bytes(body).decode() for body in Batch(segment.offsets, segment.blob))

@@ -119,6 +119,7 @@ class Spoiled(QueueNode):
                 self._terms.__class__ = ContentTerms
             case _:
                 pass
+        self._hears = self._table()
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
         """As the machine does, with what it then consists of."""

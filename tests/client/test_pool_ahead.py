@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ctypes
+import itertools
 import os
 import random
 import re
@@ -124,34 +125,32 @@ def thrown_into(thread, kind):
 def test_what_is_thrown_into_threads_that_put_loses_nothing_and_no_room(cluster):
     pool = cluster.pool("frames", buffers=16)
     returned, over, came = set(), threading.Event(), []
+    ready = [threading.Event() for _ in range(3)]
 
     def put_all(name):
-        number = 0
+        numbers = itertools.count()
         while not over.is_set():
-            try:
+            with contextlib.suppress(Thrown):
+                ready[name].set()  # only from here on it is thrown at, and once
                 while not over.is_set():
-                    body = b"%d/%d" % (name, number)
-                    number += 1
-                    pool.put(body, timeout=5)
-                    returned.add(body)
-            except (Thrown, SnowmeltError):
-                continue
+                    body = b"%d/%d" % (name, next(numbers))
+                    with contextlib.suppress(SnowmeltError):
+                        pool.put(body, timeout=5)
+                        returned.add(body)
 
-    def guarded(name):
-        while not over.is_set():
-            try:
-                put_all(name)
-            except Thrown:
-                continue
-
-    threads = [threading.Thread(target=guarded, args=(name,)) for name in range(3)]
+    threads = [threading.Thread(target=put_all, args=(name,)) for name in range(3)]
     for one in threads:
         one.start()
-    end = time.monotonic() + 4
-    dice = random.Random(5)
-    while time.monotonic() < end:
+    thrown, dice = 0, random.Random(5)
+    while thrown < 1_000:
         came += [bytes(one) for one in taken_some(pool)]
-        thrown_into(dice.choice(threads), Thrown)
+        name = dice.randrange(3)
+        if ready[name].is_set():
+            ready[name].clear()
+            thrown_into(threads[name], Thrown)
+            thrown += 1
+    while not all(one.is_set() for one in ready):
+        came += [bytes(one) for one in taken_some(pool)]
     over.set()
     while any(one.is_alive() for one in threads):
         came += taken(pool, timeout=0.2)
@@ -181,6 +180,7 @@ def test_a_handler_that_raises_in_the_middle_of_puts_loses_nothing(cluster):
                     number += 1
                     pool.put(body)
                     returned.add(body)
+                signal.setitimer(signal.ITIMER_REAL, 0)
             except Thrown:
                 continue
     finally:

@@ -6,11 +6,12 @@ import gc
 import mmap
 import os
 import socket
+import sys
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any
 
@@ -265,26 +266,41 @@ class Thrown(BaseException):
 
 
 def test_what_is_thrown_into_one_who_takes_a_place_costs_none() -> None:
-    own, over = Own(SEGMENT_BYTES), False
+    own, taking, over = Own(SEGMENT_BYTES), Event(), False
 
     def takes() -> None:
         while not over:
             with suppress(Thrown):
+                taking.set()  # only from here on it is thrown at, and once
                 while not over:
                     own.segments.room(LARGE)
 
     assert own.segments.room(LARGE) is not None  # all that can be made is
     thread = Thread(target=takes)
-    thread.start()
-    for _ in range(2_000):
-        throw(thread, Thrown)
-        sleep(0.0002)
-        own.settle()
-    over = True
-    thread.join()
+    with quick_turns():
+        thread.start()
+        for _ in range(1_000):
+            assert taking.wait(60)
+            taking.clear()
+            throw(thread, Thrown)
+            own.settle()
+        assert taking.wait(60)
+        over = True
+        thread.join()
     own.settle()
     assert len(own.segments._warm[LARGE]) == SEGMENT_BYTES // LARGE
     own.segments.close()
+
+
+@contextmanager
+def quick_turns() -> Iterator[None]:
+    """A thread that computes is not long before it lets another."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(0.0001)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def throw(thread: Thread, error: type[BaseException]) -> None:

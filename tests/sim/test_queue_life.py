@@ -17,7 +17,9 @@ def lived(seed, kinds, coordinator="disk"):
 # 103: steps that came before others were thrown away, each time. 109: a follower's disk was older.
 # 185, 229: a copy that could not be read answered for one that had nothing. 86: too many came back.
 # 240: a body was torn, and its step was not. 59: a copy that was being written was sent again.
-SEEDS = (2, 4, 6, 16, 40, 59, 86, 103, 104, 109, 185, 229, 240)
+# 185, 240: a disk that was full was asked again and again in one moment, since flushes may linger.
+# 42, 292: flushes that linger, and crashes.
+SEEDS = (2, 4, 6, 16, 40, 42, 59, 86, 103, 104, 109, 185, 229, 240, 292)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

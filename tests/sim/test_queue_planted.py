@@ -7,6 +7,7 @@ from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.sim.life import Ending
@@ -57,15 +58,25 @@ def what_comes_back_goes_to_the_end(patch):
     patch.setattr(State, "first", first)
 
 
+def positions_that_lingered_are_given_again(patch):
+    patch.setattr(Log, "_lingers", lambda self: self._linger)
+
+
+def a_copy_from_a_disk_has_all_that_it_told(patch):
+    patch.setattr(Copy, "sure", property(lambda self: self.whole))
+
+
 @pytest.mark.parametrize(
     ("plant", "seeds"),
     [
         (it_tells_before_the_others_have_it, (35, 39)),
         (a_follower_tells_before_its_flush, (29, 44)),
-        (any_copy_is_new_enough, (134,)),
+        (any_copy_is_new_enough, (125,)),
         (nobody_is_fenced, (17,)),
         (a_step_goes_behind_any_other, (2, 23)),
         (what_comes_back_goes_to_the_end, (1,)),
+        (positions_that_lingered_are_given_again, (713, 796)),
+        (a_copy_from_a_disk_has_all_that_it_told, (72, 375)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

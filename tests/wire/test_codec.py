@@ -1,12 +1,15 @@
 """The codec: every message comes back as it went; nothing hostile gets in."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import inspect
 
 from snowmelt.core.errors import MessageError
 from snowmelt.core.instant import seconds
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols import echo, membership
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
@@ -16,6 +19,7 @@ from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership import messages as words
 from snowmelt.protocols.multicast import calls as topics
 from snowmelt.protocols.multicast import messages as multicast
+from snowmelt.wire import codec
 from snowmelt.wire.codec import Codec, encode
 
 PLACE = topics.Position(2**62, 5)
@@ -135,6 +139,33 @@ def test_a_hostile_payload_is_a_message_error_and_nothing_else(
 ) -> None:
     with pytest.raises(MessageError, match="does not read"):
         codec.decode(payload)
+
+
+def stretches(kind: Any) -> Iterator[tuple[type, str]]:
+    """All that has two edges among what is named there, and what its first edge is called."""
+    parts = getattr(kind, "types", getattr(kind, "item_types", ()))
+    if isinstance(kind, inspect.StructType):
+        parts = [one.type for one in kind.fields]
+        names = [one.name for one in kind.fields if isinstance(one.type, inspect.IntType)]
+        if "stop" in names:
+            yield from [(kind.cls, one) for one in ("start", "first") if one in names][:1]
+    for part in (*parts, *[one for one in [getattr(kind, "item_type", None)] if one]):
+        yield from stretches(part)
+
+
+NODES_HEAR = dict(stretches(inspect.type_info(codec._TO_NODES)))
+
+
+def test_stretches_are_found() -> None:
+    assert {fifo.Entry, fifo.Extent, calls.Span, Interval} <= set(NODES_HEAR)
+
+
+@pytest.mark.parametrize(("kind", "start"), NODES_HEAR.items(), ids=str)
+def test_nothing_that_a_node_is_sent_stops_before_it_starts(kind: Any, start: str) -> None:
+    whole = dict.fromkeys(kind.__struct_fields__) | {start: 5, "stop": 5}
+    kind(**whole)
+    with pytest.raises(ValueError, match="can't start at 6 and stop at 5"):
+        kind(**whole | {start: 6})
 
 
 def test_each_direction_takes_only_its_own() -> None:

@@ -21,6 +21,11 @@ _Edge = Annotated[int, msgspec.Meta(ge=0, le=POSITION_MAX)]
 """Where an interval that comes from outside may begin and end."""
 
 
+def backwards(start: int, stop: int) -> ValueError:
+    """What is said of edges that no stretch has."""
+    return ValueError(f"an interval can't start at {start} and stop at {stop}")
+
+
 class Interval(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """The positions from `start` up to, not including, `stop`, as `range` has it.
 
@@ -37,7 +42,7 @@ class Interval(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fals
 
     def __post_init__(self) -> None:
         if self.start > self.stop:
-            raise ValueError(f"an interval can't start at {self.start} and stop at {self.stop}")
+            raise backwards(self.start, self.stop)
 
     def __bool__(self) -> NoReturn:
         raise TypeError("an interval has no truth value; ask for its size")

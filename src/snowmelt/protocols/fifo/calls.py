@@ -6,7 +6,7 @@ import msgspec
 
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, backwards
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.fifo.settings import QueueSettings
 
@@ -62,6 +62,10 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     reason: str = ""
     away: bool = False
     """Whether one that may come back keeps them too: what nobody here can give has not failed."""
+
+    def __post_init__(self) -> None:
+        if self.start > self.stop:
+            raise backwards(self.start, self.stop)
 
     @property
     def weight(self) -> int:
@@ -136,6 +140,10 @@ class Receipt(msgspec.Struct, frozen=True, tag="fifo.staged", array_like=True):
     first: int
     stop: int
     bytes: int
+
+    def __post_init__(self) -> None:
+        if self.first > self.stop:
+            raise backwards(self.first, self.stop)
 
 
 class Publish(msgspec.Struct, frozen=True, tag="fifo.publish", array_like=True):

@@ -157,7 +157,9 @@ class Desk(desk.Desk):
         jobs, self._jobs, self.due = self._jobs, [], None
         ticket = next(self._tickets)
         self.writing = ticket, jobs
-        self._effects.append(Persist(ticket, _merged(jobs)))
+        self._effects.append(
+            Persist(ticket, merged([change for job in jobs for change in job.changes]))
+        )
 
     def written(self, event: Persisted | PersistFailed) -> None:
         assert self.writing is not None
@@ -224,9 +226,8 @@ class Seat(Desk):
         self.alarms.wake(self._queue, at)
 
 
-def _merged(jobs: list[Job]) -> tuple[Change, ...]:
-    """All changes in order, without those that a later one writes over."""
-    changes = [change for job in jobs for change in job.changes]
+def merged(changes: list[Change]) -> tuple[Change, ...]:
+    """All of these in order, without those that a later one writes over."""
     places = [change.key if type(change) is Write else change for change in changes]
     if len(set(places)) == len(places):  # as nearly always
         return tuple(changes)

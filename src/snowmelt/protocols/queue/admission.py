@@ -36,7 +36,8 @@ class Admission:
         elif (earlier := producers.earlier(*name)) is not None:
             lives = sum(one.size for one in self._state.batches.live.common(earlier))
             copies = self._copies if lives else 0
-            done = calls.PutDone(earlier.start, earlier.stop, copies, True, repeated=True)
+            flushed = not self._home.settings.linger
+            done = calls.PutDone(earlier.start, earlier.stop, copies, flushed, repeated=True)
             self._log.owe(ReplyTo(operation, done))
         elif (refused := self._refusal(put)) is not None:
             self._log.owe(ReplyTo(operation, refused))
@@ -77,7 +78,8 @@ class Admission:
         segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
         self._hand.add(self._home.queue, batch, segment)
         self._log.store(Body(batch.key, stored(segment)))
-        done = calls.PutDone(batch.start, batch.stop, self._copies, True)
+        flushed = not self._home.settings.linger
+        done = calls.PutDone(batch.start, batch.stop, self._copies, flushed)
         for operation in operations:
             self._log.owe(ReplyTo(operation, done))
 

@@ -9,6 +9,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, kept_in
 from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.words import Head
 
 
 class Copies:
@@ -48,6 +49,9 @@ class Copies:
         for name in hurt:
             self.of(name.decode()).whole = False
             self.desk.note(f"a record of {name.decode()} can't be read: its copy is none")
+        for copy in self._copies.values():
+            if copy.home is not None and copy.home.settings.linger:
+                copy.reach = Head(copy.fence + 1, 0)
 
     def _restore(self, queue: str, value: bytes) -> None:
         try:

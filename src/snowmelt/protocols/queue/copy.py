@@ -9,6 +9,9 @@ Rules:
    records are replaced in one write.
 4. A copy of which a record can't be read is none: its node tells nobody that it has a step, and is
    sent all of it.
+5. Where flushes may linger, a copy that was read from the disk may lack what it told. It is *sure*
+   again from the first step of a later term on; or from the head that its leader had when this run
+   had begun, since no earlier run told more.
 """
 
 from collections import deque
@@ -68,6 +71,8 @@ class Copy:
         """Of the last step that was taken."""
         self.flushed = NOTHING
         self.fence = 0
+        self.reach = NOTHING
+        """From which head on it is sure (rule 5)."""
         self.whole = True
         """Whether all of its records could be read (rule 4)."""
         self.recent: deque[Append] = deque()
@@ -121,6 +126,11 @@ class Copy:
         """Nothing below this term is taken any more (rule 2)."""
         self.fence = max(self.fence, term)
         return self._kept()
+
+    @property
+    def sure(self) -> bool:
+        """Whether it has all that it ever told (rule 5)."""
+        return self.whole and self.head >= self.reach
 
     @property
     def told(self) -> Head:

@@ -4,6 +4,8 @@
 2. A follower that lacks steps is sent them, or all of the copy when they are not at hand any more.
 3. What has no answer is said again. A silent follower, though its node is here, is told to the
    controller, which names another (`fifo/registry.py`); at growing intervals.
+4. Where flushes may linger, a follower that began anew may lack what it told: it is asked what it
+   has, and told what its leader has by then (`copy.py`, rule 5).
 """
 
 from collections import deque
@@ -32,6 +34,7 @@ class Follower(msgspec.Struct):
     appended: int | None = None
     """Its last step; None where it is not known that it has this leader's steps."""
     fenced: bool = False
+    run: str = ""
     confirmed: int = 0
     heard: Instant = Instant(0)
     sent: Instant = Instant(0)
@@ -82,6 +85,18 @@ class Followers:
     def sure(self, needed: int) -> int:
         """Up to which question so many have confirmed that this leader leads, with itself."""
         return _of_enough([self.asked, *[one.confirmed for one in self.all.values()]], needed)
+
+    def viewed(self) -> None:
+        """Some may have begun anew (rule 4)."""
+        presence = self._desk.presence
+        if presence is None or not self.home.settings.linger:
+            return
+        for name, follower in self.all.items():
+            run = presence.run_of(name) if name in presence.keepers else follower.run
+            if run != follower.run:
+                follower.run, follower.appended, follower.fenced = run, None, False
+                follower.sending = None
+                self._desk.wake(self._desk.now)
 
     # --- what they are told -----------------------------------------------------------------------
 
@@ -193,7 +208,7 @@ class Followers:
         follower.sent = now
         appended = follower.appended
         if appended is None and not follower.fenced:
-            self._send(keeper, Fence(queue, term, keeper))
+            self._send(keeper, Fence(queue, term, keeper, follower.run, self.copy.head))
         elif appended is not None and self._steps and self._steps[0].after.step <= appended:
             for step in self._steps:
                 if step.head.step > appended:

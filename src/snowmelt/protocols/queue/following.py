@@ -51,8 +51,9 @@ class Following:
         if copy is None:
             return
         queue, keeper, early = step.queue, self._desk.keeper, self._early.get(step.queue, {})
-        if copy.whole and copy.flushed >= step.head:
-            told = words.Appended(queue, step.term, keeper, copy.flushed)
+        has = copy.head if step.linger else copy.flushed
+        if copy.whole and has >= step.head:
+            told = words.Appended(queue, step.term, keeper, has)
             self._desk.send(source, told)
         elif copy.whole and copy.head == step.after:
             self._take(source, copy, step)
@@ -70,7 +71,11 @@ class Following:
         if step.term > copy.fence:
             changes += copy.raise_fence(step.term)
         told = words.Appended(step.queue, step.term, self._desk.keeper, step.head)
-        self._copies.disk.write(step.queue, changes, words.Tell(source, told))
+        if step.linger:
+            self._copies.disk.write(step.queue, changes, words.OwnStep(step.head), step.linger)
+            self._desk.send(source, told)
+        else:
+            self._copies.disk.write(step.queue, changes, words.Tell(source, told))
 
     def confirm(self, source: NodeId, ask: words.Confirm) -> None:
         """The leader asks whether it leads still."""
@@ -86,7 +91,10 @@ class Following:
         copy = self.follows(source, queue, fence.term)
         if copy is None:
             return
-        told: words.Fenced | words.Behind = words.Fenced(queue, fence.term, keeper, copy.head)
+        if fence.run == self._desk.stream:
+            copy.reach = min(copy.reach, fence.head)
+        told: words.Fenced | words.Behind
+        told = words.Fenced(queue, fence.term, keeper, copy.head, copy.sure)
         if not copy.whole:
             told = words.Behind(queue, fence.term, keeper, words.NOTHING)
         self._next.pop(queue, None)

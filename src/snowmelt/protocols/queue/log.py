@@ -6,20 +6,29 @@
 3. What changed nothing (an empty get, a look, a lease prolonged, a refusal) is told when all that
    it saw is safe, and as many have confirmed, asked after it, that they heard of no later term.
 4. While a copy is on its way to somebody, no body is erased.
+5. Where flushes may linger, a step waits for no disk: it is safe when as many have taken it. So
+   positions are told that are on none. That none is given again a bound above them is: a step that
+   raises it waits for its flush, and so do all behind it until it is safe. Who leads next and may
+   lack steps begins at the bound.
 """
 
 from collections import deque
+from typing import Final
 
 import msgspec
 
+from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.queue.copy import HOME, Copy
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.records import changed
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep
+
+BOUND_AHEAD: Final = 1 << 16
+"""So far above the last position the bound is set (rule 5)."""
 
 
 class Log:
@@ -40,6 +49,9 @@ class Log:
         self._state = state
         self._followers = followers
         self._needed = home.settings.copies_needed
+        self._linger = home.settings.linger
+        self._bounded = self.begun
+        """The last step that raised the bound."""
         self._bodies: list[Body] = []
         """Of puts that are in no step yet."""
         self._over: list[Interval] = []
@@ -65,7 +77,10 @@ class Log:
 
     def step(self) -> None:
         """All that changed since the last step is the next one, if the disk is free (rule 1)."""
-        if not self._state.changed or not self._disk.free:
+        if not self._state.changed:
+            return
+        linger = self._lingers() if self._linger else Duration(0)
+        if self._disk.crowded if linger else not self._disk.free:
             return
         home, copy = self._home, self._copy
         pairs, over = changed(self._state)
@@ -80,21 +95,31 @@ class Log:
         if self._gathered:
             self._owed.append((head.step, self._gathered))
             self._gathered = []
-        step = Append(home.queue, home.term, head, after, pairs, bodies, over)
-        self._disk.write(home.queue, copy.append(step), OwnStep(head))
+        step = Append(home.queue, home.term, head, after, pairs, bodies, over, linger)
+        self._disk.write(home.queue, copy.append(step), OwnStep(head), linger)
         self._followers.append(step)
+
+    def _lingers(self) -> Duration:
+        """How late the next step may be flushed; the bound is raised if need be (rule 5)."""
+        state = self._state
+        if state.tail + BOUND_AHEAD // 2 > state.bound:
+            state.bound = state.tail + BOUND_AHEAD
+            state.changed[STATUS] = None
+            self._bounded = self._copy.head.step + 1
+        return self._linger if self._bounded <= self.safe else Duration(0)
 
     def due(self) -> list[Owed]:
         """What may be told now (rules 2 and 3)."""
         if not (self._owed or self._questions) and self.safe >= self.begun:
             return []
-        own, followers = self._copy.flushed, self._followers
+        followers, lingers = self._followers, self._linger and self._bounded <= self.safe
+        own = self._copy.head if lingers else self._copy.flushed
         flushed = own.step if own.term == self._home.term else 0
         if followers.all:
             self.safe = max(self.safe, followers.has(flushed, self._needed))
             self.confirmed = followers.sure(self._needed)
         else:
-            self.safe, self.confirmed = flushed, followers.asked
+            self.safe, self.confirmed = max(self.safe, flushed), followers.asked
         due: list[Owed] = []
         while self._owed and self._owed[0][0] <= self.safe:
             due += self._owed.popleft()[1]

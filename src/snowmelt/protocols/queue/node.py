@@ -205,6 +205,8 @@ class QueueNode:
         persist = self._copies.disk.begin(desk.now)
         if persist is not None:
             desk.effect(persist)
+        elif self._copies.disk.due is not None:
+            desk.wake(self._copies.disk.due)
         wake_at = desk.alarms.before(self._timer)
         if wake_at is not None:
             self._timer = wake_at
@@ -246,7 +248,7 @@ class QueueNode:
         if leader is not None:
             leader.followers.fenced(word.keeper, word.head)
         elif taking is not None:
-            taking.heads[word.keeper] = word.head
+            taking.told(word.keeper, word.head, sure=word.sure)
             self._terms.choose(word.queue, taking)
 
     def _confirmed(self, _: NodeId, word: words.Confirmed) -> None:

@@ -40,6 +40,7 @@ class _Status(msgspec.Struct, frozen=True, array_like=True):
     lost: int
     paused: bool
     redriving: int
+    bound: int = 0
 
 
 def changed(state: State) -> tuple[Pairs, tuple[Interval, ...]]:
@@ -80,9 +81,8 @@ def record(state: State, key: bytes) -> bytes | None:
     kind, rest = key[:1], key[1:]
     match kind:  # those that most steps change come first
         case b"s":
-            return _ENCODE(
-                _Status(state.tail, state.done, state.lost, state.paused, state.redriving)
-            )
+            counts = state.tail, state.done, state.lost
+            return _ENCODE(_Status(*counts, state.paused, state.redriving, state.bound))
         case b"b":
             return state.batches.record(key)
         case b"l":
@@ -131,7 +131,7 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
         case b"s":
             kept = _DECODE(value, type=_Status)
             state.tail, state.done, state.lost = kept.tail, kept.done, kept.lost
-            state.paused, state.redriving = kept.paused, kept.redriving
+            state.paused, state.redriving, state.bound = kept.paused, kept.redriving, kept.bound
         case b"b":
             state.batches.restore(key, value)
         case b"l":

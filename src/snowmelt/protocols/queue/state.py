@@ -69,6 +69,8 @@ class State:
         self.over: list[Interval] = []
         """Positions whose bodies nobody needs any more."""
         self.tail = 0
+        self.bound = 0
+        """No position above it was told (`log.py`, rule 5)."""
         self.done = 0
         self.lost = 0
         self.paused = False

@@ -2,7 +2,8 @@
 
 1. So many of the copies are fenced that none that was told as safe can be missing in all of them
    (`answers_needed`). From then on nothing of an earlier term is safe. A copy that can't be read
-   may have been one of those that had it, so it is none of these.
+   may have been one of those that had it, so it is none of these; nor is one that may lack what it
+   told (`copy.py`, rule 5).
 2. The newest of these copies is the one to go on from: the last step of the latest term.
 3. When all have answered, or have lost their disks, the newest there is must do: what was told may
    be missing in it, and nobody has it.
@@ -33,13 +34,27 @@ class TakeOver(msgspec.Struct):
     """Whether this node's own fence is flushed."""
     hurt: dict[str, None] = {}
     """Those that can't be read."""
+    unsure: dict[str, None] = {}
+    """Those that may lack what they told."""
+
+    def told(self, keeper: str, head: Head, *, sure: bool) -> None:
+        """One is fenced, and has this."""
+        self.heads[keeper] = head
+        self.unsure.pop(keeper, None)
+        if not sure:
+            self.unsure[keeper] = None
+
+    @property
+    def certain(self) -> bool:
+        """Whether nothing that was told can be missing (rule 1)."""
+        sure = [one for one in self.home.before if one in self.heads and one not in self.unsure]
+        return len(sure) >= self.home.settings.answers_needed
 
     def newest(self, own: str, gone: Collection[str]) -> tuple[str, Head] | None:
         """The copy to go on from, this node's if that is as new; None while it is not known."""
         told = {name: head for name, head in self.heads.items() if name in self.home.before}
         all_told = all(one in told or one in self.hurt or one in gone for one in self.home.before)
-        enough = len(told) >= self.home.settings.answers_needed
-        if not self.fenced or not (enough or all_told):
+        if not self.fenced or not (self.certain or all_told):
             return None
         best = max(told.values(), default=NOTHING)
         if not told or self.heads.get(own, NOTHING) >= best:

@@ -15,7 +15,7 @@ from snowmelt.protocols.fifo import messages as fifo
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.streams import gone_for_ever, node_of
+from snowmelt.protocols.fifo.streams import gone_for_ever, node_of, stream_of
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.followers import Follower
@@ -117,9 +117,12 @@ class Terms:
             self.resign(queue)
 
     def viewed(self) -> None:
-        """Another view: of queues that are not led here, news is sought."""
+        """Another view: followers may have begun anew; of queues led elsewhere news is sought."""
         for queue in self._copies:
-            if not self.own(queue):
+            leader = self.leaders.get(queue)
+            if leader is not None:
+                leader.followers.viewed()
+            elif not self.own(queue):
                 self._directory.forget(queue)
                 self._directory.ask(queue, _nobody)
 
@@ -165,7 +168,7 @@ class Terms:
             return
         taking.fenced = True
         if copy.whole:
-            taking.heads[keeper] = copy.head
+            taking.told(keeper, copy.head, sure=copy.sure)
         else:
             taking.hurt[keeper] = None
         self.choose(queue, taking)
@@ -197,11 +200,17 @@ class Terms:
         del self._takeovers[queue]
         home, copies, desk = taking.home, self._copies, self._desk
         copy = copies.of(queue)
-        followers = {name: Follower() for name in home.mirrors}
+        here = {} if desk.presence is None else desk.presence.keepers
+        followers = {
+            name: Follower(run=stream_of(here[name]) if name in here else "")
+            for name in home.mirrors
+        }
         leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers)
         for name, head in taking.heads.items():
             if name in followers:
                 leader.followers.begins(name, head)
+        if home.settings.linger and not taking.certain:
+            leader.state.tail = max(leader.state.tail, leader.state.bound)
         copy.whole = True
         self.leaders[queue] = leader
         if self._alone:

@@ -48,6 +48,8 @@ class Reading(msgspec.Struct, frozen=True):
     queue: str
     batches: tuple[Batch, ...]
     purpose: words.Wants | ForPiece | ForOther
+    lingering: dict[bytes, bytes] = {}
+    """Bodies that are not flushed yet, by their keys."""
 
 
 class Transfer:
@@ -112,14 +114,20 @@ class Transfer:
         copy = self._copies.of(reading.queue)
         self._tickets += 1
         self._reading[self._tickets] = reading
-        keys = tuple(copy.body_key(batch.key) for batch in reading.batches)
-        self._desk.effect(Load(self._tickets, keys))
+        keys = [copy.body_key(batch.key) for batch in reading.batches]
+        for key in keys:
+            if (body := self._copies.disk.lingers(key)) is not None:
+                reading.lingering[key] = body
+        self._desk.effect(Load(self._tickets, tuple(keys)))
 
     # --- they were read ---------------------------------------------------------------------------
 
     def loaded(self, ticket: int, found: Sequence[Found]) -> None:
         """From the disk, in the order in which they were asked for."""
         reading = self._reading.pop(ticket)
+        if reading.lingering:
+            there = {key: Record(key, body) for key, body in reading.lingering.items()}
+            found = [there.get(one.key, one) for one in found]
         match reading.purpose:
             case words.Wants():
                 self._deliver(reading, reading.purpose, found)

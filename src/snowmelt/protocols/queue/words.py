@@ -8,11 +8,12 @@ from typing import Annotated, Any, Final, get_args
 import msgspec
 
 from snowmelt.core.ahead import Count
+from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo import messages as fifo
-from snowmelt.protocols.fifo.messages import Keeper, Name, Term
+from snowmelt.protocols.fifo.messages import Keeper, Length, Name, Term
 from snowmelt.protocols.fifo.segments import Segment
 from snowmelt.protocols.queue.batches import Batch
 
@@ -60,6 +61,8 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
     bodies: tuple[Body, ...]
     over: tuple[Interval, ...]
     """Positions whose bodies nobody needs any more."""
+    linger: Length = Duration(0)
+    """How late it may be flushed; with any, its follower answers at once."""
 
     @property
     def weight(self) -> int:
@@ -78,6 +81,9 @@ class Fence(OfTerm, frozen=True, tag="queue.fence", array_like=True):
 
     keeper: Keeper
     """Whose copy is meant: a node with another disk has another one."""
+    run: Keeper = ""
+    """Of the keeper, which the leader knows of; its earlier runs told nothing above `head`."""
+    head: Head = NOTHING
 
 
 class Piece(OfTerm, frozen=True, tag="queue.piece", array_like=True):
@@ -126,6 +132,8 @@ class Fenced(OfTerm, frozen=True, tag="queue.fenced", array_like=True):
 
     keeper: Keeper
     head: Head
+    sure: bool = True
+    """Whether it has all that it ever told (`copy.py`, rule 5)."""
 
 
 class Bring(OfTerm, frozen=True, tag="queue.bring", array_like=True):
@@ -206,7 +214,7 @@ Owed = ReplyTo | Deliver | Show
 
 
 class OwnStep(msgspec.Struct, frozen=True, gc=False):
-    """The leader's own copy of a step."""
+    """The leader's own copy of a step, or a follower's that was told before."""
 
     head: Head
 

@@ -87,7 +87,7 @@ ABSURD = {
     "a plan of too many batches": (planned(*[receipt()] * 65_537), "BadOption"),
     "a stream that never was": (publish(receipt("n9/ff/3")), "NotStaged"),
     "a stream that is none": (publish(receipt("\0/..")), "NotStaged"),
-    "a batch below zero": (publish(receipt(first=-1, stop=-(2**63))), "NotStaged"),
+    "a batch below zero": (publish(receipt(first=-(2**63), stop=-1)), "NotStaged"),
     "a batch beyond everything": (publish(receipt(first=2**63, stop=2**64 - 1)), "NotStaged"),
     "a negative hold": (put(hold=Duration(-1)), "BadOption"),
     "a hold for ever": (put(hold=Duration(2**62)), "BadOption"),

@@ -122,3 +122,29 @@ def test_the_items_of_a_part_are_not_unpacked_one_by_one() -> None:
     begun = time.process_time()
     assert all(unpack(packed).of(index) == (None, {"a": "b"}) for index in range(30_000))
     assert time.process_time() - begun < SOON
+
+
+def test_labels_that_are_refused_take_little_memory_and_time() -> None:
+    """Fifteen million empty maps are a gigabyte when they are unpacked."""
+    count = 15 << 20
+    packed = b"\x93\x80\xc0\xdd" + count.to_bytes(4) + b"\x80" * count
+    tracemalloc.start()
+    begun = time.process_time()
+    try:
+        with pytest.raises(ValueError, match="another number of items than 200"):
+            checked(packed, 200)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20, f"{peak} bytes"
+    assert time.process_time() - begun < 2.0
+
+
+def test_the_labels_of_one_item_have_a_bound() -> None:
+    with pytest.raises(ValueError, match="for one item; the limit is 65536"):
+        checked(pack(Labels(headers=({"a": "x" * 70_000}, None))), 2)
+    with pytest.raises(ValueError, match="for one item; the limit is 65536"):
+        checked(pack(Labels(keys=(b"x" * 70_000, None))), 2)
+    with pytest.raises(ValueError, match="for one item; the limit is 65536"):
+        checked(pack(Labels({"a": "x" * 70_000})), 2)
+    checked(pack(Labels(keys=(b"x" * 65_536, None))), 2)

@@ -23,11 +23,13 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.fifo.calls import Get, Open, Put
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import CutOff, Member, View
 from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.terms import Terms
 from snowmelt.sim.disk import Disk, Ending
 
 CLIENT = NodeId("c-1")
@@ -135,11 +137,18 @@ class ClusterBench:
         return operation
 
     def ask(self, node: str, request: Any, within: float = 2) -> Any:
-        """Asks, and asks again, until the answer is there; None when it is not in time."""
+        """Asks, whom it is pointed at too, and again, until it is told; None when not in time."""
         operation = self.call(node, request)
         end = later(self.now, seconds(within))
-        while operation not in self.answers and self.now < end:
-            self.run(0.3)
+        while self.now < end:
+            told = self.answers.get(operation)
+            if isinstance(told, Elsewhere):
+                node = told.node
+                del self.answers[operation]
+            elif told is not None:
+                return told
+            else:
+                self.run(0.3)
             slot = self.slots[NodeId(node)]
             if operation not in self.answers and slot.node is not None:
                 self._give(slot, Requested(operation, request))
@@ -160,6 +169,17 @@ class ClusterBench:
         node = self.slots[NodeId("n1")].node
         assert node is not None
         return node._registry._kept.known[queue]
+
+    def terms(self, name: str) -> Terms:
+        """Whom a node leads."""
+        node = self.slots[NodeId(name)].node
+        assert node is not None
+        return node._terms
+
+    def receive(self, source: str, target: str, message: Any) -> None:
+        """A message arrives, again or late."""
+        self._give(self.slots[NodeId(target)], Received(NodeId(source), message))
+        self._deliver()
 
     def open(self, queue: str = "q", **settings: Any) -> str:
         """Makes a queue; returns its master's name."""

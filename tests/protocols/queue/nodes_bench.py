@@ -33,8 +33,6 @@ from snowmelt.protocols.queue import QueueNode
 from snowmelt.sim.disk import Disk
 
 WALL = 10**18
-JOURNALS = b"\0j"
-"""How the keys of journals go on, which lie beside the bodies."""
 
 
 class Nodes:
@@ -53,7 +51,7 @@ class Nodes:
         self.nodes: dict[NodeId, QueueNode] = {}
         self._timers: dict[NodeId, SetTimer] = {}
         self._events: deque[tuple[NodeId, Event[Any]]] = deque()
-        self._told: dict[int, Any] = {}
+        self.told: dict[int, Any] = {}
         self._calls = 0
         self._views = 0
         for name in self.members:
@@ -112,7 +110,7 @@ class Nodes:
             case Load() | Scan():
                 self._events.append((name, self.disks[name].answer(effect)))
             case Reply(operation, message):
-                self._told[operation.number] = message
+                self.told[operation.number] = message
             case SetTimer():
                 self._timers[name] = effect
             case Note(text):
@@ -128,11 +126,8 @@ class Nodes:
     def ask(self, request: Any, at: str = "n1") -> Any:
         """Calls a node, and whomever it points at; what is told within ten seconds."""
         self._calls += 1
-        operation = OperationId(NodeId("c-1"), self._calls)
         for _ in range(100):
-            self._events.append((NodeId(at), Requested(operation, request)))
-            self._run()
-            told = self._told.pop(operation.number, None)
+            told = self.told.pop(self._asked(request, at, self._calls), None)
             if isinstance(told, Elsewhere):
                 at = told.node
             elif told is not None:
@@ -140,6 +135,16 @@ class Nodes:
             else:
                 self.pass_time(0.1)
         raise AssertionError(f"no answer to {request}")
+
+    def asked(self, request: Any, at: str) -> int:
+        """Calls a node, and does not wait; under which number it is told."""
+        self._calls += 1
+        return self._asked(request, at, self._calls)
+
+    def _asked(self, request: Any, at: str, number: int) -> int:
+        self._events.append((NodeId(at), Requested(OperationId(NodeId("c-1"), number), request)))
+        self._run()
+        return number
 
     def open(self, **settings: Any) -> calls.Opened:
         """Makes queue q; its master is whoever the coordinator chose."""
@@ -170,8 +175,7 @@ class Nodes:
 
     def bodies(self, name: str) -> list[bytes]:
         """Under which keys a node has segments."""
-        keys = self.disks[NodeId(name)].scan(BULK, BULK + b"\xff", 1 << 40)
-        return [one.key for one in keys if not one.key.startswith(BULK + JOURNALS)]
+        return [one.key for one in self.disks[NodeId(name)].scan(BULK, BULK + b"\xff", 1 << 40)]
 
     def lose(self, name: str, *, damage: bool = False, first: int = 0, stop: int = 1 << 62) -> None:
         """A node's disk loses the segments that end from one index to another, or damages them."""

@@ -1,22 +1,19 @@
 """Whatever one client sends, an answer fits a frame, and everybody's items can be got."""
 
-import time
-import tracemalloc
-
 import pytest
-from master_bench import KEEPERS, OTHER, THIRD, Bench
+from cluster_bench import ClusterBench
+from node_bench import NodeBench
 from nodes_bench import Nodes
 
-from snowmelt.core.instant import Duration, Instant
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import Address, NodeId, OperationId
+from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.labels import Labels, checked, pack
+from snowmelt.protocols.fifo.labels import Labels, pack
 from snowmelt.protocols.fifo.limits import Limits
-from snowmelt.protocols.fifo.messages import Copy, Pulled
-from snowmelt.protocols.fifo.queue import Queue
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue import followers
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import FRAME_BYTES_MAX
 
@@ -31,42 +28,6 @@ def labelled(nodes: Nodes, puts: int) -> None:
         assert isinstance(told, calls.PutDone), told
 
 
-def test_what_a_client_says_of_a_span_is_not_told_back_with_each_part() -> None:
-    nodes = Nodes(1)
-    nodes.open()
-    for at in range(64):  # each put becomes a part of its own
-        nodes.put([b"x"], at, headers=b"\x81\xa1a" + b"\xa2%02d" % at)
-    (span,) = nodes.ask(calls.Survey("q", 0, 100)).spans
-    told = nodes.ask(calls.Fetch("q", _with(span, reason="r" * 1_000, failures=3), FITS))
-    assert sum(part.count for part in told.parts) == 64
-    assert len(encode(told)) < 10_000
-
-
-def _with(span: calls.Span, **changes: object) -> calls.Span:
-    values = {name: getattr(span, name) for name in calls.Span.__struct_fields__}
-    return calls.Span(**{**values, **changes})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "lie",
-    [
-        {"reason": "r" * 1_001},
-        {"keepers": (PLACE,) * 8},
-        {"failures": -1},
-        {"failures": 1 << 63},
-    ],
-    ids=str,
-)
-def test_a_span_beyond_its_bounds_is_refused(lie: dict[str, object]) -> None:
-    nodes = Nodes(1)
-    nodes.open()
-    nodes.put([b"x"], 1)
-    (span,) = nodes.ask(calls.Survey("q", 0, 100)).spans
-    told = nodes.ask(calls.Fetch("q", _with(span, **lie), FITS))
-    assert isinstance(told, Declined)
-    assert told.error == "BadOption"
-
-
 def test_items_with_large_labels_are_handed_out_a_few_at_a_time_and_their_neighbours_too() -> None:
     nodes = Nodes(1)
     nodes.open(deliveries_max=1)
@@ -77,26 +38,11 @@ def test_items_with_large_labels_are_handed_out_a_few_at_a_time_and_their_neighb
         leased = nodes.get(10_000, 16 << 20)
         assert isinstance(leased, calls.Leased), leased
         assert len(encode(leased)) < FRAME_BYTES_MAX
-        parts = list(leased.parts)
-        for span in leased.spans:
-            told = nodes.ask(calls.Fetch("q", span, 16 << 20))
-            assert len(encode(told)) < FRAME_BYTES_MAX
-            parts += told.parts
-        assert parts
-        count = sum(part.count for part in parts)
+        assert leased.parts
+        count = sum(part.count for part in leased.parts)
         nodes.settle(leased.token, Interval(seen, seen + count))
         seen += count
     assert nodes.status().dead == 0
-
-
-def test_a_fetch_of_items_with_large_labels_fits_a_frame() -> None:
-    nodes = Nodes(1)
-    nodes.open()
-    labelled(nodes, 7)
-    spans = nodes.ask(calls.Survey("q", 0, 10_000)).spans
-    told = nodes.ask(calls.Fetch("q", spans[0], 1 << 40))
-    assert told.parts
-    assert len(encode(told)) < FRAME_BYTES_MAX
 
 
 def test_headers_count_in_the_bounds_of_a_queue() -> None:
@@ -109,22 +55,89 @@ def test_headers_count_in_the_bounds_of_a_queue() -> None:
     assert told.error == "Full"
 
 
+LARGEST = Batch.of([bytes(64 << 20)])
+LONG = b"\x81\xa1a\xda\xfd\xe8" + b"x" * 65_000
+
+
+def fit_frames(nodes: Nodes) -> None:
+    assert all(len(encode(message)) < FRAME_BYTES_MAX for _, _, message in nodes.sent)
+    nodes.sent.clear()
+
+
 def test_the_largest_put_there_is_can_be_copied_and_handed_out() -> None:
     nodes = Nodes(2)
     nodes.open(replicas=2)
-    told = nodes.put([bytes(64 << 20)], 1, headers=b"\x81\xa1a\xda\xfd\xe8" + b"x" * 65_000)
+    told = nodes.put([bytes(64 << 20)], 1, headers=LONG)
     assert isinstance(told, calls.PutDone), told
-    assert all(
-        len(encode(message)) < FRAME_BYTES_MAX
-        for _, _, message in nodes.sent
-        if isinstance(message, Copy | Pulled)
-    )
+    fit_frames(nodes)
     leased = nodes.get(1, 1)
+    assert sum(part.count for part in leased.parts) == 1
     assert len(encode(leased)) < FRAME_BYTES_MAX
-    for span in leased.spans:
-        told = nodes.ask(calls.Fetch("q", span, 1 << 40), span.keepers[0].node)
-        assert sum(part.count for part in told.parts) == 1
-        assert len(encode(told)) < FRAME_BYTES_MAX
+
+
+def test_the_largest_puts_that_come_while_a_disk_is_busy_are_copied_in_several_steps() -> None:
+    bench = ClusterBench(3)
+    leader = bench.open(replicas=3)
+    bench.run(1)
+    bench.slots[NodeId(leader)].held = True
+    puts = [
+        calls.Put("q", "p", at, bytes(LARGEST.offsets), bytes(LARGEST.blob), LONG)
+        for at in (1, 2, 3)
+    ]
+    puts.append(calls.Put("q", "p", 4, bytes(8), b""))
+    asked = [bench.call(leader, put) for put in puts]
+    bench.run(0.1)
+    bench.slots[NodeId(leader)].held = False
+    bench.run(1)
+    assert [bench.answers[one].start for one in asked] == [0, 1, 2, 3]
+    assert all(len(encode(message)) < FRAME_BYTES_MAX for _, _, message in bench.sent)
+
+
+def test_what_is_larger_than_its_neighbours_is_handed_out_though_it_fits_no_answer_with_them() -> (
+    None
+):
+    """By the mean of their puts both would fit; what does not goes back, and is no failure."""
+    nodes = Nodes(1)
+    nodes.open()
+    nodes.put([b"x", bytes(63 << 20)], 1)
+    nodes.put([bytes(63 << 20), b"x"], 2)
+    nodes.settle(nodes.get(1).token, Interval(0, 1))
+    for at, count in ((1, 1), (2, 2)):
+        leased = nodes.get(2, 1 << 30)
+        assert len(encode(leased)) < FRAME_BYTES_MAX
+        assert [(part.start, part.count, part.failures) for part in leased.parts] == [
+            (at, count, 0)
+        ]
+        assert nodes.settle(leased.token, Interval(at, at + count)) == calls.Settled(0)
+    nodes.put([b"x", bytes(63 << 20)], 3)
+    nodes.put([bytes(63 << 20), b"x"], 4)
+    assert len(encode(nodes.ask(calls.Peek("q", 9, 1 << 40, 5)))) < FRAME_BYTES_MAX
+
+
+def test_what_many_calls_changed_at_once_is_copied_though_it_fits_no_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them is small, and has hundreds of items fail for one long reason."""
+    monkeypatch.setattr(followers, "STEP_MAX", 1 << 20)
+    bench = ClusterBench(3)
+    leader = bench.open(replicas=2, durable_copies=2)
+    bench.run(1)
+    offsets = b"".join(at.to_bytes(4, "little") for at in [0] * 8_001)
+    assert bench.ask(leader, calls.Put("q", "p", 1, offsets, b"")) is not None
+    token = bench.get(leader, 10_000).token
+    bench.slots[NodeId(leader)].held = True
+    bench.put(leader, 10, within=0.1)
+    asked = []
+    for at in range(0, 8_000, 1_000):
+        some = tuple(Interval(one, one + 1) for one in range(at, at + 1_000, 2))
+        settle = calls.Settle("q", token, back=some, reason="r" * 1_000)
+        asked.append(bench.call(leader, settle))
+    bench.slots[NodeId(leader)].held = False
+    bench.sent.clear()
+    bench.run(3)
+    assert all(isinstance(bench.answers[one], calls.Settled) for one in asked)
+    assert max(len(encode(message)) for _, _, message in bench.sent) < 3 << 20
+    assert len(bench.messages("Piece")) > 3
 
 
 def test_bodies_and_headers_that_fit_no_frame_together_are_refused() -> None:
@@ -135,57 +148,29 @@ def test_bodies_and_headers_that_fit_no_frame_together_are_refused() -> None:
     assert told.error == "TooLarge"
 
 
+def failed(count: int, limits: Limits) -> NodeBench:
+    """So many items, of which each failed with another long reason."""
+    bench = NodeBench(limits)
+    bench.open()
+    bench.put(items=count)
+    token = bench.answer(calls.Get("q", count, 1 << 40, Duration(0))).token
+    for at in range(count):
+        some = (Interval(at, at + 1),)
+        bench.answer(calls.Settle("q", token, back=some, reason=f"{at:05}" * 200))
+    return bench
+
+
 def test_what_failed_with_long_reasons_is_leased_as_far_as_they_can_be_told() -> None:
-    limits = Limits(spans_bytes=1 << 20)
-    bench = Bench(Queue("q", QueueSettings(), limits))
-    bench.desk.limits = limits
-    bench.offer(0, 4_000, keepers=KEEPERS[1:])
-    bench.flush()
-    queue = bench.queue
-    lease = queue.lease(OperationId(NodeId("c-9"), 1), 4_000, 1 << 40, Instant(0))
-    assert lease is not None
-    for at in range(4_000):
-        queue.give_back(lease, [Interval(at, at + 1)], 0, f"{at:05}" * 200)
-    answer = bench.ask(bench.master.get, calls.Get("q", 100_000, 1 << 40, Duration(0)))
+    bench = failed(4_000, Limits(spans_bytes=1 << 20))
+    answer = bench.answer(calls.Get("q", 100_000, 1 << 40, Duration(0)))
     assert len(encode(answer)) < 2 << 20
-    (held,) = queue.leases
-    told = sum(span.stop - span.start for span in answer.spans)
-    assert held.left.total == told > 100, "what is held and was not told of comes back much later"
+    told = sum(part.count for part in answer.parts)
+    left = bench.state.leases[answer.token].left.total
+    assert left == told > 100, "what is held and was not told of comes back much later"
 
 
 def test_a_peek_tells_no_more_than_an_answer_holds() -> None:
-    bench = Bench()
-    for at in range(0, 400, 2):  # no two adjacent: a span each
-        bench.offer(at, at + 1, stream=OTHER if at % 4 else THIRD, keepers=KEEPERS[1:])
-    bench.flush()
-    whole = bench.ask(bench.master.peek, calls.Peek("q", 100_000, 1 << 40))
-    assert len(whole.spans) == 200
-    bench.desk.limits = Limits(spans_bytes=20 * whole.spans[0].weight)
-    seen = bench.ask(bench.master.peek, calls.Peek("q", 100_000, 1 << 40))
-    assert [span.start for span in seen.spans] == list(range(20))
-
-
-def test_labels_that_are_refused_take_little_memory_and_time() -> None:
-    """Fifteen million empty maps are a gigabyte when they are unpacked."""
-    count = 15 << 20
-    packed = b"\x93\x80\xc0\xdd" + count.to_bytes(4) + b"\x80" * count
-    tracemalloc.start()
-    begun = time.process_time()
-    try:
-        with pytest.raises(ValueError, match="another number of items than 200"):
-            checked(packed, 200)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 1 << 20, f"{peak} bytes"
-    assert time.process_time() - begun < 2.0
-
-
-def test_the_labels_of_one_item_have_a_bound() -> None:
-    with pytest.raises(ValueError, match="for one item; the limit is 65536"):
-        checked(pack(Labels(headers=({"a": "x" * 70_000}, None))), 2)
-    with pytest.raises(ValueError, match="for one item; the limit is 65536"):
-        checked(pack(Labels(keys=(b"x" * 70_000, None))), 2)
-    with pytest.raises(ValueError, match="for one item; the limit is 65536"):
-        checked(pack(Labels({"a": "x" * 70_000})), 2)
-    checked(pack(Labels(keys=(b"x" * 65_536, None))), 2)
+    bench = failed(400, Limits(spans_bytes=20 << 10))
+    seen = bench.answer(calls.Peek("q", 100_000, 1 << 40))
+    assert 10 <= sum(part.count for part in seen.parts) <= 20
+    assert len(encode(seen)) < 30 << 10

@@ -54,7 +54,7 @@ class Client:
         while self._nodes.now < end:
             self._nodes._events.append((at, Requested(operation, body)))
             self._nodes._run()
-            told = self._nodes._told.pop(self._number, None)
+            told = self._nodes.told.pop(self._number, None)
             if told is None:
                 self._nodes.pass_time(0.1)
             elif isinstance(told, Elsewhere):

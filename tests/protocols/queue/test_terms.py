@@ -8,11 +8,11 @@ import pytest
 from cluster_bench import ClusterBench
 
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.calls import Put, PutDone, Settle
-from snowmelt.protocols.fifo.limits import Limits
+from snowmelt.protocols.fifo.calls import Put, PutDone
+from snowmelt.protocols.queue import copy, followers, sending
+from snowmelt.protocols.queue.words import Head
 
 
 def bodies(leased: Any) -> list[bytes]:
@@ -46,34 +46,30 @@ def test_a_term_that_was_left_is_claimed_anew() -> None:
     assert home.term not in [fence.term for fence in bench.messages("Fence")]
 
 
-def test_a_home_is_served_by_the_succession_of_its_own_term() -> None:
+def test_a_home_is_served_by_who_began_its_very_term() -> None:
     bench = ClusterBench(3)
     queue, master, *_ = bench.beside(replicas=2)
     bench.drops.append(lose("Activate"))
     restarted(bench, master)
     home = bench.home(queue)
-    node = bench.slots[NodeId(master)].node
-    assert node is not None
-    node._reign.heard(msgspec.structs.replace(home, term=home.term + 5, active=True, before=()))
-    assert queue not in node._scribe.masters
+    terms = bench.terms(master)
+    assert not terms.leaders[queue].serving
+    terms.heard(msgspec.structs.replace(home, term=home.term + 5, active=True, before=()))
+    assert queue not in terms.leaders
 
 
-def test_the_word_of_a_mirror_of_another_journal_does_not_count() -> None:
-    """A journal of the same term and step is not this one."""
+@pytest.mark.parametrize("lie", [Head(1, 1_000), Head(7, 3)])
+def test_the_word_of_a_mirror_of_another_step_does_not_count(lie: Head) -> None:
+    """One that this leader never made, or that was another's."""
     bench = ClusterBench(3)
     master = bench.open(replicas=3)
     for number in range(3):
         assert isinstance(bench.put(master, number), PutDone)
-    node = bench.slots[NodeId(master)].node
-    assert node is not None
-    journal = node._scribe.masters["q"].journal
-    before = {name: one.step for name, one in journal.mirrors.items()}
-    word = bench.messages("Mirrored")[-1]
-    fields = {"step": word.step + 5}
-    if hasattr(word, "journal"):
-        fields["journal"] = word.journal + 1
-    node._reign.mirrored(msgspec.structs.replace(word, **fields))
-    assert {name: one.step for name, one in journal.mirrors.items()} == before
+    leader = bench.terms(master).leaders["q"]
+    before = {name: one.appended for name, one in leader.followers.all.items()}
+    word = msgspec.structs.replace(bench.messages("Appended")[-1], head=lie)
+    bench.receive("n2" if master != "n2" else "n3", master, word)
+    assert {name: one.appended for name, one in leader.followers.all.items()} == before
 
 
 @pytest.mark.parametrize("mirrors", [1, 2])
@@ -133,7 +129,7 @@ def test_who_was_replaced_is_a_mirror_again_when_nothing_goes_on_without() -> No
     assert isinstance(bench.put("n1", 1, queue, within=5), PutDone)
 
 
-def test_a_new_master_that_does_not_hear_whom_it_needs_makes_room_for_the_next() -> None:
+def test_a_new_leader_that_does_not_hear_whom_it_needs_makes_room_for_the_next() -> None:
     """With every copy needed for an answer, one link that is cut would stop it for ever."""
     bench = ClusterBench(4)
     queue, master, mirror, _ = bench.beside(replicas=3, durable_copies=1)
@@ -153,51 +149,13 @@ def test_without_another_mirror_no_term_follows_the_other() -> None:
     bench = ClusterBench(2)
     queue, master, *_ = bench.beside(replicas=2)
     bench.put(master, 1, queue)
-    bench.drops.append(lose("Mirror", "Mirrored", "Snapshot", "Follow"))
+    bench.drops.append(lose("Append", "Appended", "Piece", "Behind"))
     bench.put(master, 2, queue, within=1)
     term = bench.home(queue).term
     bench.sent.clear()
     bench.run(200)
     assert bench.home(queue).term == term
     assert 1 <= len(bench.messages("Unreached")) <= 7
-
-
-# --- what lingered and was lost -------------------------------------------------------------------
-
-
-def test_positions_and_tokens_are_not_given_again_after_a_kill() -> None:
-    bench = ClusterBench(1)
-    bench.open(linger=seconds(10))
-    first = bench.put("n1", 1)
-    bench.run(12)  # this one is on the disk
-    bench.slots[NodeId("n1")].held = True
-    lost = bench.put("n1", 2)
-    held = bench.get("n1", 1)
-    assert isinstance(lost, PutDone)
-    bench.kill("n1")
-    bench.slots[NodeId("n1")].held = False
-    bench.start("n1")
-    bench.view()
-    again = bench.put("n1", 3)
-    assert again.start > lost.start > first.start
-    anew = bench.get("n1")
-    assert anew.token > held.token
-    late = bench.ask("n1", Settle("q", held.token, done=(Interval(0, 100),)))
-    assert late.error == "LeaseLost"
-    assert bodies(anew) == [b"item 1", b"item 3"]
-
-
-def test_a_bound_above_what_is_told_is_flushed_before_it_is_told() -> None:
-    bench = ClusterBench(1)
-    bench.open(linger=seconds(10))
-    bench.slots[NodeId("n1")].held = True
-    batch = Batch.of([b""] * 32_768)
-    puts = [Put("q", "p", number, bytes(batch.offsets), b"") for number in (1, 2, 3)]
-    for put in puts[:2]:  # below the bound nothing waits
-        assert isinstance(bench.ask("n1", put), PutDone)
-    assert bench.ask("n1", puts[2]) is None
-    bench.slots[NodeId("n1")].held = False
-    assert bench.ask("n1", puts[2]).stop == 98_304
 
 
 # --- an older copy of the coordinator's disk ------------------------------------------------------
@@ -232,12 +190,19 @@ def test_a_coordinator_with_an_older_disk_learns_from_those_who_keep(lost: str) 
     assert b"".join(bodies(bench.get(master, queue=queue))) == b"item 1item 2item 3"
 
 
-# --- a journal goes in pieces ---------------------------------------------------------------------
+# --- a copy goes in pieces ------------------------------------------------------------------------
 
-JOURNAL = ("Mirror", "Snapshot", "Fenced", "Follow", "JournalRead", "Pieced")
+COPY = ("Append", "Piece")
 SIZE_MAX = 6_000
-SMALL = Limits(run_items=1, journal_piece_records=40, journal_piece_bytes=2_000, journal_lately=30)
-"""Each item is a run, and a piece has some of them."""
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few steps are kept, and a piece has some of a copy."""
+    monkeypatch.setattr(sending, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(sending, "PIECE_BODIES", 20)
+    monkeypatch.setattr(followers, "STEPS_BYTES", 2_000)
+    monkeypatch.setattr(copy, "RECENT_BYTES", 2_000)
 
 
 def put_of(queue: str, number: int) -> Put:
@@ -245,7 +210,7 @@ def put_of(queue: str, number: int) -> Put:
     return Put(queue, f"p{number % 7}", number, bytes(batch.offsets), bytes(batch.blob))
 
 
-def many_runs(bench: ClusterBench, node: str, queue: str, numbers: range) -> None:
+def many_puts(bench: ClusterBench, node: str, queue: str, numbers: range) -> None:
     for number in numbers:
         bench.call(node, put_of(queue, number))
         if number % 4 == 0:
@@ -255,28 +220,28 @@ def many_runs(bench: ClusterBench, node: str, queue: str, numbers: range) -> Non
 
 def largest(bench: ClusterBench) -> int:
     encode = msgspec.msgpack.encode
-    return max(len(encode(one)) for kind in JOURNAL for one in bench.messages(kind))
+    return max(len(encode(one)) for kind in COPY for one in bench.messages(kind))
 
 
 def living(bench: ClusterBench, queue: str) -> list[Interval]:
-    node = bench.slots[NodeId(bench.home(queue).master.partition("/")[0])].node
-    assert node is not None
-    return list(node._scribe.masters[queue].journal.queue.alive)
+    leader = bench.terms(bench.home(queue).master.partition("/")[0]).leaders[queue]
+    return list(leader.state.batches.live)
 
 
-def test_a_mirror_of_a_long_journal_catches_up_in_pieces_while_it_changes() -> None:
-    bench = ClusterBench(4, SMALL)
+@pytest.mark.usefixtures("small")
+def test_a_long_copy_catches_up_in_pieces_while_its_queue_changes() -> None:
+    bench = ClusterBench(4)
     queue, master, mirror, third = bench.beside(replicas=3)
-    many_runs(bench, master, queue, range(300))
+    many_puts(bench, master, queue, range(300))
     bench.kill(mirror)
-    many_runs(bench, master, queue, range(300, 350))  # more than can be told in one message
+    many_puts(bench, master, queue, range(300, 350))  # more than can be told in one message
     bench.sent.clear()
     bench.start(mirror)
     bench.view()
-    many_runs(bench, master, queue, range(350, 400))
+    many_puts(bench, master, queue, range(350, 400))
     bench.run(2)
     assert largest(bench) < SIZE_MAX
-    assert len(bench.messages("Snapshot")) > 10
+    assert len(bench.messages("Piece")) > 10
     bench.kill(third)
     bench.kill(master)  # what the mirror has is what the master had
     bench.start(third)
@@ -288,12 +253,13 @@ def test_a_mirror_of_a_long_journal_catches_up_in_pieces_while_it_changes() -> N
     assert living(bench, queue) == [Interval(0, 400)]
 
 
-def test_a_new_master_reads_the_journal_of_another_in_pieces() -> None:
-    bench = ClusterBench(4, SMALL)
+@pytest.mark.usefixtures("small")
+def test_a_new_leader_takes_the_copy_of_another_in_pieces() -> None:
+    bench = ClusterBench(4)
     queue, master, mirror, _ = bench.beside(replicas=3)
-    many_runs(bench, master, queue, range(100))
+    many_puts(bench, master, queue, range(100))
     bench.kill(mirror)
-    many_runs(bench, master, queue, range(100, 300))
+    many_puts(bench, master, queue, range(100, 300))
     bench.kill(master)
     bench.start(mirror)
     bench.sent.clear()
@@ -301,7 +267,7 @@ def test_a_new_master_reads_the_journal_of_another_in_pieces() -> None:
     bench.run(5)
     assert bench.home(queue).master.startswith(mirror + "/")
     assert living(bench, queue) == [Interval(0, 300)]
-    assert len(bench.messages("JournalRead")) > 5
+    assert len(bench.messages("Piece")) > 5
     assert largest(bench) < SIZE_MAX
 
 
@@ -311,25 +277,8 @@ def test_a_mirror_that_missed_a_word_gets_that_and_no_more() -> None:
     bench.put(master, 1, queue)
     bench.run(1)
     bench.sent.clear()
-    bench.drops.append(lose("Mirror"))
+    bench.drops.append(lose("Append"))
     bench.put(master, 2, queue, within=1)
     bench.drops.clear()
     assert isinstance(bench.put(master, 3, queue), PutDone)
-    assert not bench.messages("Snapshot")
-
-
-def test_what_was_replaced_is_erased_a_piece_at_a_time() -> None:
-    bench = ClusterBench(3, SMALL)
-    queue, master, mirror, *_ = bench.beside(replicas=2, durable_copies=1)
-    many_runs(bench, master, queue, range(200))
-    bench.kill(mirror)
-    many_runs(bench, master, queue, range(200, 250))
-    bench.start(mirror)
-    bench.view()
-    bench.run(5)
-    places = {}
-    for key in bench.slots[NodeId(mirror)].disk._keys:
-        if key.startswith(b"~\0j" + queue.encode() + b"\0"):
-            place = key[len(queue) + 4 : len(queue) + 12]
-            places[place] = places.get(place, 0) + 1
-    assert len(places) == 1
+    assert not bench.messages("Piece")

@@ -1,4 +1,9 @@
-"""How puts come in: once each, or they wait for room in their order, or are refused."""
+"""How puts come in: once each, or they wait for room in their order, or are refused.
+
+What the next step has no room for waits for the one after, and so do all puts behind it.
+"""
+
+from collections import OrderedDict
 
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.names import OperationId
@@ -25,9 +30,18 @@ class Admission:
         self._state = state
         self._log = log
         self._room = Room()
+        self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
+        """Puts that the next step has no room for."""
 
     def put(self, operation: OperationId, put: calls.Put) -> None:
-        """A batch comes in, once, or waits for room, or is refused."""
+        """A batch comes in with this step, or with a later one."""
+        if self._later or not self._log.has_room(put.size):
+            self._later[operation] = put
+        else:
+            self._put(operation, put)
+
+    def _put(self, operation: OperationId, put: calls.Put) -> None:
+        """It comes in, once, or waits for room, or is refused."""
         producers, name = self._state.producers, (put.producer, put.sequence)
         if self._room.waits(put):
             self._waits(operation, put)
@@ -116,11 +130,25 @@ class Admission:
         while (waiting := self._room.first) is not None:
             put = waiting.put
             if not self._state.fits(_count(put), put.size):
+                break
+            if not self._log.has_room(put.size):
                 return
             self._room.leave(waiting)
             self._place(tuple(waiting.asked), put)
+        while self._later and self._log.has_room(next(iter(self._later.values())).size):
+            self._put(*self._later.popitem(last=False))
 
     # --- who waits --------------------------------------------------------------------------------
+
+    @property
+    def delayed(self) -> bool:
+        """Whether any wait for a step that has room."""
+        return bool(self._later)
+
+    @property
+    def behind(self) -> bool:
+        """Whether any wait, for room in the queue or in a step."""
+        return bool(self._later or self._room)
 
     @property
     def waiting(self) -> int:
@@ -129,6 +157,7 @@ class Admission:
 
     def gone(self, operation: OperationId, put: calls.Put) -> None:
         """Nobody is there for what was asked."""
+        self._later.pop(operation, None)
         self._room.gone(operation, put)
 
     def tick(self) -> None:

@@ -1,7 +1,8 @@
 """How what is owed is told: with bodies at hand, or when they were read from this disk or another.
 
 1. A lease's time begins when it is told. What ended before is not told.
-2. What can't be read here is asked of all followers. Only what each of them lacks is lost.
+2. What turns out to fit no answer goes back: whoever asked is told of the rest.
+3. What can't be read here is asked of all followers. Only what each of them lacks is lost.
 """
 
 from typing import Final, assert_never
@@ -100,11 +101,16 @@ class Delivery:
                     parts += self._parts(segment, Interval(first, stop))
         if absent:
             self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
-        elif isinstance(owed, Show):
-            self._reply(owed.operation, calls.Peeked(tuple(joined(parts)), ()))
+            return
+        fitting = _fitting(parts, self._desk.limits.answer_bytes)
+        told = tuple(joined(fitting))
+        if isinstance(owed, Show):
+            self._reply(owed.operation, calls.Peeked(told, ()))
         elif (left := self._deadlines.left(owed.token, self._desk.now)) > 0:
-            leased = calls.Leased(owed.token, tuple(joined(parts)), (), left, owed.refused)
-            self._reply(owed.operation, leased)
+            if len(fitting) < len(parts):
+                rest = Interval(parts[len(fitting)].start, self._state.tail)
+                self._state.give_back(owed.operation, owed.token, [rest])
+            self._reply(owed.operation, calls.Leased(owed.token, told, (), left, owed.refused))
 
     def _parts(self, segment: Segment, where: Interval) -> list[calls.Part]:
         """Items of one batch, by how often they failed."""
@@ -125,7 +131,7 @@ class Delivery:
         return cut
 
     def read(self, wants: Wants, unread: list[Batch]) -> None:
-        """Bodies were read; or could not be, and are asked of the others (rule 2)."""
+        """Bodies were read; or could not be, and are asked of the others (rule 3)."""
         if unread:
             self._held.append(wants)
             self.lack(unread)
@@ -142,6 +148,10 @@ class Delivery:
     @property
     def lacking(self) -> list[Batch]:
         return list(self._lacks)
+
+    def holds(self, token: int) -> bool:
+        """Whether it could not be told yet, since nobody who is here has its bodies."""
+        return any(isinstance(one.owed, Deliver) and one.owed.token == token for one in self._held)
 
     def lack(self, batches: list[Batch]) -> None:
         """These can't be read here."""
@@ -194,3 +204,13 @@ class Delivery:
     def tick(self) -> None:
         if self._lacks and later(self._sought, AGAIN_AFTER) <= self._desk.now:
             self._seek()
+
+
+def _fitting(parts: list[calls.Part], most: int) -> list[calls.Part]:
+    """As many of these as fit so many bytes, and the first (rule 2)."""
+    size = 0
+    for at, part in enumerate(parts):
+        size += len(part.blob) + len(part.headers) + len(part.offsets)
+        if size > most and at:
+            return parts[:at]
+    return parts

@@ -24,6 +24,8 @@ from snowmelt.protocols.queue.words import Append, Begin, Confirm, Fence, Head, 
 AGAIN_AFTER: Final = milliseconds(300)
 SILENT_MAX: Final = seconds(5)
 COMPLAIN_LONGEST: Final = seconds(80)
+STEP_MAX: Final = 66 << 20
+"""No larger step is sent: a copy is, in pieces. Many records can be as large, and no single put."""
 STEPS_BYTES: Final = 16 << 20
 """Of steps that are kept (rule 1)."""
 
@@ -105,6 +107,12 @@ class Followers:
         if not self.all:
             return
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+        if step.weight > STEP_MAX:
+            self._steps.clear()
+            self._bytes = 0
+            for name, follower in self.all.items():
+                self._bring_up(name, follower)
+            return
         self._steps.append(step)
         self._bytes += step.weight
         known = [one.appended for one in self.all.values() if one.appended is not None]

@@ -30,6 +30,8 @@ class Following:
         """Steps that came before those that they go behind, by these (rule 2)."""
         self._next: dict[str, tuple[int, words.Head, int]] = {}
         """By queue, of the copy that comes: its term, its head, and which piece is next."""
+        self._records: dict[str, words.Pairs] = {}
+        """Those that came with pieces so far."""
 
     def follows(self, source: NodeId, queue: str, term: int) -> Copy | None:
         """The copy that is to go by a term; None when that is not to be (rule 1)."""
@@ -106,6 +108,7 @@ class Following:
         if taking is not None:
             if node_of(taking.source) != source or taking.piece != (piece.head, piece.number):
                 return
+            taking.heard = self._desk.now
             taking.piece = None if piece.last else (piece.head, piece.number + 1)
             self._write(source, self._copies.of(queue), piece)
             return
@@ -127,12 +130,15 @@ class Following:
     def _write(self, source: NodeId, copy: Copy, piece: words.Piece) -> None:
         queue, changes = piece.queue, tuple(copy.stored(piece.bodies))
         flush: words.Flush = words.Replaced(source, piece.head, piece.term)
+        before = self._records.pop(queue, ()) if piece.number else ()
+        records = (*before, *piece.records)
         if piece.last:
             self._next.pop(queue, None)
-            blocks = (int.from_bytes(key[1:]) for key, _ in piece.records if key[:1] == KIND)
+            blocks = (int.from_bytes(key[1:]) for key, _ in records if key[:1] == KIND)
             copy.fence = max(copy.fence, piece.term)
-            changes += copy.replace(piece.head, piece.records, min(blocks, default=1 << 62))
+            changes += copy.replace(piece.head, records, min(blocks, default=1 << 62))
         else:
+            self._records[queue] = records
             number, keeper = piece.number + 1, self._desk.keeper
             bring = words.Bring(queue, piece.term, keeper, piece.head, number)
             flush = words.Tell(source, bring)

@@ -9,6 +9,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.interval import merged
 from snowmelt.core.names import NodeId, OperationId
@@ -122,7 +123,7 @@ class Leader:
 
     def _serve(self) -> None:
         """Items may have become ready, or there may be room; or patience has ended."""
-        if self.admission.waiting:
+        if self.admission.behind:
             self.admission.serve()
         if not self.waiting.gets:
             return
@@ -193,7 +194,7 @@ class Leader:
             if lease is not None:
                 client = lease.operation.client
                 self._desk.note(f"{self.home.queue}: lease {token} of {client} ended")
-                self.state.expire(token)
+                self.state.expire(token, "" if self.delivery.holds(token) else LEASE_ENDED)
                 self._had.forget(lease.operation)
 
     # --- the queue as a whole ---------------------------------------------------------------------
@@ -204,9 +205,9 @@ class Leader:
             self.log.owe(ReplyTo(operation, self._status()))
             return
         source = self.state.dead if ask.dead else self.state.ready
-        limits, batches = self._desk.limits, self.state.batches
-        count = min(ask.items_max, limits.get_items)
-        found = batches.some(source, ask.start, count, ask.bytes_max, limits.lease_runs)
+        count = min(ask.items_max, self._desk.limits.get_items)
+        bytes_max = min(ask.bytes_max, self._desk.limits.fetch_bytes)
+        found = self.state.some(source, ask.start, count, bytes_max)
         self.log.owe(Show(operation, tuple(found)))
 
     def change(
@@ -294,8 +295,12 @@ class Leader:
         """What has changed is the next step; what is safe is told."""
         self._serve()
         self.log.step()
-        for owed in self.log.due():
+        due = self.log.due(self._desk.limits.told)
+        for owed in due:
             self.delivery.pay(owed)
+        rests = len(due) >= self._desk.limits.told
+        if rests or (self.admission.delayed and not self.state.changed):
+            self._desk.wake(self._desk.now)
 
     def tick(self) -> None:
         """Ends what is over, and asks again."""

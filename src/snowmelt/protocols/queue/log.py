@@ -27,6 +27,8 @@ from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep
 
+STEP_BYTES: Final = 4 << 20
+"""Of the bodies of several puts in one step: it must fit a frame, with the largest put there is."""
 BOUND_AHEAD: Final = 1 << 16
 """So far above the last position the bound is set (rule 5)."""
 
@@ -54,17 +56,23 @@ class Log:
         """The last step that raised the bound."""
         self._bodies: list[Body] = []
         """Of puts that are in no step yet."""
+        self._bytes = 0
         self._over: list[Interval] = []
         """What is erased once no copy is on its way (rule 4)."""
         self._gathered: list[Owed] = []
         """What is owed when the next step is safe."""
-        self._owed: deque[tuple[int, list[Owed]]] = deque()
+        self._owed: deque[tuple[int, deque[Owed]]] = deque()
         self._questions: deque[tuple[int, int, Owed]] = deque()
         """What waits for a step, and for the confirmation of a question (rule 3)."""
 
     def store(self, body: Body) -> None:
         """These bodies go with the next step."""
         self._bodies.append(body)
+        self._bytes += len(body.value)
+
+    def has_room(self, size: int) -> bool:
+        """Whether the next step takes in so many bytes more; a single put it always does."""
+        return not self._bodies or self._bytes + size <= STEP_BYTES
 
     def owe(self, owed: Owed) -> None:
         """It is told with the next step, or when it is confirmed that this one leads (rule 3)."""
@@ -91,9 +99,9 @@ class Log:
         if not self._followers.sends:
             over, self._over = tuple(self._over), []
         after, head = copy.head, Head(home.term, copy.head.step + 1)
-        bodies, self._bodies = tuple(self._bodies), []
+        bodies, self._bodies, self._bytes = tuple(self._bodies), [], 0
         if self._gathered:
-            self._owed.append((head.step, self._gathered))
+            self._owed.append((head.step, deque(self._gathered)))
             self._gathered = []
         step = Append(home.queue, home.term, head, after, pairs, bodies, over, linger)
         self._disk.write(home.queue, copy.append(step), OwnStep(head), linger)
@@ -108,8 +116,8 @@ class Log:
             self._bounded = self._copy.head.step + 1
         return self._linger if self._bounded <= self.safe else Duration(0)
 
-    def due(self) -> list[Owed]:
-        """What may be told now (rules 2 and 3)."""
+    def due(self, most: int) -> list[Owed]:
+        """What may be told now (rules 2 and 3): of thousands so many, and then it rests."""
         if not (self._owed or self._questions) and self.safe >= self.begun:
             return []
         followers, lingers = self._followers, self._linger and self._bounded <= self.safe
@@ -122,7 +130,12 @@ class Log:
             self.safe, self.confirmed = max(self.safe, flushed), followers.asked
         due: list[Owed] = []
         while self._owed and self._owed[0][0] <= self.safe:
-            due += self._owed.popleft()[1]
+            owed = self._owed[0][1]
+            while owed:
+                if len(due) >= most:
+                    return due
+                due.append(owed.popleft())
+            self._owed.popleft()
         while self._questions and self._questions[0][0] <= self.safe:
             if self._questions[0][1] > self.confirmed:
                 break

@@ -1,4 +1,4 @@
-"""A copy on its way to another node, piece by piece: bodies first, its records with the last.
+"""A copy on its way to another node, piece by piece: its bodies first, and then its records.
 
 It is as of one step: the records are taken when it begins, and of the bodies that they name none
 is erased while it is under way (`leader.py`, rule 7).
@@ -25,20 +25,30 @@ class Sending:
             if key[:1] == KIND and value is not None:
                 batches.restore(key, value)
         self._batches = list(batches.all())
-        self._begins: list[int] = [0]
-        """By piece, the first of its batches."""
+        self._begins: list[tuple[int, int]] = [(0, 0)]
+        """By piece, the first of its batches, and of its records."""
 
-    def piece(self, number: int) -> tuple[list[Batch], bool] | None:
-        """Whose bodies are in it, and whether it is the last; None for one that is not next."""
+    def piece(self, number: int) -> tuple[list[Batch], Pairs, bool] | None:
+        """Whose bodies are in it, its records, and whether it is the last.
+
+        None for one that is not next.
+        """
         if number >= len(self._begins):
             return None
-        begin, size, batches = self._begins[number], 0, list[Batch]()
-        for batch in islice(self._batches, begin, begin + PIECE_BODIES):
+        (at, first), size, batches = self._begins[number], 0, list[Batch]()
+        for batch in islice(self._batches, at, at + PIECE_BODIES):
             batches.append(batch)
             size += batch.size
             if size >= PIECE_BYTES:
                 break
-        stop = begin + len(batches)
+        stop, end = at + len(batches), first
+        if stop == len(self._batches):
+            for key, value in islice(self.records, first, None):
+                if size >= PIECE_BYTES:
+                    break
+                size += len(key) + len(value or b"")
+                end += 1
         if number + 1 == len(self._begins):
-            self._begins.append(stop)
-        return batches, stop == len(self._batches)
+            self._begins.append((stop, end))
+        last = stop == len(self._batches) and end == len(self.records)
+        return batches, self.records[first:end], last

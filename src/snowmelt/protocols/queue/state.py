@@ -34,6 +34,8 @@ from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
+REASON_COST: Final = 100
+"""What it takes to tell that some items failed, besides why."""
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -154,7 +156,27 @@ class State:
         """The first ready items, as many as are asked for, and one if there is any."""
         if self.paused:
             return []
-        return self.batches.some(self.ready, 0, items_max, bytes_max, self._limits.lease_runs)
+        return self.some(self.ready, 0, items_max, bytes_max)
+
+    def some(self, of: IntervalSet, start: int, items_max: int, bytes_max: int) -> list[Interval]:
+        """The first of these from a position on, as many as one answer can tell."""
+        most = self._limits.answer_segments
+        found = self.batches.some(of, start, items_max, bytes_max, most)
+        return self._tellable(found) if self.failures.count else found
+
+    def _tellable(self, found: list[Interval]) -> list[Interval]:
+        """As many of these as can be told with why they failed, and one at least."""
+        room, told = self._limits.spans_bytes, list[Interval]()
+        for interval in found:
+            for where, failure in self.failures.common(interval):
+                each = len(failure.reason.encode()) + REASON_COST
+                for _, at, _ in self.batches.over(where):
+                    room -= each
+                    if room < 0 and at > found[0].start:
+                        rest = Interval(interval.start, at)
+                        return [*told, rest] if rest.size else told
+            told.append(interval)
+        return told
 
     def take(
         self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False
@@ -217,13 +239,13 @@ class State:
                 self.changed[b"e" + oldest.to_bytes(8)] = None
         self._shrunk(token, lease)
 
-    def expire(self, token: int) -> None:
+    def expire(self, token: int, reason: str = LEASE_ENDED) -> None:
         """Nobody was heard of under this lease in its time; who asks still asks anew (rule 4)."""
         lease = self.leases[token]
         self.takers.forget(lease.operation)
         for part in reversed(list(lease.left)):
             lease.left.remove(part)
-            self._return(part, 0, LEASE_ENDED, 0, ahead=lease.ahead)
+            self._return(part, 0, reason, 0, ahead=lease.ahead)
         self._shrunk(token, lease)
 
     def _shrunk(self, token: int, lease: Lease) -> None:

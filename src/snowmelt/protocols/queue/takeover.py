@@ -8,13 +8,15 @@
 3. When all have answered, or have lost their disks, the newest there is must do: what was told may
    be missing in it, and nobody has it.
 4. When it lies elsewhere it is brought here, piece by piece, and then replaces the own copy.
+5. Whom this node needs and does not hear, though its node is here, is told to the controller: the
+   next in the ring may hear it.
 """
 
 from collections.abc import Collection
 
 import msgspec
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Duration, Instant
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Head
 
@@ -30,6 +32,11 @@ class TakeOver(msgspec.Struct):
     piece: tuple[Head, int] | None = None
     """Of that copy, which piece is next; None when the last of them is being written."""
     asked: Instant = Instant(0)
+    heard: Instant = Instant(0)
+    """When it began, or a piece came last."""
+    complain_at: Instant = Instant(0)
+    patience: Duration = Duration(0)
+    """Until who is silent is told of again (rule 5)."""
     fenced: bool = False
     """Whether this node's own fence is flushed."""
     hurt: dict[str, None] = {}

@@ -9,7 +9,7 @@ Which node leads in which term is decided as for the fifo (`fifo/registry.py`); 
 
 from typing import Final
 
-from snowmelt.core.instant import later, milliseconds
+from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo import messages as fifo
 from snowmelt.protocols.fifo.desk import Desk
@@ -18,7 +18,7 @@ from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.streams import gone_for_ever, node_of, stream_of
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.followers import Follower
+from snowmelt.protocols.queue.followers import COMPLAIN_LONGEST, SILENT_MAX, Follower
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.takeover import TakeOver
 
@@ -134,7 +134,10 @@ class Terms:
             self._claim(queue, copy.fence)
             return
         self._begun[queue] = home.term
-        self._takeovers[queue] = TakeOver(home)
+        now = self._desk.now
+        first = later(now, SILENT_MAX)
+        taking = TakeOver(home, heard=now, complain_at=first, patience=SILENT_MAX)
+        self._takeovers[queue] = taking
         fence = words.OwnFence(home.term)
         self._copies.disk.write(queue, copy.raise_fence(home.term), fence)
         if home.before:
@@ -159,7 +162,24 @@ class Terms:
             for keeper in taking.unheard(desk.keeper):
                 if keeper != desk.keeper:
                     desk.send(node_of(keeper), words.Fence(queue, term, keeper))
+            self._complain(taking)
             desk.wake(later(desk.now, AGAIN_AFTER))
+
+    def _complain(self, taking: TakeOver) -> None:
+        """Tells whom this node needs and does not hear, at growing intervals (rule 5 there)."""
+        presence, home, now = self._desk.presence, taking.home, self._desk.now
+        if presence is None or now < taking.complain_at:
+            return
+        waits = taking.unheard(self._desk.keeper)
+        if taking.source:
+            waits = [taking.source] if later(taking.heard, SILENT_MAX) <= now else []
+        waits = [one for one in waits if not gone_for_ever((one,), presence)]
+        here = [one for one in waits if presence.view.member(node_of(one)) is not None]
+        if here:
+            taking.patience = Duration(min(2 * taking.patience, COMPLAIN_LONGEST))
+            taking.complain_at = later(now, taking.patience)
+            word = fifo.Unreached(home.queue, home.term, home.run, here[0])
+            self._desk.send(presence.view.coordinator, word)
 
     def own_fence(self, queue: str, term: int) -> None:
         """This node's own copy takes nothing earlier."""

@@ -32,6 +32,7 @@ class ForPiece(msgspec.Struct, frozen=True):
     term: int
     head: words.Head
     number: int
+    records: words.Pairs
     last: bool
 
 
@@ -106,8 +107,8 @@ class Transfer:
     ) -> None:
         found = sending.piece(number)
         if found is not None:
-            batches, last = found
-            piece = ForPiece(keeper, term, sending.head, number, last)
+            batches, records, last = found
+            piece = ForPiece(keeper, term, sending.head, number, records, last)
             self._read(Reading(queue, tuple(batches), piece))
 
     def _read(self, reading: Reading) -> None:
@@ -173,13 +174,12 @@ class Transfer:
             leader.delivery.lack(unread)
             self._terms.touched[queue] = None
             return
-        records = sending.records if piece.last else ()
         if follower is not None:
             follower.sent = self._desk.now
         elif piece.last:
             self._sendings.pop((queue, piece.keeper))
-        word = words.Piece(queue, piece.term, piece.head, piece.number, piece.last, bodies, records)
-        self._desk.send(node_of(piece.keeper), word)
+        told = piece.term, piece.head, piece.number, piece.last
+        self._desk.send(node_of(piece.keeper), words.Piece(queue, *told, bodies, piece.records))
 
     def fetched(self, _: NodeId, word: words.Fetched) -> None:
         """What another has of those that can't be read here."""

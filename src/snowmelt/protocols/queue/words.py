@@ -67,7 +67,9 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
     @property
     def weight(self) -> int:
         """What it takes in memory, about."""
-        return 200 + sum([len(one.value) for one in self.bodies]) + 40 * len(self.records)
+        records = sum([len(value) for _, value in self.records if value is not None])
+        bodies = sum([len(one.value) for one in self.bodies])
+        return 200 + bodies + records + 60 * len(self.records) + 20 * len(self.over)
 
 
 class Confirm(OfTerm, frozen=True, tag="queue.confirm", array_like=True):
@@ -87,7 +89,7 @@ class Fence(OfTerm, frozen=True, tag="queue.fence", array_like=True):
 
 
 class Piece(OfTerm, frozen=True, tag="queue.piece", array_like=True):
-    """Some of a copy as of its head: its bodies first, and its records with the last piece."""
+    """Some of a copy as of its head: its bodies first, and then its records."""
 
     head: Head
     number: Count

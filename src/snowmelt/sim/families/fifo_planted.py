@@ -93,8 +93,10 @@ class ForgetfulLeader(Leader):
     """Asked again what it has settled, it settles it again, or finds nothing to settle."""
 
     def _settle_once(self, operation: OperationId, settle: calls.Settle) -> Any:
-        self.state.enders.clear()
-        return self._settled(operation, settle)
+        self.state.enders.pop(settle.token, None)
+        said = self._settled(operation, settle)
+        self.state.enders.pop(settle.token, None)
+        return said
 
 
 class PatientFollowers(Followers):

@@ -80,7 +80,7 @@ class Bug(Enum):
 
 
 _BUGS: Final = tuple(Bug)
-FIFO_BUGS: Final = _BUGS[_BUGS.index(Bug.COUNTED_EARLY) : _BUGS.index(Bug.REUSED_POSITION)]
+QUEUE_BUGS: Final = _BUGS[_BUGS.index(Bug.COUNTED_EARLY) : _BUGS.index(Bug.REUSED_POSITION)]
 """Those of the queue's own machine (`families/fifo_planted.py`)."""
 PRIORITY_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_POSITION) : _BUGS.index(Bug.REUSED_RANK)]
 """Those of the priority queue's own machine (`families/priority_planted.py`)."""
@@ -91,12 +91,11 @@ SEAP_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_RANK) :]
 def bugs_of(protocol: str) -> tuple[Bug, ...]:
     """The bugs that can be planted in a family's lives.
 
-    >>> Bug.LATE_LEASE in bugs_of("fifo"), Bug.LATE_LEASE in bugs_of("echo")
+    >>> Bug.LATE_LEASE in bugs_of("queue"), Bug.LATE_LEASE in bugs_of("echo")
     (True, False)
     """
     own = {
-        "fifo": FIFO_BUGS,
-        "queue": FIFO_BUGS,
+        "queue": QUEUE_BUGS,
         "priority": PRIORITY_BUGS,
         "seap": (*PRIORITY_BUGS, *SEAP_BUGS),
     }

@@ -23,7 +23,7 @@ from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.terms import Terms
-from snowmelt.sim.planted import FIFO_BUGS, Bug
+from snowmelt.sim.planted import QUEUE_BUGS, Bug
 
 
 class HastyFollowers(Followers):
@@ -153,6 +153,6 @@ def machine(
     bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool = True
 ) -> QueueNode:
     """The queue's machine, with this bug in it if it is one of its own."""
-    if bug in FIFO_BUGS:
+    if bug in QUEUE_BUGS:
         return Spoiled(bug, me, chance, limits)
     return QueueNode(me, chance, limits=limits, on_disk=on_disk)

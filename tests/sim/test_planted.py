@@ -11,7 +11,7 @@ from snowmelt.protocols.membership.member import MemberTimer
 from snowmelt.sim.families import family
 from snowmelt.sim.faults import KINDS
 from snowmelt.sim.life import Ending, live
-from snowmelt.sim.planted import QUEUE_BUGS, PRIORITY_BUGS, SEAP_BUGS, Bug, bugs_of, planted
+from snowmelt.sim.planted import PRIORITY_BUGS, QUEUE_BUGS, SEAP_BUGS, Bug, bugs_of, planted
 from snowmelt.sim.scenario import drawn
 
 TICK = Expired(MemberTimer.SPEAK)

@@ -16,7 +16,6 @@ from anvil import Anvil, struck
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.sim.families.queue import process
 from snowmelt.sim.families.fifo_actors import Listened, Stage
 from snowmelt.sim.families.fifo_clients import Consumer, Producer
 from snowmelt.sim.families.fifo_groups import Reader, Stager
@@ -24,6 +23,7 @@ from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_steward import Steward
 from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.membership import address
+from snowmelt.sim.families.queue import process
 from snowmelt.sim.judge.positions_end import judge
 from snowmelt.sim.world import Observer
 

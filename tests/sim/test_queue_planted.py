@@ -1,12 +1,15 @@
 """Bugs planted in the one engine: the fifo's judges find each of them within some lives."""
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from test_queue_life import lived
 
-from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue import records, words
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.takeover import TakeOver
@@ -66,17 +69,44 @@ def a_copy_from_a_disk_has_all_that_it_told(patch):
     patch.setattr(Copy, "sure", property(lambda self: self.whole))
 
 
+def the_next_leader_gives_what_a_group_has(patch):
+    found = records._find_ready
+
+    def find(state):
+        found(state)
+        state.ready.add_all(state.groups.held(state.batches.live))
+
+    patch.setattr(records, "_find_ready", find)
+    patch.setattr(State, "check", lambda _: None)
+    patch.setattr(Leader, "check", lambda _: None)
+
+
+def the_next_leader_knows_less_of_what_a_group_is_done_with(patch):
+    written = records.record
+
+    def record(state, key):
+        group = state.groups.named(key[1:].decode()) if key[:1] == b"g" else None
+        if group is None or not group.done:
+            return written(state, key)
+        return msgspec.msgpack.encode(replace(group, done=group.done - 1))
+
+    patch.setattr(records, "record", record)
+    patch.setattr(Leader, "check", lambda _: None)
+
+
 @pytest.mark.parametrize(
     ("plant", "seeds"),
     [
         (it_tells_before_the_others_have_it, (35, 39)),
-        (a_follower_tells_before_its_flush, (29, 44)),
+        (a_follower_tells_before_its_flush, (74, 84)),
         (any_copy_is_new_enough, (125,)),
         (nobody_is_fenced, (17,)),
         (a_step_goes_behind_any_other, (2, 23)),
         (what_comes_back_goes_to_the_end, (1,)),
         (positions_that_lingered_are_given_again, (713, 796)),
         (a_copy_from_a_disk_has_all_that_it_told, (72, 375)),
+        (the_next_leader_gives_what_a_group_has, (2,)),
+        (the_next_leader_knows_less_of_what_a_group_is_done_with, (16, 19)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

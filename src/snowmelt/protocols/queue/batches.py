@@ -35,6 +35,14 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         """Of its bodies, among those of its queue."""
         return self.start.to_bytes(8) + self.term.to_bytes(4) + self.stop.to_bytes(8)
 
+    def share(self, count: int) -> int:
+        """How many bytes so many of its items have, about: as if all were alike."""
+        return self.size * count // (self.stop - self.start)
+
+
+Within = tuple[Batch, int, int]
+"""Some positions: the batch in which they lie, and from where to where."""
+
 
 class Block(msgspec.Struct):
     """Adjacent batches. Those that are over stay in it until all of it is."""
@@ -130,13 +138,17 @@ class Batches:
             if gone:
                 was = block.lefts[index]
                 block.lefts[index] = left = was - gone
-                self.bytes -= _share(batch, was) - _share(batch, left)
+                self.bytes -= batch.share(was) - batch.share(left)
                 if not left:
                     over.append(Interval(batch.start, batch.stop))
         block.live.remove(interval)
         return over
 
-    def over(self, interval: Interval) -> Iterator[tuple[Batch, int, int]]:
+    def lives(self, batch: Batch) -> bool:
+        """Whether anything of it does."""
+        return self.live.first_in(Interval(batch.start, batch.stop)) is not None
+
+    def over(self, interval: Interval) -> Iterator[Within]:
         """The batches in which some positions lie, and from where to where these lie in each."""
         at = self._at(interval.start)
         while at < len(self._starts) and self._starts[at] < interval.stop:
@@ -193,6 +205,10 @@ class Batches:
             )
             index += 1
 
+    def block(self, position: int) -> int:
+        """Where the block begins that has a position."""
+        return self._starts[self._at(position)]
+
     def _at(self, position: int) -> int:
         """The block that has a position, or the next behind it."""
         at = bisect_right(self._starts, position) - 1
@@ -241,7 +257,7 @@ class Batches:
             if kept.live:
                 parts = block.live.common(Interval(batch.start, batch.stop))
                 block.lefts[index] = sum([part.size for part in parts])
-            self.bytes += _share(batch, block.lefts[index])
+            self.bytes += batch.share(block.lefts[index])
 
     def check(self) -> None:
         """Asserts that each block lives, and that all of them have what lives."""
@@ -251,11 +267,6 @@ class Batches:
             assert block.live.total == sum(block.lefts)
             parts.add_all(block.live)
         assert parts == self.live
-
-
-def _share(batch: Batch, left: int) -> int:
-    """How many bytes so many items of a batch have, about: as if all were alike."""
-    return batch.size * left // (batch.stop - batch.start)
 
 
 def _folded(terms: list[int]) -> list[int]:

@@ -17,14 +17,18 @@ from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.terms import Terms
+from snowmelt.protocols.queue.transfer import Transfer
 
 
 class Door:
-    def __init__(self, desk: Desk, directory: Directory, disk: Disk, terms: Terms) -> None:
+    def __init__(
+        self, desk: Desk, directory: Directory, disk: Disk, terms: Terms, transfer: Transfer
+    ) -> None:
         self._desk = desk
         self._directory = directory
         self._disk = disk
         self._terms = terms
+        self._transfer = transfer
         self._finding = Finding(desk, directory, self._serves)
 
     def requested(self, operation: OperationId, request: Any) -> None:
@@ -33,6 +37,8 @@ class Door:
             return
         if type(request) is calls.Open:
             self._finding.open(operation, request, self._opened)
+        elif type(request) is calls.Fetch:
+            self._transfer.fetch_span(operation, request)
         elif not self._serves(operation, request):
             self._finding.point(operation, request)
 
@@ -59,7 +65,9 @@ class Door:
                 leader.settle(operation, request)
             case calls.Peek() | calls.Describe():
                 leader.look(operation, request)
-            case calls.Purge() | calls.Pause() | calls.Redrive():
+            case calls.Assign() | calls.Locate() | calls.Survey() | calls.ListGroups():
+                leader.grouping.hear(operation, request)
+            case calls.Purge() | calls.Pause() | calls.Redrive() | calls.Release():
                 leader.change(operation, request)
             case _:
                 text = f"{type(request).__name__} is not a call of this engine"

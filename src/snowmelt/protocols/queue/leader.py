@@ -27,6 +27,7 @@ from snowmelt.protocols.queue.deadlines import Deadlines, delay
 from snowmelt.protocols.queue.delivery import Delivery
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.followers import Follower, Followers
+from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.state import STATUS
@@ -63,6 +64,7 @@ class Leader:
         self._desk = desk
         self._deadlines = Deadlines(home.settings.lease)
         self.delivery = Delivery(desk, disk, hand, self.state, self.followers, self._deadlines)
+        self.grouping = Grouping(desk, self.state, self.log, self.delivery.spans)
         self.admission = Admission(desk, hand, home, self.state, self.log)
         self._tokens = home.term << TOKEN_BITS
         self._had: Answers[bool] = Answers(desk.limits.answered)
@@ -211,7 +213,7 @@ class Leader:
         self.log.owe(Show(operation, tuple(found)))
 
     def change(
-        self, operation: OperationId, ask: calls.Purge | calls.Pause | calls.Redrive
+        self, operation: OperationId, ask: calls.Purge | calls.Pause | calls.Redrive | calls.Release
     ) -> None:
         """Does something to all of it, once."""
         before = self._said.of(operation)
@@ -219,11 +221,13 @@ class Leader:
             before = self._said.keep(operation, calls.Changed(self._changed(ask)))
         self.log.owe(ReplyTo(operation, before))
 
-    def _changed(self, ask: calls.Purge | calls.Pause | calls.Redrive) -> int:
+    def _changed(self, ask: calls.Purge | calls.Pause | calls.Redrive | calls.Release) -> int:
         state = self.state
         match ask:
             case calls.Purge(dead=dead):
                 return state.purge(dead=dead)
+            case calls.Release(group=name):
+                return release(state, name)
             case calls.Pause(paused=paused):
                 state.pause(paused=paused)
                 return 0
@@ -273,6 +277,7 @@ class Leader:
             extents=state.batches.blocks,
             short_of_copies=state.batches.live.total if self.followers.lacking else 0,
             producers=len(state.producers),
+            assigned=state.groups.items,
             mirrors_behind=len(self.followers.behind),
         )
 

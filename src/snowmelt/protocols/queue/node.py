@@ -71,7 +71,7 @@ class QueueNode:
         self._terms = Terms(desk, self._directory, self._copies, alone=alone)
         self._following = Following(desk, self._copies, self._terms)
         self._transfer = transfer.Transfer(desk, self._copies, self._terms, self._following)
-        self._door = Door(desk, self._directory, self._copies.disk, self._terms)
+        self._door = Door(desk, self._directory, self._copies.disk, self._terms, self._transfer)
         self._late: dict[str, None] = {}
         """Queues that wait for the disk with their next step."""
         self._timer: Instant | None = None

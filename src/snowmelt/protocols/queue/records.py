@@ -11,6 +11,7 @@ A record has a key whose first byte is its kind:
     e TOKEN     which call ended a lease of which something went back
     y POSITION  items that failed, how often, and why
     z POSITION  items that are for later
+    g NAME      a group: who reads as it, and what it has
 """
 
 from bisect import insort
@@ -22,6 +23,7 @@ import msgspec
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.spans import spans, stretches
+from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.failures import Failure
@@ -74,6 +76,8 @@ def _keys(state: State) -> Iterator[bytes]:
     for token in state.enders:
         yield b"e" + token.to_bytes(8)
     yield from state.takers.keys()
+    for name, _ in state.groups:
+        yield b"g" + name.encode()
 
 
 def record(state: State, key: bytes) -> bytes | None:
@@ -92,6 +96,9 @@ def record(state: State, key: bytes) -> bytes | None:
             return state.takers.record(key)
         case b"p" | b"n":
             return state.producers.record(key)
+        case b"g":
+            group = state.groups.named(rest.decode())
+            return None if group is None else _ENCODE(group)
         case b"e":
             ender = state.enders.get(int.from_bytes(rest))
             return None if ender is None else _ENCODE(ender)
@@ -143,6 +150,8 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             state.takers.restore(key, value)
         case b"p" | b"n":
             state.producers.restore(key, value)
+        case b"g":
+            state.groups.restore(rest.decode(), _DECODE(value, type=Group))
         case b"e":
             state.enders[int.from_bytes(rest)] = _DECODE(value, type=OperationId)
         case b"y":
@@ -168,6 +177,7 @@ def _find_ready(state: State) -> None:
         state.ready.remove_all(list(lease.left))
         if not lease.left.total:  # where what it had could not be read
             state.end_lease(token)
+    state.ready.remove_all(state.groups.held(live))
     for some in (state.delays, state.failures):
         for where, _ in list(some):
             for part in without([where], live.common(where)):

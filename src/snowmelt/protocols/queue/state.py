@@ -2,7 +2,7 @@
 
 Rules:
 
-1. Every item that lives is ready, delayed, leased or dead. Only a lease has a holder.
+1. Every item that lives is ready, delayed, leased, dead, or a group's. A lease has a holder.
 2. Items that go back have their own positions, and are the next to be given.
 3. The same number of one producer is the same put (`fifo/producers.py`).
 4. The same get has the same lease. One that is done with it, and asks again, has nothing: nobody
@@ -26,6 +26,7 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.doubts import Doubts
+from snowmelt.protocols.fifo.groups import Groups
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.producers import Producers
 from snowmelt.protocols.fifo.settings import QueueSettings
@@ -90,6 +91,7 @@ class State:
         self.takers = Takers(self.changed)
         self.enders: OrderedDict[int, OperationId] = OrderedDict()
         """By the tokens of the last leases of which something went back: which call ended each."""
+        self.groups = Groups(self.changed)
         self.producers = Producers(self.changed, Doubts(), limits)
         self._limits = limits
 
@@ -99,9 +101,7 @@ class State:
     def size(self) -> int:
         """Bytes of what counts in the bounds: all that lives but the dead."""
         parts = (each for one in self.dead for each in self.batches.over(one))
-        dead = sum(
-            one.size * (stop - first) // (one.stop - one.start) for one, first, stop in parts
-        )
+        dead = sum(one.share(stop - first) for one, first, stop in parts)
         return self.batches.bytes - dead
 
     def fits(self, count: int, size: int) -> bool:
@@ -197,7 +197,7 @@ class State:
         if lease is not None and done and list(done) == list(left):  # all of it, as mostly
             self.done += left.total
             for part in done:
-                self._end(part)
+                self.end(part)
             lease.left = IntervalSet()
             self.end_lease(token)
             return []
@@ -211,7 +211,7 @@ class State:
             for part in reversed(left.common(interval)):
                 left.remove(part)
                 self.done += part.size
-                self._end(part)
+                self.end(part)
         self._shrunk(token, lease)
         return []
 
@@ -276,7 +276,7 @@ class State:
         else:
             self.ready.add(where)
 
-    def _end(self, where: Interval) -> None:
+    def end(self, where: Interval) -> None:
         """These live no more."""
         if self.dead.total:
             self.dead.remove(where)
@@ -301,7 +301,8 @@ class State:
         gone = list(self.dead) if dead else [*self.ready, *(where for where, _ in self.delays)]
         for where in reversed(gone):
             self.ready.remove(where)
-            self._end(where)
+            self.done += where.size
+            self.end(where)
         return sum(where.size for where in gone)
 
     def redrive(self, count: int) -> int:
@@ -346,7 +347,7 @@ class State:
                     lease.left.remove(part)
                     self._shrunk(token, lease)
             self.ready.remove(part)
-            self._end(part)
+            self.end(part)
 
     def changes(self) -> tuple[dict[bytes, None], tuple[Interval, ...]]:
         """What it changed since this was last asked: keys of records, and bodies that are over."""
@@ -360,9 +361,10 @@ class State:
         self.batches.check()
         delayed = [where for where, _ in self.delays]
         leased = [where for lease in self.leases.values() for where in lease.left]
-        parts = [*self.ready, *self.dead, *delayed, *leased]
-        assert IntervalSet(parts) == self.batches.live, "something is in no state"
-        assert sum(part.size for part in parts) == self.batches.live.total, "something is in two"
+        live = self.batches.live
+        parts = [*self.ready, *self.dead, *delayed, *leased, *self.groups.held(live)]
+        assert IntervalSet(parts) == live, "something is in no state"
+        assert sum(part.size for part in parts) == live.total, "something is in two"
 
 
 def without(some: list[Interval], others: list[Interval]) -> list[Interval]:

@@ -8,17 +8,19 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Load
-from snowmelt.core.record import Found, Record
+from snowmelt.core.record import Found, Missing, Record
+from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.segments import Segment, unstored
+from snowmelt.protocols.fifo.segments import Segment, joined, part_of, unstored
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.queue import words
-from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.batches import Batch, Within
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.spans import batches_of
 from snowmelt.protocols.queue.terms import Terms
 
 FIRST_TICKET: Final = 1 << 41
@@ -43,12 +45,21 @@ class ForOther(msgspec.Struct, frozen=True):
     fetch: words.Fetch
 
 
+class ForClient(msgspec.Struct, frozen=True):
+    """A client with a span; no leader need be there."""
+
+    operation: OperationId
+    where: tuple[Within, ...]
+    hand: dict[int, Segment]
+    """Those that are at hand, by where they begin."""
+
+
 class Reading(msgspec.Struct, frozen=True):
     """What is being read, and what for."""
 
     queue: str
     batches: tuple[Batch, ...]
-    purpose: words.Wants | ForPiece | ForOther
+    purpose: words.Wants | ForPiece | ForOther | ForClient
     lingering: dict[bytes, bytes] = {}
     """Bodies that are not flushed yet, by their keys."""
 
@@ -77,6 +88,34 @@ class Transfer:
         if self._following.follows(source, fetch.queue, fetch.term) is not None:
             batches = tuple(Batch(start, stop, 0, term) for start, stop, term in fetch.batches)
             self._read(Reading(fetch.queue, batches, ForOther(source, fetch)))
+
+    def fetch_span(self, operation: OperationId, ask: calls.Fetch) -> None:
+        """A client's share, straight from this copy: as many batches as fit, and one at least."""
+        copy, limits, span = self._copies.known(ask.queue), self._desk.limits, ask.span
+        where, hand = list[Within](), dict[int, Segment]()
+        wanted, room = min(ask.bytes_max, limits.fetch_bytes), limits.answer_bytes
+        for batch, first, stop in () if copy is None else batches_of(copy, span):
+            if where and (wanted <= 0 or batch.size > room):
+                break
+            where.append((batch, first, stop))
+            wanted -= batch.share(stop - first)
+            room -= batch.size
+            segment = self._copies.bodies.of(ask.queue, batch)
+            if segment is not None:
+                hand[batch.start] = segment
+        if where:
+            absent = tuple([one for one, _, _ in where if one.start not in hand])
+            client = ForClient(operation, tuple(where), hand)
+            reading = Reading(ask.queue, absent, client)
+            if absent:
+                self._read(reading)
+            else:
+                self._hand_over(reading, client, ())
+        elif any(one.node == self._desk.me for one in span.keepers):
+            self._desk.reply(operation, calls.Fetched((), gone=span.stop - span.start))
+        else:
+            text = f"{self._desk.me} does not keep what begins at position {span.start}"
+            self._desk.decline(operation, "Unavailable", text)
 
     def bring(self, _: NodeId, bring: words.Bring) -> None:
         """Somebody wants a piece: a follower of this node's leader, or who takes over."""
@@ -134,6 +173,8 @@ class Transfer:
                 self._deliver(reading, reading.purpose, found)
             case ForPiece():
                 self._send(reading, reading.purpose, found)
+            case ForClient():
+                self._hand_over(reading, reading.purpose, found)
             case ForOther(source, fetch):
                 pairs = zip(reading.batches, found, strict=True)
                 bodies = tuple(
@@ -144,6 +185,30 @@ class Transfer:
                 keeper = self._desk.keeper
                 told = words.Fetched(fetch.queue, fetch.term, keeper, fetch.batches, bodies)
                 self._desk.send(source, told)
+
+    def _hand_over(self, reading: Reading, client: ForClient, found: Sequence[Found]) -> None:
+        """To a client: all up to the first that can't be read."""
+        hand, unread = client.hand, dict[Batch, bool]()
+        for batch, one in zip(reading.batches, found, strict=True):
+            segment = _unstored(one, batch)
+            if segment is None:
+                unread[batch] = isinstance(one, Missing)
+            else:
+                hand[batch.start] = segment
+                self._copies.bodies.add(reading.queue, batch, segment)
+        parts, damaged, gone = list[calls.Part](), 0, 0
+        for batch, first, stop in client.where:
+            if batch in unread:
+                damaged, gone = (0, stop - first) if unread[batch] else (stop - first, 0)
+                break
+            parts.append(part_of(hand[batch.start], first, stop, first))
+        self._desk.reply(client.operation, calls.Fetched(tuple(joined(parts)), damaged, gone))
+        leader = self._terms.leaders.get(reading.queue)
+        if leader is not None:
+            lacking = [one for one in unread if leader.state.batches.lives(one)]
+            if lacking:
+                leader.delivery.lack(lacking)
+                self._terms.touched[reading.queue] = None
 
     def _deliver(self, reading: Reading, wants: words.Wants, found: Sequence[Found]) -> None:
         unread: list[Batch] = []

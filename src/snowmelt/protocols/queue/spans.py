@@ -1,0 +1,96 @@
+"""Where items lie, for clients that fetch them: from the leader, or whoever follows it.
+
+A span is of one block and one term: so whoever has a copy finds its batches, and gives none that
+somebody put there in another term.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.pieces import Pieces
+from snowmelt.protocols.fifo.calls import Place, Span
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.queue import Failure
+from snowmelt.protocols.fifo.streams import living
+from snowmelt.protocols.queue.batches import KIND, Batches, Within
+from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.followers import Followers
+from snowmelt.protocols.queue.state import State
+
+PLACE_MAX: Final = 2**63
+
+
+class Spans:
+    """Of one queue, in one term."""
+
+    def __init__(self, desk: Desk, state: State, followers: Followers) -> None:
+        self._desk = desk
+        self._state = state
+        self._followers = followers
+
+    def of(self, positions: list[Interval], bytes_max: int) -> tuple[list[Span], int]:
+        """The spans of what lives of these, and about how many bytes the items have.
+
+        They end with the one that makes them take more than `bytes_max` to tell.
+        """
+        (keepers, away), state, size = self._keepers(), self._state, 0
+        spans: list[Span] = []
+        for interval in positions:
+            for part in state.batches.live.common(interval):
+                for name, row in groupby(state.batches.over(part), self._stream):
+                    within = list(row)
+                    where = Interval(within[0][1], within[-1][2])
+                    for piece, times, reason in by_failures(state.failures, where):
+                        edges = piece.start, piece.stop, name, piece.start
+                        spans.append(Span(*edges, keepers, times, reason, away))
+                        bytes_max -= spans[-1].weight
+                        if bytes_max < 0:
+                            return spans, size
+                    size += sum([one.share(stop - first) for one, first, stop in within])
+        return spans, size
+
+    def _stream(self, within: Within) -> str:
+        batch, _, _ = within
+        return f"block/{self._state.batches.block(batch.start):x}/{batch.term}"
+
+    def _keepers(self) -> tuple[tuple[Place, ...], bool]:
+        """Who is here and has a copy, and whether one may come back that is not."""
+        presence, home = self._desk.presence, self._followers.home
+        if presence is None:
+            return (), True
+        ready = [name for name, one in self._followers.all.items() if one.appended is not None]
+        here = [presence.keepers[one] for one in (home.master, *ready) if one in presence.keepers]
+        away = tuple([one for one in home.mirrors if one not in presence.keepers])
+        return tuple([Place(one.id, one.address) for one in here]), living(away, presence) > 0
+
+
+def by_failures(failures: Pieces[Failure], where: Interval) -> Iterator[tuple[Interval, int, str]]:
+    """Positions by how often they failed, and why."""
+    at = where.start
+    for part, failure in failures.common(where):
+        if at < part.start:
+            yield Interval(at, part.start), 0, ""
+        yield part, failure.times, failure.reason
+        at = part.stop
+    if at < where.stop:
+        yield Interval(at, where.stop), 0, ""
+
+
+def batches_of(copy: Copy, span: Span) -> Iterator[Within]:
+    """In which batches a span lies, from its start on, as far as this copy has them."""
+    _, block, term = span.stream.split("/")
+    place = int(block, 16)
+    key = KIND + place.to_bytes(8) if place < PLACE_MAX else b""
+    value = copy.records.get(key)
+    if value is None or not copy.whole:
+        return
+    batches = Batches({})
+    batches.restore(key, value)
+    at = span.start
+    for batch, first, stop in batches.over(Interval(span.start, span.stop)):
+        if first != at or batch.term != int(term):
+            return
+        yield batch, first, stop
+        at = stop

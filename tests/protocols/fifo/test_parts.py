@@ -7,14 +7,10 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.calls import Part
-from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.segments import (
-    Recent,
     Segment,
     joined,
-    key,
     part_of,
-    stop_of,
     stored,
     unstored,
 )
@@ -76,7 +72,6 @@ def test_a_segment_survives_its_bytes(put: list[bytes], first: int) -> None:
     batch = Batch.of(put)
     segment = Segment(first, bytes(batch.offsets), bytes(batch.blob), b"h", 7)
     assert unstored(stored(segment), segment.stop) == segment
-    assert stop_of(key("q", "n1/1/1", segment.stop)) == segment.stop
 
 
 @given(st.binary(max_size=200))
@@ -86,26 +81,3 @@ def test_bytes_that_are_no_segment_are_refused(body: bytes) -> None:
     except ValueError:
         return
     raise AssertionError("nothing of three items has so few bytes by chance")
-
-
-def test_keys_stand_in_the_order_of_indexes() -> None:
-    stops = [1, 2, 255, 256, 65_536, 2**40]
-    assert sorted(key("q", "s", stop) for stop in stops) == [key("q", "s", stop) for stop in stops]
-
-
-def _segment(first: int, size: int) -> Segment:
-    batch = Batch.of([b"x" * size])
-    return Segment(first, bytes(batch.offsets), bytes(batch.blob), b"")
-
-
-def test_what_is_not_flushed_stays_at_hand() -> None:
-    recent = Recent(bytes_max=100)
-    for first in range(20):
-        recent.add("q", "s", _segment(first, 20), pin=first < 5)
-    assert [first for first in range(20) if recent.holding("q", "s", first)][:5] == [0, 1, 2, 3, 4]
-    for first in range(5):
-        recent.unpin("q", "s", first + 1)
-    recent.add("q", "s", _segment(20, 20), pin=False)
-    assert recent.holding("q", "s", 0) is None
-    recent.drop("q", Extent("s", 0, 100))
-    assert recent.holding("q", "s", 20) is None

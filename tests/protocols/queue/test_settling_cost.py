@@ -9,7 +9,7 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.asking import PIECES_MAX
-from snowmelt.protocols.fifo.calls import Describe, Get, Settle, Settled
+from snowmelt.protocols.fifo.calls import Describe, Get, Redrive, Settle, Settled
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.state import State
 
@@ -138,3 +138,22 @@ def test_what_is_in_thousands_of_pieces_goes_from_its_end() -> None:
     assert state.purge(dead=False) == 50
     assert ready.removed == list(range(99, 0, -2))
     state.check()
+
+
+def test_a_put_does_not_look_at_all_the_dead() -> None:
+    """Each of them is a piece of its own; they count in no bound."""
+    costs = []
+    for items in (100, 4_000):
+        bench = NodeBench()
+        bench.open(bytes_max=1 << 20, deliveries_max=1)
+        bench.put(items=items)
+        token = bench.answer(Get("q", items, 1 << 20, seconds(0))).token
+        odd = tuple(Interval(at, at + 1) for at in range(0, items, 2))
+        bench.answer(Settle("q", token, back=odd, reason="poison"))
+        with Steps() as steps:
+            bench.put(sequence=2)
+        assert bench.answer(Describe("q")).bytes == items // 2 + 1
+        bench.answer(Redrive("q"))
+        assert bench.answer(Describe("q")).bytes == items + 1
+        costs.append(steps.count)
+    assert costs[1] < 2 * costs[0]

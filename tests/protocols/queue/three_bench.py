@@ -6,7 +6,10 @@ from cluster_bench import ClusterBench
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.fifo.calls import Assign, Assigned, Put
+from snowmelt.protocols.fifo.calls import Put
+from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.words import Append, Fence, Piece
 
 
 class Three(ClusterBench):
@@ -33,12 +36,9 @@ class Three(ClusterBench):
         """One put, asked again until it is told."""
         return self.put(node, number, self.queue, within)
 
-    def kept(self) -> Any:
-        """The queue as its master has it."""
-        name = self.home(self.queue).master.partition("/")[0]
-        node = self.slots[NodeId(name)].node
-        assert node is not None
-        return node._scribe.masters[self.queue]
+    def leader(self) -> Leader:
+        """Who leads the queue, at whatever node."""
+        return self.terms(self.home(self.queue).master.partition("/")[0]).leaders[self.queue]
 
 
 def three(**settings: Any) -> tuple[Three, str, list[str]]:
@@ -47,32 +47,30 @@ def three(**settings: Any) -> tuple[Three, str, list[str]]:
     return bench, bench.master, bench.mirrors
 
 
-def bodies(bench: Three) -> int:
-    """How many items can be got, with their bodies, from the master's own disk."""
-    master = bench.home(bench.queue).master.partition("/")[0]
-    leased = bench.get(master, queue=bench.queue, within=8)
-    assert not leased.spans
-    return sum(part.count for part in leased.parts)
+def got(bench: Three) -> list[bytes]:
+    """What a get has now, whoever leads."""
+    leased = bench.get(
+        bench.home(bench.queue).master.partition("/")[0], queue=bench.queue, within=8
+    )
+    return [body for part in leased.parts for body in Batch(part.offsets, part.blob)]
 
 
-def settled(bench: Three) -> Any:
-    """The queue at its master, when nothing is in doubt any more and all copies are made."""
+def settled(bench: Three) -> State:
+    """The queue when all copies are made."""
     bench.run(30)
-    queue = bench.kept().journal.queue
-    assert not queue.doubts
-    assert bench.kept().repair.short_of_copies() == 0
-    return queue
+    leader = bench.leader()
+    assert not leader.followers.behind
+    return leader.state
+
+
+def without_steps(bench: Three, *names: str) -> None:
+    """Nothing of the queue's copies comes to these."""
+    bench.drops.append(
+        lambda _s, target, one: target in names and isinstance(one, Append | Piece | Fence)
+    )
 
 
 def is_kept(bench: Three, name: str, number: int) -> bool:
     """Whether an item is on a node's disk."""
     disk = bench.slots[NodeId(name)].disk
     return any(b"item %d" % number in value for value, _ in disk._values.values())
-
-
-def given(bench: Three, lease: int = 0, done: int = 0) -> Assigned:
-    """What a group has now, at the queue's master."""
-    master = bench.home(bench.queue).master.partition("/")[0]
-    told = bench.ask(master, Assign(bench.queue, "g", lease, "r1", done, 10, 1 << 20))
-    assert isinstance(told, Assigned)
-    return told

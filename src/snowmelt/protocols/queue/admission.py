@@ -5,6 +5,8 @@ What the next step has no room for waits for the one after, and so do all puts b
 
 from collections import OrderedDict
 
+import msgspec
+
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
@@ -32,6 +34,11 @@ class Admission:
         self._room = Room()
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
+
+    def knows(self, put: calls.Put) -> bool:
+        """Whether it came before; what became of it is told then, and nothing else."""
+        earlier = self._state.producers.earlier(put.producer, put.sequence)
+        return earlier is not None or self._room.waits(put) or put in self._later.values()
 
     def put(self, operation: OperationId, put: calls.Put) -> None:
         """A batch comes in with this step, or with a later one."""
@@ -96,6 +103,8 @@ class Admission:
         done = calls.PutDone(batch.start, batch.stop, self._copies, flushed)
         for operation in operations:
             self._log.owe(ReplyTo(operation, done))
+            if len(operations) > 1:
+                done = msgspec.structs.replace(done, repeated=True)
 
     def _waits(self, operation: OperationId, put: calls.Put) -> None:
         waiting = self._room.join(operation, put, self._desk.now, self._desk.limits.attempts)

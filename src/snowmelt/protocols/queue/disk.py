@@ -111,4 +111,5 @@ class Disk:
         (changes, waits), self._writing, self.full = self._writing, None, reason
         self._changes, self._waits = [*changes, *self._changes], [*waits, *self._waits]
         self._again = again = later(now, AGAIN_AFTER)
+        self._linger = NOW
         return again

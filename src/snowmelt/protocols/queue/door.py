@@ -82,12 +82,13 @@ class Door:
         wrong = put_problem(put, self._desk.limits.put_items)
         if put.hold:
             wrong = "BadOption", "hold: this engine stages nothing"
-        if wrong is None and self._disk.full:
+        if wrong is None and self._disk.full and not leader.admission.knows(put):
             wrong = "DiskFull", self._disk.full
         if wrong is None:
             leader.admission.put(operation, put)
         else:
-            leader.log.owe(words.ReplyTo(operation, Declined(*wrong)))
+            leader.delivery.open.end(operation)
+            self._desk.decline(operation, *wrong)
 
     def _opened(self, operation: OperationId, home: Home) -> None:
         presence, leader = self._desk.presence, self._finding.place(home.master)

@@ -84,6 +84,10 @@ class Followers:
         """The last step that so many copies have, with this node's own."""
         return _of_enough([own, *[one.appended or 0 for one in self.all.values()]], needed)
 
+    def copies(self, own: int, step: int) -> int:
+        """How many have a step, with this node's own."""
+        return (own >= step) + sum([(one.appended or 0) >= step for one in self.all.values()])
+
     def sure(self, needed: int) -> int:
         """Up to which question so many have confirmed that this leader leads, with itself."""
         return _of_enough([self.asked, *[one.confirmed for one in self.all.values()]], needed)

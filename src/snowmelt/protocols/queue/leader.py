@@ -26,6 +26,7 @@ from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines, delay
 from snowmelt.protocols.queue.delivery import Delivery
 from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.log import Log
@@ -209,7 +210,9 @@ class Leader:
         source = self.state.dead if ask.dead else self.state.ready
         count = min(ask.items_max, self._desk.limits.get_items)
         bytes_max = min(ask.bytes_max, self._desk.limits.fetch_bytes)
-        found = self.state.some(source, ask.start, count, bytes_max)
+        batches, most = self.state.batches, self._desk.limits.answer_segments
+        found = batches.some(source, ask.start, count, bytes_max, most)
+        found = tellable(found, self.state.failures, batches, self._desk.limits.spans_bytes)
         self.log.owe(Show(operation, tuple(found)))
 
     def change(

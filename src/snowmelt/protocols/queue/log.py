@@ -19,13 +19,14 @@ import msgspec
 
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.calls import PutDone
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.queue.copy import HOME, Copy
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.state import STATUS, State
-from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep
+from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep, ReplyTo
 
 STEP_BYTES: Final = 4 << 20
 """Of the bodies of several puts in one step: it must fit a frame, with the largest put there is."""
@@ -130,16 +131,25 @@ class Log:
             self.safe, self.confirmed = max(self.safe, flushed), followers.asked
         due: list[Owed] = []
         while self._owed and self._owed[0][0] <= self.safe:
-            owed = self._owed[0][1]
+            step, owed = self._owed[0]
+            copies = followers.copies(flushed, step)
             while owed:
                 if len(due) >= most:
                     return due
-                due.append(owed.popleft())
+                due.append(_counted(owed.popleft(), copies))
             self._owed.popleft()
         while self._questions and self._questions[0][0] <= self.safe:
             if self._questions[0][1] > self.confirmed:
                 break
-            due.append(self._questions.popleft()[2])
+            step, _, question = self._questions.popleft()
+            due.append(_counted(question, followers.copies(flushed, step)))
         if self._questions and self._questions[-1][1] > followers.asked == self.confirmed:
             followers.ask()
         return due
+
+
+def _counted(owed: Owed, copies: int) -> Owed:
+    """Who put is told on how many nodes that is by now, and not on how many it will be."""
+    if type(owed) is ReplyTo and type(owed.answer) is PutDone and owed.answer.copies > copies:
+        return ReplyTo(owed.operation, msgspec.structs.replace(owed.answer, copies=copies))
+    return owed

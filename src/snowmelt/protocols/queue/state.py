@@ -31,12 +31,12 @@ from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.producers import Producers
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch, Batches
+from snowmelt.protocols.queue.dead import Dead
 from snowmelt.protocols.queue.failures import Failure, failed_again
+from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
-REASON_COST: Final = 100
-"""What it takes to tell that some items failed, besides why."""
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -81,7 +81,7 @@ class State:
         """How many dead items a second come back; 0 for none."""
         self.batches = Batches(self.changed)
         self.ready = IntervalSet()
-        self.dead = IntervalSet()
+        self.dead = Dead(self.batches)
         self.failures: Pieces[Failure] = Pieces(self.changed, b"y")
         self.delays: Pieces[int] = Pieces(self.changed, b"z")
         self.dues: list[tuple[int, int, int]] = []
@@ -99,10 +99,8 @@ class State:
 
     @property
     def size(self) -> int:
-        """Bytes of what counts in the bounds: all that lives but the dead."""
-        parts = (each for one in self.dead for each in self.batches.over(one))
-        dead = sum(one.share(stop - first) for one, first, stop in parts)
-        return self.batches.bytes - dead
+        """Bytes of what counts in the bounds: all that lives but the dead. O(1)."""
+        return max(0, self.batches.bytes - self.dead.bytes)
 
     def fits(self, count: int, size: int) -> bool:
         """Whether the bounds leave room for so many items and bytes now."""
@@ -156,27 +154,10 @@ class State:
         """The first ready items, as many as are asked for, and one if there is any."""
         if self.paused:
             return []
-        return self.some(self.ready, 0, items_max, bytes_max)
-
-    def some(self, of: IntervalSet, start: int, items_max: int, bytes_max: int) -> list[Interval]:
-        """The first of these from a position on, as many as one answer can tell."""
-        most = self._limits.answer_segments
-        found = self.batches.some(of, start, items_max, bytes_max, most)
-        return self._tellable(found) if self.failures.count else found
-
-    def _tellable(self, found: list[Interval]) -> list[Interval]:
-        """As many of these as can be told with why they failed, and one at least."""
-        room, told = self._limits.spans_bytes, list[Interval]()
-        for interval in found:
-            for where, failure in self.failures.common(interval):
-                each = len(failure.reason.encode()) + REASON_COST
-                for _, at, _ in self.batches.over(where):
-                    room -= each
-                    if room < 0 and at > found[0].start:
-                        rest = Interval(interval.start, at)
-                        return [*told, rest] if rest.size else told
-            told.append(interval)
-        return told
+        limits = self._limits
+        most = limits.answer_segments
+        found = self.batches.some(self.ready, 0, items_max, bytes_max, most)
+        return tellable(found, self.failures, self.batches, limits.spans_bytes)
 
     def take(
         self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False

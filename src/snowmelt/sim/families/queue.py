@@ -1,7 +1,7 @@
 """The life of queues: queues of all kinds under load, every fault there is, and lost disks.
 
-Each node is a whole process, as `runtime/server.py` makes it: membership and queues in one host. How
-much is asked is in `fifo_load.py`; what those do who put and get, by the steps that ship, in
+Each node is a whole process, as `runtime/server.py` makes it: membership and queues in one host.
+How much is asked is in `fifo_load.py`; what those do who put and get, by the steps that ship, in
 `fifo_programs.py`, `fifo_clients.py`, `fifo_pouring.py`, `fifo_together.py` and `fifo_groups.py`
 (and `programs.py`, `consumers.py`, `loops.py`, which priority queues have, too); who looks, and who
 ends it all, in `fifo_steward.py`, when nodes were lost once more, in `fifo_exam.py`; what may never

@@ -178,8 +178,10 @@ def test_a_task_that_is_cancelled_in_the_turn_of_its_answer_holds_nothing(
                     async for _ in pool.consume(prefetch=1):
                         pass
 
+            kept = []  # with all that they had in hand when they were cancelled
             for _ in range(20 * times):
                 task = loop.create_task(take())
+                kept.append(task)
                 await asyncio.sleep(0.001)
                 loop.victim = task
                 await pool.put(b"one")
@@ -188,6 +190,7 @@ def test_a_task_that_is_cancelled_in_the_turn_of_its_answer_holds_nothing(
                 await asyncio.gather(task, return_exceptions=True)
             loop.victim = None
             await gone(pool)
+            kept.clear()
             async for _ in pool.consume(timeout=0):
                 pass
 

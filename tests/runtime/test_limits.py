@@ -9,11 +9,10 @@ import msgspec
 import pytest
 
 from runtime.network import Serving, Stranger, serving, until
-from snowmelt.core.instant import Duration
 from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
-from snowmelt.protocols.fifo.messages import Copy
+from snowmelt.protocols.queue.words import NOTHING, Body, Piece
 from snowmelt.runtime import connection
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
@@ -24,6 +23,11 @@ from snowmelt.wire.framing import HEADER, MAGIC, VERSION, Kind, framed
 from snowmelt.wire.greeting import Gate, Role
 
 MEGABYTE = 1 << 20
+
+
+def piece(number: int, body: bytes) -> Piece:
+    """What one node sends to another, with a body."""
+    return Piece("q", 1, NOTHING, number, last=False, bodies=(Body(b"1", body),), records=())
 
 
 async def test_who_never_greets_is_sent_away_in_time(tmp_path: Path) -> None:
@@ -424,10 +428,10 @@ async def test_what_is_too_large_for_another_node_is_lost_alone(tmp_path: Path) 
         await stranger.greet("n7", role=Role.NODE)
         await until(lambda: node.server._transport._routes.get(NodeId("n7")))
         body = bytes(10_001)
-        node.server._transport.send(NodeId("n7"), Copy("q", "n1/1/1", 1, Duration(0), body))
+        node.server._transport.send(NodeId("n7"), piece(1, body))
         assert node.server.statistics().dropped == {"too large for a frame": 1}
         assert node.closed == {}
-        node.server._transport.send(NodeId("n7"), Copy("q", "n1/1/1", 1, Duration(0), b"small"))
+        node.server._transport.send(NodeId("n7"), piece(1, b"small"))
         kind, _ = await stranger.frame()
         assert kind is Kind.MESSAGE
 
@@ -445,11 +449,11 @@ async def test_two_nodes_that_have_much_for_each_other_at_once_both_get_it() -> 
         ends.append((end, await end.listen(Address("127.0.0.1", 0))))
     (one, _), (other, address) = ends
     one.addresses[names[1]] = address
-    one.send(names[1], Copy("q", "n1/1/1", 1, Duration(0), b"small"))
+    one.send(names[1], piece(1, b"small"))
     await until(lambda: heard[names[1]])
     for at in range(2, 6):
         for end, target in ((one, names[1]), (other, names[0])):
-            end.send(target, Copy("q", "n1/1/1", at, Duration(0), bytes(8 * MEGABYTE)))
+            end.send(target, piece(at, bytes(8 * MEGABYTE)))
     try:
         async with asyncio.timeout(Limits().slow_reader_seconds / 2):
             await until(lambda: len(heard[names[0]]) == 4 and len(heard[names[1]]) == 5)

@@ -18,12 +18,12 @@ from runtime.test_tls import TOKEN, Papers, url
 from snowmelt.cli.local import LocalCluster
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.fifo.messages import Drop, Extent, Fence
-from snowmelt.protocols.fifo.streams import stream_of
+from snowmelt.protocols.fifo.streams import keeper_of
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership.messages import Adopt, Heartbeat, Join
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.messages import Spare
+from snowmelt.protocols.queue.words import Append, Fence, Head
 from snowmelt.wire.greeting import Role
 
 ME = Member(NodeId("n9"), Address("127.0.0.1", 1), 7, 1)
@@ -35,14 +35,18 @@ def words(view: View) -> list[Any]:
     view_of_mine = msgspec.structs.replace(view, members=(ME,), epoch=view.epoch + 9)
     far = (2**63 - 1, 2**32, 2**22)
     era = (view.epoch << 32) + view.mark
-    streams = [stream_of(one) for one in view.members]
+    keepers = [keeper_of(one) for one in view.members]
+    everything = (Interval(0, 2**62),)
     return [
         *(Heartbeat(1, 1, 1, 1, view.cluster, epoch) for epoch in far),
         *(Join(1, 1, ME, view.cluster, epoch) for epoch in far),
         *(Adopt(msgspec.structs.replace(view_of_mine, epoch=epoch)) for epoch in far),
         Adopt(view_of_mine),
-        *(Fence("q", term, 1) for term in (2**62, 2**21, 9)),
-        Drop("q", tuple(Extent(one, 0, 2**40) for one in streams)),
+        *(Fence("q", term, keeper) for term in (2**62, 2**21, 9) for keeper in keepers),
+        *(
+            Append("q", term, Head(term, 2), Head(term, 1), (), (), everything)
+            for term in (2**21, 9, 1)
+        ),
         *(
             Spare(
                 era,

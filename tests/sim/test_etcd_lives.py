@@ -275,18 +275,10 @@ def test_where_etcd_has_lost_a_cluster_no_disk_founds_another_were_it_empty():
     assert not world.slots[ETCD].node.held(CLUSTER)
 
 
-@pytest.mark.parametrize("protocol", ["membership", "fifo", "baton", "multicast"])
+@pytest.mark.parametrize("protocol", ["membership", "queue", "baton", "multicast"])
 def test_lives_come_to_rest_whoever_dies(protocol):
     for seed in range(12 if protocol == "membership" else 2):
         rests(protocol, seed)
-
-
-def test_copies_may_be_missing_where_nobody_but_who_leads_is_hurt():
-    rests("fifo", 1068)
-
-
-def test_a_put_that_was_told_to_nobody_is_not_counted_as_lost_with_its_masters_disk():
-    rests("fifo", 42)
 
 
 @pytest.mark.parametrize(("protocol", "seed"), [("priority", 468), ("seap", 370)])

@@ -179,7 +179,7 @@ PLANTED = [
     (a_predecessor_is_left_out_at_once, lived("membership", 11)),
     (a_change_without_an_answer_is_never_asked_again, lived("membership", 63)),
     (who_leads_is_not_spoken_to, lived("membership", 6)),
-    (a_home_is_told_before_it_is_kept, lived("fifo", 31)),
+    (a_home_is_told_before_it_is_kept, lived("queue", 31)),
     (who_leads_does_not_read_which_priority_queues_there_are, lived("priority", 260)),
     (a_root_makes_batons_in_the_term_that_it_found, lived("baton", 7)),
     (a_root_counts_terms_by_itself, lived("baton", 41)),

@@ -12,10 +12,11 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persist
-from snowmelt.core.record import Write
+from snowmelt.core.record import BULK, Write
 from snowmelt.protocols.fifo.calls import PutDone
-from snowmelt.protocols.fifo.segments import Segment, key, stored
+from snowmelt.protocols.fifo.segments import Segment, stored
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.batches import Batch as Placed
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.fifo_exam import judge_copies
 from snowmelt.sim.families.fifo_words import Ledger
@@ -39,8 +40,8 @@ def disk_with(*values):
     for index, value in enumerate(values):
         body = Batch.of([value.encode()])
         segment = Segment(index, bytes(body.offsets), bytes(body.blob), b"")
-        where = key("q1", "n1/a/1", index + 1)
-        under = where[:1] + b"fifo/" + where[1:]  # of this family, as the host has it
+        key = Placed(index, index + 1, 1, term=1).key
+        under = BULK + b"fifo/q1\0" + key  # of this family, as the host has it
         disk.ask(Persist(index, (Write(under, stored(segment)),)))
     disk.flush()
     return disk

@@ -51,10 +51,10 @@ def test_every_kind_can_be_drawn():
 
 def test_what_belongs_to_a_theme_is_in_its_lives_for_certain_and_in_no_others():
     for seed in range(60):
-        scenario = drawn("fifo", seed, KINDS)
+        scenario = drawn("queue", seed, KINDS)
         themed = {tag(fault) for fault in scenario.faults} & set(THEMED)
         assert themed == {"power": {"power-cut"}, "stalls": {"stalls"}}.get(scenario.theme, set())
-    themes = [drawn("fifo", seed, KINDS).theme for seed in range(20)]
+    themes = [drawn("queue", seed, KINDS).theme for seed in range(20)]
     of_twenty = ("power", "stalls", "backlog", "bursts")
     assert [themes.count(one) for one in of_twenty] == [3, 2, 2, 2]
 
@@ -63,7 +63,7 @@ def test_power_fails_while_flushes_take_longer():
     cuts = [
         fault
         for seed in range(4, 100, 5)
-        for fault in drawn("fifo", seed, KINDS).faults
+        for fault in drawn("queue", seed, KINDS).faults
         if isinstance(fault, PowerCut)
     ]
     assert cuts

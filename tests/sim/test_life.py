@@ -29,44 +29,8 @@ from snowmelt.sim.world import Broken
 # How many seeds it took, from 0, when each was last counted; twice as many must do.
 SEEDS_TO_BREAK = 22
 SEEDS_TO_HANG = 2
-FIFO_SEEDS_TO_BREAK = 5
-# Each of these lives showed what is named, before it was mended.
-FIFO_SEEDS = (
-    0,  # a lease that was held was said to be lost, for what took effect
-    11,  # a lease was told when its time was over, and another held it
-    12,  # what ended a lease was forgotten by the next master
-    16,  # a token was given again after a kill, where flushes may linger
-    18,  # a put was refused as `Full`, and the item came
-    21,  # a put was refused as `DiskFull`, and the item came
-    45,  # a late read took copies off what lives
-    52,  # a disk that failed blocked queues for ever
-    55,  # numbers that were never used were taken for repeated
-    70,  # a position was given again after a kill, where flushes may linger
-    422,  # a cut between two nodes stopped a queue
-    155,  # copies were sought for ever from a node that could not be reached
-    401,  # what waited for room lost its body to a restart, and was told as safe
-)
-FIFO_SEEDS_OF_ALL_KINDS = (
-    53,  # who was asked in the place of a silent keeper said that the item is not there: it failed
-    12,  # what a settlement gave back was done, and the next master called its lease lost
-    93,  # copies were asked for ever of a node that their master could not reach
-    222,  # the same, of several queues
-    972,  # what still lingered when a disk was copied was looked for on the copy
-    1201,  # who did not answer while it was restarted was made a mirror no more
-    1634,  # a queue was taken for resumed, whose resumption a power cut had undone
-    1335,  # what a node that stood still had not flushed when it was killed was missed
-    3812,  # more puts found no room than it was remembered of where they went
-    1578,  # who was left out was made a mirror no more, and the queue stood still without
-    258,  # the judge's: the record of the bound was damaged when what lingered was undone
-    465,  # a journal with gaps was less than none, and positions were given again
-    1832,  # a master was on its way to a term that the coordinator's older disk did not know
-    3176,  # a new master waited for ever for a keeper that only others could hear
-    4955,  # that an item was delivered before, to a get nobody heard of, was forgotten in a lapse
-    6068,  # a shared get that was too late said nothing of the acknowledgement it took along
-    53,  # what a get had told was said to be missed, since no more items could be asked for
-    137,
-)
-DEAR = ("fifo", "priority")  # whose lives take a second each, and have seeds of their own beside
+QUEUE_SEEDS_TO_BREAK = 5
+DEAR = ("queue", "priority")  # whose lives take a second each, and have seeds of their own beside
 PROTOCOLS = sorted(FAMILIES.keys() - {"seap"})  # which is a mode of the priority queue
 
 
@@ -217,24 +181,12 @@ def test_the_same_bug_in_the_echo_family_is_a_lost_item_and_no_crash():
     assert Ending.MACHINE_CRASHED not in endings
 
 
-def test_the_same_bug_in_the_fifo_family_is_found():
+def test_the_same_bug_in_queues_is_found():
     endings = {
         report.ending
-        for report in reports("fifo", Bug.REPLY_BEFORE_PERSISTED, 2 * FIFO_SEEDS_TO_BREAK)
+        for report in reports("queue", Bug.REPLY_BEFORE_PERSISTED, 2 * QUEUE_SEEDS_TO_BREAK)
     }
     assert Ending.INVARIANT_BROKEN in endings
-
-
-@pytest.mark.parametrize("seed", FIFO_SEEDS)
-def test_what_once_went_wrong_in_a_fifo_goes_well(seed):
-    report = live(drawn("fifo", seed, KINDS), family("fifo"))
-    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
-
-
-@pytest.mark.parametrize("seed", FIFO_SEEDS_OF_ALL_KINDS)
-def test_what_the_harder_lives_found_in_a_fifo_goes_well(seed):
-    report = live(drawn("fifo", seed, KINDS), family("fifo"))
-    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
 
 
 def test_a_forgotten_timer_is_found_as_a_life_that_never_settles(hanging):
@@ -368,7 +320,7 @@ def test_a_wrong_option_is_refused(arguments):
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize(
     ("protocol", "count"),
-    [("membership", 20_000), ("echo", 5_000), ("fifo", 10_000), ("pool", 10_000)],
+    [("membership", 20_000), ("echo", 5_000), ("queue", 10_000), ("pool", 10_000)],
 )
 def test_many_lives_with_all_faults_settle(protocol, count, pytestconfig):
     if "soak" not in pytestconfig.getoption("markexpr"):

@@ -8,7 +8,7 @@ from snowmelt.core.errors import MessageError
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.messages import Extent, Keep
+from snowmelt.protocols.queue.words import NOTHING, Bring
 from snowmelt.wire.codec import CALL_BYTES_MAX, Codec, encode
 
 MANY = b"\xdd\x00\xff\xff\xff"
@@ -44,10 +44,10 @@ def test_a_list_that_is_too_long_is_refused_before_it_is_unpacked(
 
 
 def test_what_is_between_nodes_is_not_unpacked_for_a_client() -> None:
-    keep = Keep("q", 1, "n1/1/1", (Extent("n1/1/1", 0, 1),), ())
-    assert Codec.for_nodes().decode(encode(keep)) == keep
+    bring = Bring("q", 1, "n1/1", NOTHING, 0)
+    assert Codec.for_nodes().decode(encode(bring)) == bring
     with pytest.raises(MessageError):
-        CALLERS.decode(encode(keep))
+        CALLERS.decode(encode(bring))
 
 
 def test_only_calls_with_bodies_may_be_large() -> None:

@@ -31,13 +31,13 @@ class Strangers:
     """Stands between the network and the machines of a node.
 
     >>> from snowmelt.core.names import Address
-    >>> from snowmelt.protocols.fifo.messages import Drop
+    >>> from snowmelt.protocols.fifo.messages import Seek
     >>> from snowmelt.protocols.membership import Member
     >>> came = []
     >>> strangers = Strangers(NodeId("n1"), Counts(), lambda source, _: came.append(source))
-    >>> strangers.deliver(NodeId("n2"), Drop("orders", ()))
+    >>> strangers.deliver(NodeId("n2"), Seek(""))
     >>> strangers.viewed(View(1, 2, "n1", (Member(NodeId("n2"), Address("127.0.0.1", 1), 1, 1),)))
-    >>> strangers.deliver(NodeId("n2"), Drop("orders", ()))
+    >>> strangers.deliver(NodeId("n2"), Seek(""))
     >>> came
     ['n2']
     """

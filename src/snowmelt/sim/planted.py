@@ -39,14 +39,15 @@ class Bug(Enum):
     LATE_CLOCK = "late-clock"
     HINT_BELIEVED = "hint-believed"
     REVIVED_TOKEN = "revived-token"  # noqa: S105 - a baton's, not a password
-    GHOST_ADMITTED = "ghost-admitted"
-    STRIPPED_COPIES = "stripped-copies"
+    COUNTED_EARLY = "counted-early"
+    TOLD_UNFLUSHED = "told-unflushed"
+    SKIPPED_STEP = "skipped-step"
+    STALE_COPY = "stale-copy"
+    UNFENCED = "unfenced"
     MERGED_NUMBERS = "merged-numbers"
     LATE_LEASE = "late-lease"
     FORGOTTEN_ANSWER = "forgotten-answer"
     CUT_ENDURED = "cut-endured"
-    EARLY_PASSED_OVER = "early-passed-over"
-    PART_COPIED = "part-copied"
     REUSED_POSITION = "reused-position"
     LAST_FIRST = "last-first"
     IGNORED_TOKEN = "ignored-token"  # noqa: S105 - a lease's, not a password
@@ -79,8 +80,8 @@ class Bug(Enum):
 
 
 _BUGS: Final = tuple(Bug)
-FIFO_BUGS: Final = _BUGS[_BUGS.index(Bug.GHOST_ADMITTED) : _BUGS.index(Bug.REUSED_POSITION)]
-"""Those of the fifo's own machine (`families/fifo_planted.py`)."""
+QUEUE_BUGS: Final = _BUGS[_BUGS.index(Bug.COUNTED_EARLY) : _BUGS.index(Bug.REUSED_POSITION)]
+"""Those of the queue's own machine (`families/fifo_planted.py`)."""
 PRIORITY_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_POSITION) : _BUGS.index(Bug.REUSED_RANK)]
 """Those of the priority queue's own machine (`families/priority_planted.py`)."""
 SEAP_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_RANK) :]
@@ -90,11 +91,11 @@ SEAP_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_RANK) :]
 def bugs_of(protocol: str) -> tuple[Bug, ...]:
     """The bugs that can be planted in a family's lives.
 
-    >>> Bug.LATE_LEASE in bugs_of("fifo"), Bug.LATE_LEASE in bugs_of("echo")
+    >>> Bug.LATE_LEASE in bugs_of("queue"), Bug.LATE_LEASE in bugs_of("echo")
     (True, False)
     """
     own = {
-        "fifo": FIFO_BUGS,
+        "queue": QUEUE_BUGS,
         "priority": PRIORITY_BUGS,
         "seap": (*PRIORITY_BUGS, *SEAP_BUGS),
     }

@@ -16,7 +16,6 @@ from snowmelt.sim.themes import ANY, theme_of
 from snowmelt.sim.weather import weather
 
 NODES: Final = {
-    "fifo": (1, 7),
     "pool": (4, 9),
     "priority": (1, 9),
     "queue": (1, 7),
@@ -30,7 +29,6 @@ _TOKENS: Final = (
     *(*_DISKS, "quick-restarts", "rolling-restart", "restart-in-cut", "suspend"),
 )
 JUDGED_HARDER: Final = {
-    "fifo": tuple(kind for kind in HARDER if kind not in ("restart-in-cut", "suspend")),
     "queue": tuple(kind for kind in HARDER if kind not in ("restart-in-cut", "suspend")),
     "baton": _TOKENS,
     "multicast": _TOKENS,
@@ -52,7 +50,7 @@ DISK: Final = "disk"
 ETCD_DECIDES: Final = "etcd"
 COORDINATORS: Final = (DISK, ETCD_DECIDES)
 OVER_ETCD: Final = (
-    *("membership", "fifo", "pool", "priority", "queue", "seap"),
+    *("membership", "pool", "priority", "queue", "seap"),
     *("baton", "multicast"),
 )
 """The families that live where etcd decides."""
@@ -62,7 +60,7 @@ LONG: Final = 0.1
 """What share of the lives of those is calm, and lasts for minutes."""
 
 CLIENTS: Final = {
-    "fifo": (
+    "queue": (
         *(f"{kind}{number}" for kind in "pk" for number in range(1, 5)),
         *(f"{kind}{number}" for kind in "ght" for number in range(1, 4)),
         "steward",
@@ -105,7 +103,7 @@ def drawn(
     count = min(max(count, about.least_nodes), about.most_nodes)
     nodes = tuple(NodeId(f"n{number}") for number in range(1, count + 1))
     end = Instant(chance.randrange(seconds(20), seconds(90)))
-    harder = protocol in ("fifo", "queue")
+    harder = protocol == "queue"
     if harder:
         end = _longer(Random(f"{seed}/{protocol}/length"), end)
     style = LinkStyle(
@@ -117,7 +115,7 @@ def drawn(
     clients = tuple(NodeId(name) for name in CLIENTS.get(protocol, ()))
     faults = draw(chance, allowed, nodes, end, clients, CALM if harder else 0.0, only)
     etcd = coordinator == ETCD_DECIDES
-    if protocol not in ("fifo", "queue") or etcd:
+    if protocol != "queue" or etcd:
         faults = tuple(_passing(fault) for fault in faults)
     return Scenario(
         protocol=protocol,
@@ -136,7 +134,7 @@ def drawn(
 def kinds_of(protocol: str) -> tuple[str, ...]:
     """The kinds of faults that the lives of a family meet.
 
-    >>> "failing-disk" in kinds_of("fifo"), "failing-disk" in kinds_of("echo")
+    >>> "failing-disk" in kinds_of("queue"), "failing-disk" in kinds_of("echo")
     (True, False)
     """
     harder = JUDGED_HARDER.get(protocol, ())

@@ -26,7 +26,7 @@ class Theme(msgspec.Struct, frozen=True):
 
 
 THEMES: Final[dict[str, dict[str, Theme]]] = {
-    "fifo": {
+    "queue": {
         ANY: Theme(26),
         "bounded": Theme(14, ("rolling-restart", "quick-restarts", "crash", "slow-node"), 4),
         "late readers": Theme(12, ("lost-disk", "crash", "client-pause", "delay"), 4, calm=0.5),
@@ -116,7 +116,7 @@ _AT_TIMES: Final = Theme(
     alone=0.7,
 )
 OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
-    "fifo": {
+    "queue": {
         **dict.fromkeys((3, 8), ("backlog", _BACKLOG)),
         **dict.fromkeys((4, 14), ("power", _DARK)),
         **dict.fromkeys((6, 19), ("bursts", _BURSTS)),
@@ -137,7 +137,7 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
 }
 """Which of any twenty seeds in a row have these themes; the others have what they had."""
 
-ALIKE: Final = {"queue": "fifo", "seap": "priority"}
+ALIKE: Final = {"seap": "priority"}
 """Families with the themes of another."""
 
 

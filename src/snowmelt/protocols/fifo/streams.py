@@ -7,29 +7,11 @@ run. A stream ends with the run that made it, so a later run can't take up its n
 
 from typing import Final
 
-import msgspec
-
 from snowmelt.core.instant import Instant
-from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.membership import Member, View
 
 BEGINNING: Final = Instant(0)
-
-
-class Stream(msgspec.Struct):
-    """What the master decided about the segments of a stream that has not ended."""
-
-    decided: IntervalSet
-    refused: IntervalSet
-
-    def passed(self, low: int) -> None:
-        """Of all below this the stream's node has the verdicts."""
-        past = Interval(0, low)
-        if not self.decided.covers(past):
-            self.decided.add(past)
-        if self.refused.total:
-            self.refused.remove(past)
 
 
 def keeper_of(member: Member) -> str:
@@ -83,12 +65,6 @@ class Presence:
     def run_of(self, keeper: str) -> str:
         """The stream of a keeper's present run."""
         return stream_of(self.keepers[keeper])
-
-
-def living(keepers: tuple[str, ...], presence: Presence) -> int:
-    """How many of these disks are not known to be gone."""
-    here = presence.keepers
-    return len([one for one in keepers if one in here or not gone_for_ever((one,), presence)])
 
 
 def gone_for_ever(keepers: tuple[str, ...], presence: Presence) -> bool:

@@ -4,8 +4,8 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.fifo.queue import Failure
 from snowmelt.protocols.queue.batches import Batches
+from snowmelt.protocols.queue.failures import Failure
 
 REASON_COST: Final = 100
 """What it takes to tell that some items failed, besides why."""

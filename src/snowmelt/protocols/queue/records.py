@@ -25,8 +25,8 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.spans import spans, stretches
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.queue import Failure
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.failures import Failure
 from snowmelt.protocols.queue.state import STATUS, Lease, State, without
 from snowmelt.protocols.queue.words import Pairs
 

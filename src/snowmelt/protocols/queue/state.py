@@ -29,10 +29,10 @@ from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.groups import Groups
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.producers import Producers
-from snowmelt.protocols.fifo.queue import Failure, failed_again
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch, Batches
 from snowmelt.protocols.queue.dead import Dead
+from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.takers import Takers
 

@@ -4,8 +4,9 @@
    says it in its next turn. That takes no lock.
 2. A call has one answer, told in the owner's thread.
 3. What an answer brings is somebody's from then on: of the call itself, until it is taken from
-   there. A call that is dropped with its answer in it (its thread was interrupted, its task
-   cancelled, its event loop closed, its generator collected) gives back what that brought.
+   there. A call that is dropped (its thread was interrupted, its task cancelled, its event loop
+   closed, its generator collected) gives back what its answer has brought, or brings later: it may
+   be on its way just then, and who was cancelled may be kept for long, with all that he had.
 4. Whoever is dropped may be dropped anywhere: in any thread, in the middle of a step, with any lock
    held. So he only leaves a word. That takes not one instruction of Python (a `Watch` is called by
    the interpreter itself), between two of which the handler of a signal could raise, as it can in
@@ -113,7 +114,16 @@ class Words:
 class Asked:
     """A call that was begun, and its answer."""
 
-    __slots__ = ("__weakref__", "_told", "_watch", "answered", "body", "number", "words")
+    __slots__ = (
+        "__weakref__",
+        "_dropped",
+        "_told",
+        "_watch",
+        "answered",
+        "body",
+        "number",
+        "words",
+    )
 
     def __init__(self, words: Words, told: "Callable[[Asked], object] | None" = None) -> None:
         self.answered = False
@@ -121,6 +131,7 @@ class Asked:
         self.number = 0
         self.words = words
         self._told = told
+        self._dropped = False
         self._watch: Watch | None = None
 
     def answer(self, body: Any) -> None:
@@ -131,6 +142,8 @@ class Asked:
         if self._told is not None:
             told, self._told = self._told, None
             told(self)
+        if self._dropped:
+            self.give_back()
 
     def take(self) -> Any:
         """What it brought, which is the taker's to look after."""
@@ -149,6 +162,7 @@ class Asked:
 
     def drop(self) -> None:
         """Nobody waits for it any more; takes no lock, and may be done anywhere."""
+        self._dropped = True  # first, since an answer may come meanwhile
         if self.body is not None:
             self.give_back()
         elif not self.answered:

@@ -5,7 +5,6 @@ from typing import Final
 from snowmelt.core.errors import BadOption
 from snowmelt.sim.families.baton import BatonLife
 from snowmelt.sim.families.echo import EchoLife
-from snowmelt.sim.families.fifo import FifoLife
 from snowmelt.sim.families.membership import MembershipLife
 from snowmelt.sim.families.multicast import MulticastLife
 from snowmelt.sim.families.pool import PoolLife
@@ -16,7 +15,6 @@ from snowmelt.sim.life import FamilyLife
 FAMILIES: Final[dict[str, type[FamilyLife]]] = {
     "baton": BatonLife,
     "echo": EchoLife,
-    "fifo": FifoLife,
     "membership": MembershipLife,
     "multicast": MulticastLife,
     "pool": PoolLife,

@@ -15,9 +15,9 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Node
 from snowmelt.core.record import BULK, Damaged, Record
-from snowmelt.protocols import fifo
+from snowmelt.protocols import queue as machines
 from snowmelt.protocols.fifo.limits import Limits
-from snowmelt.protocols.fifo.segments import stop_of, unstored
+from snowmelt.protocols.fifo.segments import unstored
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.fifo_planted import machine
 from snowmelt.sim.planted import Bug
@@ -45,7 +45,7 @@ class Engine:
     moves = False
     """Whether nodes join late and leave in order, some without their disks, and clients die while
     they put: the old engines do not stand that."""
-    messages: tuple[type[msgspec.Struct], ...] = fifo.MESSAGES
+    messages: tuple[type[msgspec.Struct], ...] = machines.MESSAGES
 
     def machine(
         self, bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool
@@ -58,8 +58,6 @@ class Engine:
         name = queue.encode()
         if key.startswith(b"~fifo/" + name + b"\0"):
             return Role.BODY
-        if key.startswith(b"~fifo/\0j" + name + b"\0"):
-            return Role.LATE
         early = key.startswith(b"fifo/j" + name + b"\0")
         return Role.EARLY if early or key in (b"fifo/m" + name, b"fifo/k" + name) else Role.NONE
 
@@ -83,5 +81,5 @@ def _segments(disk: Disk, queue: str) -> Iterator[Record | Damaged]:
 
 
 def _values(record: Record) -> Iterator[str]:
-    segment = unstored(record.value, stop_of(record.key))
+    segment = unstored(record.value, int.from_bytes(record.key[-8:]))
     return (bytes(body).decode() for body in Batch(segment.offsets, segment.blob))

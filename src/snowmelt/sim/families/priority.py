@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announce, Announced, Node, Reply
-from snowmelt.protocols import fifo, priority
+from snowmelt.protocols import priority, queue
 from snowmelt.protocols.calling import Gone
-from snowmelt.protocols.fifo.node import FifoNode
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, View
 from snowmelt.protocols.priority import PriorityNode
+from snowmelt.protocols.queue import QueueNode
 from snowmelt.sim.families.fifo_actors import PATIENCE, Phase, Stage
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Departures, Operators
@@ -79,8 +79,8 @@ def process(
     """One process of a simulated cluster with priority queues; with groups their notes, too."""
     families = [Family("priority", queues, priority.MESSAGES, fenced=believed)]
     if groups:
-        notes = FifoNode(node, chance, on_disk=coordinator == DISK)
-        families.append(Family("fifo", notes, fifo.MESSAGES, fenced=True))
+        notes = QueueNode(node, chance, on_disk=coordinator == DISK)
+        families.append(Family("fifo", notes, queue.MESSAGES, fenced=True))
     contacts = () if node == founder else (founder,)
     return member(node, contacts, chance, *families, coordinator=coordinator)
 

@@ -155,10 +155,11 @@ class Program(Actor):
         """Items came."""
 
     def handed(self, delivered: Delivered, came: Iterable[int]) -> None:
-        """Of what came, a loop keeps some from the others (4)."""
-        out, back = set(places(delivered.positions)), self.held[delivered.token].named
+        """Of what came, a loop keeps some from the others (4); of a lease that is over, nothing."""
+        held = self.held[delivered.token]
+        out, back, over = set(places(delivered.positions)), held.named, self.now >= held.lasts
         for where in came:
-            if (where in out) == (where in back):
+            if (where in out) == (where in back) and (where in out or not over):
                 text = "handed out, and went back" if where in out else "kept from who asked"
                 self.ledger.wrong(f"{self.name}: position {where} is {text}", self.name)
 

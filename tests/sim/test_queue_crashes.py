@@ -1,4 +1,4 @@
-"""A fifo node crashes at each of its writes in turn, once before it and once after it.
+"""A node with queues crashes at each of its writes in turn, once before it and once after it.
 
 The scenario is small and the same each time, with no other fault: one queue, one producer, one
 consumer who does all that consumers do, and the drain at the end. First it is lived undisturbed, to
@@ -16,7 +16,6 @@ from anvil import Anvil, struck
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.sim.families.fifo import process
 from snowmelt.sim.families.fifo_actors import Listened, Stage
 from snowmelt.sim.families.fifo_clients import Consumer, Producer
 from snowmelt.sim.families.fifo_groups import Reader, Stager
@@ -24,6 +23,7 @@ from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_steward import Steward
 from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.membership import address
+from snowmelt.sim.families.queue import process
 from snowmelt.sim.judge.positions_end import judge
 from snowmelt.sim.world import Observer
 
@@ -134,13 +134,13 @@ def a_keeper(first):
 
 
 def test_one_node_crashes_at_each_of_its_writes():
-    strike(1, 20, NodeId("n1"), least=50)
+    strike(1, 24, NodeId("n1"), least=50)
 
 
 @pytest.mark.parametrize("role", ["master", "keeper"])
 def test_of_three_nodes_one_crashes_at_each_of_its_writes(role):
     first = master(3)
-    strike(3, 8, first if role == "master" else a_keeper(first), least=30)
+    strike(3, 10, first if role == "master" else a_keeper(first), least=30)
 
 
 def test_the_scenario_with_groups_shows_all_that_groups_do():
@@ -165,7 +165,7 @@ def test_while_a_crowd_waits_for_room_a_node_restarts_quickly_at_many_of_its_wri
     # What waits at the master is on no list of what is kept; its node begins anew meanwhile.
     settings = {"replicas": 3, "items_max": 2}
     away = seconds(0.2)
-    strike(4, 6, NodeId("n3"), 50, settings=settings, smithy=CrowdSmithy, every=5, away=away)
+    strike(4, 6, NodeId("n3"), 20, settings=settings, smithy=CrowdSmithy, every=5, away=away)
 
 
 @pytest.mark.soak

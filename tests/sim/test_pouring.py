@@ -15,7 +15,7 @@ from snowmelt.sim.scenario import drawn
 
 
 def lived(seed: int) -> Report:
-    return live(drawn("fifo", seed, KINDS), family("fifo"))
+    return live(drawn("queue", seed, KINDS), family("queue"))
 
 
 class Sure(SoFar):

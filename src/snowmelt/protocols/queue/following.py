@@ -100,6 +100,7 @@ class Following:
         if not copy.whole:
             told = words.Behind(queue, fence.term, keeper, words.NOTHING)
         self._next.pop(queue, None)
+        self._records.pop(queue, None)
         self._copies.disk.write(queue, copy.raise_fence(fence.term), words.Tell(source, told))
 
     def piece(self, source: NodeId, piece: words.Piece) -> None:
@@ -130,8 +131,8 @@ class Following:
     def _write(self, source: NodeId, copy: Copy, piece: words.Piece) -> None:
         queue, changes = piece.queue, tuple(copy.stored(piece.bodies))
         flush: words.Flush = words.Replaced(source, piece.head, piece.term)
-        before = self._records.pop(queue, ()) if piece.number else ()
-        records = (*before, *piece.records)
+        before = self._records.pop(queue, ())
+        records = (*before, *piece.records) if piece.number else piece.records
         if piece.last:
             self._next.pop(queue, None)
             blocks = (int.from_bytes(key[1:]) for key, _ in records if key[:1] == KIND)

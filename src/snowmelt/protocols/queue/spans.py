@@ -13,7 +13,7 @@ from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.calls import Place, Span
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.queue import Failure
-from snowmelt.protocols.fifo.streams import living
+from snowmelt.protocols.fifo.streams import gone_for_ever
 from snowmelt.protocols.queue.batches import KIND, Batches, Within
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.followers import Followers
@@ -62,8 +62,9 @@ class Spans:
             return (), True
         ready = [name for name, one in self._followers.all.items() if one.appended is not None]
         here = [presence.keepers[one] for one in (home.master, *ready) if one in presence.keepers]
-        away = tuple([one for one in home.mirrors if one not in presence.keepers])
-        return tuple([Place(one.id, one.address) for one in here]), living(away, presence) > 0
+        away = [one for one in home.mirrors if one not in presence.keepers]
+        back = any(not gone_for_ever((one,), presence) for one in away)
+        return tuple([Place(one.id, one.address) for one in here]), back
 
 
 def by_failures(failures: Pieces[Failure], where: Interval) -> Iterator[tuple[Interval, int, str]]:

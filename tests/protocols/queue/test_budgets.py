@@ -145,22 +145,19 @@ def test_the_largest_puts_that_come_while_a_disk_is_busy_are_copied_in_several_s
 
 
 def test_what_is_larger_than_its_neighbours_is_handed_out_though_it_fits_no_answer() -> None:
-    """By the mean of their puts both would fit; what does not is told as spans."""
+    """By the mean of their puts both would fit; what does not goes back, and is no failure."""
     nodes = Nodes(1)
     nodes.open()
     nodes.put([b"x", bytes(63 << 20)], 1)
     nodes.put([bytes(63 << 20), b"x"], 2)
     nodes.settle(nodes.get(1).token, Interval(0, 1))
-    peeked = nodes.ask(calls.Peek("q", 9, 1 << 40))
-    leased = nodes.get(3, 1 << 30)
-    for answer in (peeked, leased):
-        assert len(encode(answer)) < FRAME_BYTES_MAX
-        assert [(part.start, part.count) for part in answer.parts] == [(1, 1)]
-        (span,) = answer.spans
-        told = nodes.ask(calls.Fetch("q", span, 1 << 40))
-        assert len(encode(told)) < FRAME_BYTES_MAX
-        assert told.parts[0].start == 2
-    assert nodes.settle(leased.token, Interval(1, 3)) == calls.Settled(0)
+    assert len(encode(nodes.ask(calls.Peek("q", 9, 1 << 40)))) < FRAME_BYTES_MAX
+    for at, count in ((1, 1), (2, 2)):
+        leased = nodes.get(2, 1 << 30)
+        assert len(encode(leased)) < FRAME_BYTES_MAX
+        told = [(part.start, part.count, part.failures) for part in leased.parts]
+        assert told == [(at, count, 0)]
+        assert nodes.settle(leased.token, Interval(at, at + count)) == calls.Settled(0)
 
 
 def test_what_many_calls_changed_at_once_is_copied_though_it_fits_no_frame(

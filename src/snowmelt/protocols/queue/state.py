@@ -282,7 +282,6 @@ class State:
         gone = list(self.dead) if dead else [*self.ready, *(where for where, _ in self.delays)]
         for where in reversed(gone):
             self.ready.remove(where)
-            self.done += where.size
             self.end(where)
         return sum(where.size for where in gone)
 

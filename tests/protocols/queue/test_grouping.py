@@ -143,7 +143,7 @@ def test_the_queue_as_a_whole_leaves_a_group_what_it_has():
     assert assign(bench, "g", (lease, 4), 2).given == 6
     assert bench.ask(calls.Purge("q")) == Changed(4)
     status = bench.ask(calls.Describe("q"))
-    assert (status.assigned, status.done, status.ready) == (2, 8, 0)
+    assert (status.assigned, status.done, status.ready) == (2, 4, 0)
     assert positions(locate(bench, "g", lease, 4, 6)) == [4, 5]
 
 

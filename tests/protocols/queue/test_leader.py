@@ -17,11 +17,11 @@ def test_who_acknowledges_all_is_told_that_nothing_is_left():
     assert bench.ask(calls.Settle("q", got.token, (Interval(0, 2),))) == calls.Settled(0)
 
 
-def test_what_is_purged_counts_as_done():
+def test_what_is_purged_is_not_done():
     bench = Bench()
     bench.put(b"a", b"b")
     assert bench.ask(calls.Purge("q")) == calls.Changed(2)
-    assert bench.ask(calls.Describe("q")).done == 2
+    assert bench.ask(calls.Describe("q")).done == 0
 
 
 def test_what_turns_out_to_fit_no_answer_is_for_the_next_who_asks():

@@ -93,19 +93,25 @@ def test_the_largest_puts_that_come_while_a_disk_is_busy_are_copied_in_several_s
     assert all(len(encode(message)) < FRAME_BYTES_MAX for _, _, message in bench.sent)
 
 
-def test_what_is_larger_than_its_neighbours_is_told_as_a_span_where_it_fits_no_answer() -> None:
-    """By the mean of their puts both would fit; one is fetched."""
+def test_what_is_larger_than_its_neighbours_is_handed_out_though_it_fits_no_answer_with_them() -> (
+    None
+):
+    """By the mean of their puts both would fit; what does not goes back, and is no failure."""
     nodes = Nodes(1)
     nodes.open()
     nodes.put([b"x", bytes(63 << 20)], 1)
     nodes.put([bytes(63 << 20), b"x"], 2)
     nodes.settle(nodes.get(1).token, Interval(0, 1))
-    leased = nodes.get(2, 1 << 30)
-    assert len(encode(leased)) < FRAME_BYTES_MAX
-    assert [(part.start, part.count, part.failures) for part in leased.parts] == [(1, 1, 0)]
-    assert [(span.start, span.stop, span.failures) for span in leased.spans] == [(2, 3, 0)]
-    assert nodes.settle(leased.token, Interval(1, 3)) == calls.Settled(0)
-
+    for at, count in ((1, 1), (2, 2)):
+        leased = nodes.get(2, 1 << 30)
+        assert len(encode(leased)) < FRAME_BYTES_MAX
+        assert [(part.start, part.count, part.failures) for part in leased.parts] == [
+            (at, count, 0)
+        ]
+        assert nodes.settle(leased.token, Interval(at, at + count)) == calls.Settled(0)
+    nodes.put([b"x", bytes(63 << 20)], 3)
+    nodes.put([bytes(63 << 20), b"x"], 4)
+    assert len(encode(nodes.ask(calls.Peek("q", 9, 1 << 40, 5)))) < FRAME_BYTES_MAX
 
 
 def test_what_many_calls_changed_at_once_is_copied_though_it_fits_no_frame(

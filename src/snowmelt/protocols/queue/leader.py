@@ -31,6 +31,7 @@ from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.records import records, restored
+from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show
 
@@ -65,7 +66,8 @@ class Leader:
         self._desk = desk
         self._deadlines = Deadlines(home.settings.lease)
         self.delivery = Delivery(desk, disk, hand, self.state, self.followers, self._deadlines)
-        self.grouping = Grouping(desk, self.state, self.log, self.delivery.spans)
+        spans = Spans(desk, self.state, self.followers)
+        self.grouping = Grouping(desk, self.state, self.log, spans)
         self.admission = Admission(desk, hand, home, self.state, self.log)
         self._tokens = home.term << TOKEN_BITS
         self._had: Answers[bool] = Answers(desk.limits.answered)

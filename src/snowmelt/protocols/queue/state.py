@@ -186,6 +186,8 @@ class State:
             for lives in self.batches.live.within(interval):
                 if not left.covers(lives):
                     return without([lives], left.common(lives))
+            if interval.stop > self.tail:  # who gave these is not remembered, nor that they ended
+                return [Interval(max(interval.start, self.tail), interval.stop)]
         if lease is None or not done:
             return []
         for interval in reversed(done):

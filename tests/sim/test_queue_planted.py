@@ -101,7 +101,7 @@ def the_next_leader_knows_less_of_what_a_group_is_done_with(patch):
         (a_follower_tells_before_its_flush, (74, 84)),
         (any_copy_is_new_enough, (125,)),
         (nobody_is_fenced, (17,)),
-        (a_step_goes_behind_any_other, (2, 23)),
+        (a_step_goes_behind_any_other, (51, 32)),
         (what_comes_back_goes_to_the_end, (1,)),
         (positions_that_lingered_are_given_again, (713, 796)),
         (a_copy_from_a_disk_has_all_that_it_told, (72, 375)),

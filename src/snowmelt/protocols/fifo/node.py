@@ -13,6 +13,7 @@ from typing import Any
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
+    Announce,
     Announced,
     Effect,
     Event,
@@ -42,7 +43,16 @@ from snowmelt.protocols.fifo.registry import Registry
 from snowmelt.protocols.fifo.reign import Reign
 from snowmelt.protocols.fifo.scribe import Scribe
 from snowmelt.protocols.fifo.streams import Presence
-from snowmelt.protocols.membership import CutOff, Leads, LeadsNoMore, RecordsKept, Unsure, View
+from snowmelt.protocols.membership import (
+    CutOff,
+    HandedOver,
+    Leads,
+    LeadsNoMore,
+    Leaving,
+    RecordsKept,
+    Unsure,
+    View,
+)
 
 Effects = list[Effect[Any]]
 Hears = Callable[[NodeId, Any], None]
@@ -117,8 +127,10 @@ class FifoNode:
                 self._reign.cut_off()
             case Announced((Leads() | LeadsNoMore() | RecordsKept()) as fact):
                 self._registry.told(fact)
+            case Announced(Leaving()):  # it hands over nothing
+                self._desk.effect(Announce(HandedOver()))
             case Announced(Unsure(until)):
-                self._registry.unsure(until)
+                self._registry.unsure = until
             case Announced(Gone(client)):
                 for master in self._scribe.masters.values():
                     if master.waiting.gets:

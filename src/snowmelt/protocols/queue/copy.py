@@ -22,6 +22,7 @@ import msgspec
 
 from snowmelt.core.record import BULK, Change, Erase, Write, erase
 from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.queue.batches import KIND, Batches
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
 
 COPY: Final = b"m"
@@ -126,6 +127,15 @@ class Copy:
         """Who led in the term of its last step; None where there is none."""
         kept = self.records.get(HOME)
         return None if kept is None else msgspec.msgpack.decode(kept, type=Home)
+
+    @property
+    def items(self) -> int:
+        """How many live in it. O(its blocks)."""
+        batches = Batches({})
+        for key in sorted(self.records):
+            if key[:1] == KIND:
+                batches.restore(key, self.records[key])
+        return batches.live.total
 
     # --- another's copy ---------------------------------------------------------------------------
 

@@ -167,6 +167,8 @@ CONTROLLER: Final = (
     fifo.Claim,
     fifo.Activate,
     fifo.Unreached,
+    fifo.Quits,
+    fifo.Needs,
     fifo.Seek,
     fifo.Sought,
     fifo.Roll,

@@ -76,7 +76,8 @@ def process(
     queues = engine.machine(bug, node, chance, limits, on_disk=coordinator == DISK)
     family = Family(engine.name, queues, engine.messages, fenced=True)
     contacts = () if node == founder else (founder,)
-    return member(node, contacts, chance, family, coordinator=coordinator)
+    moves = engine.moves
+    return member(node, contacts, chance, family, coordinator=coordinator, hands_over=moves)
 
 
 class FifoLife(FamilyLife):

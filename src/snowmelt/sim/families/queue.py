@@ -16,6 +16,7 @@ class QueueEngine(Engine):
     """It answers the fifo's calls, and its keys lie where the fifo's do."""
 
     messages = queue.MESSAGES
+    moves = True
 
     def machine(
         self, bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool

@@ -99,7 +99,7 @@ def the_next_leader_knows_less_of_what_a_group_is_done_with(patch):
     [
         (it_tells_before_the_others_have_it, (35, 39)),
         (a_follower_tells_before_its_flush, (74, 84)),
-        (any_copy_is_new_enough, (125,)),
+        (any_copy_is_new_enough, (4, 7)),
         (nobody_is_fenced, (17,)),
         (a_step_goes_behind_any_other, (51, 32)),
         (what_comes_back_goes_to_the_end, (1,)),

@@ -156,6 +156,13 @@ def test_what_is_done_may_be_told_again_when_the_lease_is_over(state):
     assert state.settle(7, [Interval(0, 2)]) == []
 
 
+def test_what_is_done_is_no_more_than_what_was_ever_put(state):
+    """A copy that lost its last steps knows of none of them that it is done."""
+    put(state, 5)
+    strange = state.settle(7, [Interval(4, 9)])
+    assert IntervalSet(strange) == IntervalSet([Interval(4, 9)])
+
+
 def test_what_went_back_is_not_to_be_acknowledged(state):
     take(state, 3, token=7)
     state.give_back(OperationId(ANN, 9), 7, [Interval(0, 2)])

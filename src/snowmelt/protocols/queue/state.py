@@ -177,6 +177,8 @@ class State:
         for interval in done:
             held = [] if lease is None else lease.left.common(interval)
             lives = self.batches.live.common(interval)
+            if interval.stop > self.tail:  # who gave these is not remembered, nor that they ended
+                lives.append(Interval(max(interval.start, self.tail), interval.stop))
             if lives != held:
                 strange += without(lives, held)
         if strange or lease is None or not done:

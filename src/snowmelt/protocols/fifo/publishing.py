@@ -23,8 +23,7 @@ from snowmelt.protocols.fifo.calls import Plan, Planned, Publish, PutDone, Recei
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Entry
-from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
-from snowmelt.protocols.fifo.publications import PLANNED_MAX, PLANS_MAX, Publication
+from snowmelt.protocols.fifo.publications import Publication, items_of
 from snowmelt.protocols.fifo.queue import Dropped, Lost
 from snowmelt.protocols.fifo.staged import StagedBatch, soon
 from snowmelt.protocols.fifo.streams import gone_for_ever
@@ -59,7 +58,7 @@ class Publishing:
         queue, number = self._queue, (ask.producer, ask.sequence)
         earlier = queue.producers.earlier(*number)
         if earlier is not None:  # rule 1
-            other = self._other(ask, _items(ask.receipts), earlier)
+            other = queue.publications.other(ask, items_of(ask.receipts), earlier)
             if other:
                 self._decline(operation, "AlreadyPublished", other)
             else:
@@ -83,8 +82,7 @@ class Publishing:
         start = parts[0].start if parts else 0
         where = Interval(start, parts[-1].stop if parts else start)
         queue.producers.note(*number, where, self._desk.wall)
-        lately = queue.producers.lately(ask.producer)
-        queue.publications.keep(number, self._made(ask), lately)
+        queue.publications.end(ask, queue.producers.lately(ask.producer))
         visible = [part for part in parts if not queue.delays.common(part)]
         self._answer(operation, where, visible, repeated=False)
 
@@ -95,9 +93,11 @@ class Publishing:
         queue, number = self._queue, (ask.producer, ask.sequence)
         earlier = queue.producers.earlier(*number)
         known = queue.publications.named(number)
-        items = sum(_items(one.receipts) for one in ask.shares)
+        items = sum(items_of(one.receipts) for one in ask.shares)
         begun = known is not None and known.shares
-        other = self._other(ask, items, earlier) if begun or earlier is not None else ""
+        other = ""
+        if begun or earlier is not None:
+            other = queue.publications.other(ask, items, earlier)
         if other:
             self._decline(operation, "AlreadyPublished", other)
             return
@@ -107,12 +107,8 @@ class Publishing:
             if past:
                 self._decline(operation, "SequenceTooOld", past)
                 return
-            if self._has_too_many(ask):
-                text = (
-                    f"queue {queue.name!r} has {queue.publications.plans} publications of "
-                    f"{queue.publications.planned} batches that were begun and have not ended; it "
-                    f"takes {PLANS_MAX} of {PLANNED_MAX} batches: run again what began them"
-                )
+            text = queue.publications.too_many(ask)
+            if text:
                 self._decline(operation, "Full", text)
                 return
             shares = ask.shares
@@ -133,36 +129,6 @@ class Publishing:
     def _tell(self, operation: OperationId, told: Planned | Declined) -> None:
         self._journal.after(lambda: self._desk.reply(operation, told))
 
-    def _has_too_many(self, ask: Plan) -> bool:
-        """Whether one more plan is too much: each is written down as a whole."""
-        known, named = self._queue.publications, sum(len(one.receipts) for one in ask.shares)
-        return known.plans >= PLANS_MAX or known.planned + named > PLANNED_MAX
-
-    def _made(self, ask: Publish) -> Publication:
-        """What is to be remembered of a publication: of one that ends a plan, what the plan was."""
-        planned = self._queue.publications.named((ask.producer, ask.sequence))
-        if planned is not None:
-            return Publication(planned.digest, planned.items)
-        return Publication(ask.digest, _items(ask.receipts))
-
-    def _other(self, ask: Publish | Plan, items: int, earlier: Interval | None) -> str:
-        """Why this can't be what was published, or begun, under its number; nothing if it can."""
-        known = self._queue.publications.named((ask.producer, ask.sequence))
-        if not ask.digest or (known is not None and known.digest == ask.digest):
-            return ""
-        whose = f"number {ask.sequence} of {ask.producer!r} in queue {self._queue.name!r}"
-        if known is not None and known.digest:
-            return (
-                f"{whose} was published before, with {known.items} items, and these {items} are "
-                "not the same; nothing was put"
-            )
-        if earlier is not None and earlier != NOT_REMEMBERED and earlier.size == items:
-            return ""  # by who did not say a digest
-        return (
-            f"{whose} was published before, and it is not remembered any more whether these "
-            f"{items} items are the same; nothing was put"
-        )
-
     def _is_there(self, receipt: Receipt, batch: StagedBatch | None) -> bool:
         """Rule 3."""
         if batch is None or batch.stop != receipt.stop:
@@ -181,7 +147,7 @@ class Publishing:
                 "(any more): they were published, their time was over, or their disks were lost"
             )
             return "NotStaged", text
-        items = _items(ask.receipts)
+        items = items_of(ask.receipts)
         size = sum(batch.bytes for batch in batches)
         if (0 < settings.items_max < items) or (0 < settings.bytes_max < size):
             text = f"{items} items in {size} bytes never fit into queue {queue.name!r}"
@@ -229,7 +195,3 @@ class Publishing:
         self._dropped([Lost(staged.dropped(name, batch), batch.keepers) for name, batch in over])
         if len(staged):
             self._desk.wake(soon(self._desk.now))
-
-
-def _items(receipts: tuple[Receipt, ...]) -> int:
-    return sum(one.stop - one.first for one in receipts)

@@ -85,7 +85,7 @@ class FifoLife(FamilyLife):
 
     name = "fifo"
     engine: Engine = FIFO
-    stagers_share = STAGERS_SHARE
+    stager = Stager
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         super().__init__(scenario, chance)
@@ -227,10 +227,11 @@ class FifoLife(FamilyLife):
             for name in [f"g{number}", f"h{number}"][: dice.randint(0, 2)]:
                 reader = Reader(self._stage, name, self._dice(name), ledger)
                 world.at(Instant(dice.randrange(seconds(5))), reader.begin)
-            if dice.random() < self.stagers_share:
+            if dice.random() < STAGERS_SHARE:
                 times = sorted(Instant(dice.randrange(end)) for _ in range(dice.randint(1, 8)))
                 name = f"t{number}"
-                stager = Stager(self._stage, name, self._dice(name), ledger, times)
+                stager = self.stager(self._stage, name, self._dice(name), ledger, times)
+                stager.delays = self.stager.delays and not self._wrong_dates
                 world.at(Instant(dice.randrange(seconds(5))), stager.begin)
                 stagers.append(stager)
         return stagers

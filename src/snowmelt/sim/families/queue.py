@@ -9,6 +9,7 @@ from snowmelt.protocols import queue
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.sim.families.fifo import FifoLife
 from snowmelt.sim.families.fifo_engine import Engine
+from snowmelt.sim.families.queue_staging import Planner
 from snowmelt.sim.planted import Bug
 
 
@@ -27,8 +28,8 @@ class QueueEngine(Engine):
 
 
 class QueueLife(FifoLife):
-    """As a fifo's, without staging yet."""
+    """As a fifo's, whose stagers plan, too."""
 
     name = "queue"
     engine = QueueEngine()
-    stagers_share = 0.0
+    stager = Planner

@@ -200,7 +200,8 @@ class Transfer:
             if batch in unread:
                 damaged, gone = (0, stop - first) if unread[batch] else (stop - first, 0)
                 break
-            parts.append(part_of(hand[batch.start], first, stop, first))
+            shift = batch.shift
+            parts.append(part_of(hand[batch.start], first + shift, stop + shift, first))
         self._desk.reply(client.operation, calls.Fetched(tuple(joined(parts)), damaged, gone))
         leader = self._terms.leaders.get(reading.queue)
         if leader is not None:

@@ -172,7 +172,7 @@ def is_put(batch):
         (the_last_plan_stands, (29, 48)),
         (what_is_published_may_differ, (4, 9)),
         (what_was_published_is_erased, (2, 16)),
-        (a_copy_lacks_what_is_staged, (16,)),
+        (a_copy_lacks_what_is_staged, (79, 126)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

@@ -169,7 +169,7 @@ def is_put(batch):
         (the_next_leader_knows_less_of_what_a_group_is_done_with, (16, 19)),
         (a_publication_forgets_its_last_batch, (2, 4)),
         (a_publication_is_another_each_time, (2, 4)),
-        (the_last_plan_stands, (29, 48)),
+        (the_last_plan_stands, (22, 38)),
         (what_is_published_may_differ, (4, 9)),
         (what_was_published_is_erased, (2, 16)),
         (a_copy_lacks_what_is_staged, (79, 126)),

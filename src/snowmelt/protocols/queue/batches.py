@@ -149,17 +149,19 @@ class Batches:
         block = self._blocks[at]
         self._changed[KIND + self._starts[at].to_bytes(8)] = None
         over: list[Interval] = []
-        for index, batch in self._in(at, interval):
-            first, stop = max(batch.start, interval.start), min(batch.stop, interval.stop)
-            gone = sum(
-                [part.stop - part.start for part in block.live.common(Interval(first, stop))]
-            )
-            if gone:
-                was = block.lefts[index]
-                block.lefts[index] = left = was - gone
-                self.bytes -= batch.share(was) - batch.share(left)
-                if not left:
-                    over.append(Interval(batch.start + batch.shift, batch.stop + batch.shift))
+        for index, start, stop in self._edges(at, interval):
+            was, left = block.lefts[index], 0
+            if start < interval.start or stop > interval.stop:
+                part = Interval(max(start, interval.start), min(stop, interval.stop))
+                left = was - sum([one.stop - one.start for one in block.live.common(part)])
+            if left == was:
+                continue
+            block.lefts[index] = left
+            size, count = block.sizes[index], stop - start
+            self.bytes -= size * was // count - size * left // count
+            if not left:
+                shift = block.shifts.get(index, 0)
+                over.append(Interval(start + shift, stop + shift))
         block.live.remove(interval)
         return over
 
@@ -169,11 +171,9 @@ class Batches:
 
     def over(self, interval: Interval) -> Iterator[Within]:
         """The batches in which some positions lie, and from where to where these lie in each."""
-        at = self._at(interval.start)
-        while at < len(self._starts) and self._starts[at] < interval.stop:
-            for _, batch in self._in(at, interval):
-                yield batch, max(batch.start, interval.start), min(batch.stop, interval.stop)
-            at += 1
+        for block, index, start, stop in self._across(interval):
+            batch = _batch(block, index, start, stop)
+            yield batch, max(start, interval.start), min(stop, interval.stop)
 
     def some(
         self, of: IntervalSet, start: int, items_max: int, bytes_max: int, batches_max: int
@@ -188,10 +188,11 @@ class Batches:
         found: list[Interval] = []
         for interval in of.within(Interval(start, max(start, self.stop))):
             at = interval.start
-            for batch, first, stop in self.over(interval):
-                each = batch.size // (batch.stop - batch.start) or 1
+            for block, index, first, stop in self._across(interval):
+                each = block.sizes[index] // (stop - first) or 1
                 least = 0 if found or at > interval.start else 1
-                count = min(stop - first, items_max, max(bytes_max // each, least))
+                there = min(stop, interval.stop) - max(first, interval.start)
+                count = min(there, items_max, max(bytes_max // each, least))
                 if count <= 0 or batches_max <= 0:
                     break
                 at += count
@@ -206,22 +207,28 @@ class Batches:
 
     def all(self) -> Iterator[Batch]:
         """Those of which something lives."""
-        for at, block in enumerate(self._blocks):
-            whole = Interval(self._starts[at], block.stops[-1])
-            yield from (batch for index, batch in self._in(at, whole) if block.lefts[index])
+        for block, index, start, stop in self._across(Interval(0, self.stop)):
+            if block.lefts[index]:
+                yield _batch(block, index, start, stop)
 
-    def _in(self, at: int, interval: Interval) -> Iterator[tuple[int, Batch]]:
-        """The batches of a block in which some positions lie, and which they are."""
-        block, begin = self._blocks[at], self._starts[at]
-        index = bisect_right(block.stops, interval.start)
-        while index < len(block.stops):
-            start = block.stops[index - 1] if index else begin
-            if start >= interval.stop:
-                return
-            shift = block.shifts.get(index, 0) if block.shifts else 0
-            stop, size, term = block.stops[index], block.sizes[index], block.terms[index]
-            yield index, Batch(start, stop, size, term, shift)
-            index += 1
+    def _across(self, interval: Interval) -> Iterator[tuple[Block, int, int, int]]:
+        """The same without making them: block, which of its batches, where it begins and ends."""
+        at = self._at(interval.start)
+        while at < len(self._starts) and self._starts[at] < interval.stop:
+            block = self._blocks[at]
+            for index, start, stop in self._edges(at, interval):
+                yield block, index, start, stop
+            at += 1
+
+    def _edges(self, at: int, interval: Interval) -> Iterator[tuple[int, int, int]]:
+        """Of one block."""
+        stops = self._blocks[at].stops
+        index = bisect_right(stops, interval.start)
+        start = stops[index - 1] if index else self._starts[at]
+        while index < len(stops) and start < interval.stop:
+            stop = stops[index]
+            yield index, start, stop
+            start, index = stop, index + 1
 
     def block(self, position: int) -> int:
         """Where the block begins that has a position."""
@@ -279,11 +286,11 @@ class Batches:
         self._blocks.append(block)
         for where in block.live:
             self.live.add(where)
-        for index, batch in self._in(len(self._starts) - 1, whole):
+        for index, first, stop in self._edges(len(self._starts) - 1, whole):
             if kept.live:
-                parts = block.live.common(Interval(batch.start, batch.stop))
+                parts = block.live.common(Interval(first, stop))
                 block.lefts[index] = sum([part.size for part in parts])
-            self.bytes += batch.share(block.lefts[index])
+            self.bytes += block.sizes[index] * block.lefts[index] // (stop - first)
 
     def check(self) -> None:
         """Asserts that each block lives, and that all of them have what lives."""
@@ -293,6 +300,11 @@ class Batches:
             assert block.live.total == sum(block.lefts)
             parts.add_all(block.live)
         assert parts == self.live
+
+
+def _batch(block: Block, index: int, start: int, stop: int) -> Batch:
+    shift = block.shifts.get(index, 0) if block.shifts else 0
+    return Batch(start, stop, block.sizes[index], block.terms[index], shift)
 
 
 def _folded(terms: list[int]) -> list[int]:

@@ -16,7 +16,7 @@ from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.segments import Segment, joined, part_of, stored
 from snowmelt.protocols.fifo.streams import node_of
-from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.batches import Batch, Within
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.disk import Disk
@@ -91,21 +91,24 @@ class Delivery:
     def _show(
         self, owed: Deliver | Show, positions: tuple[Interval, ...], read: dict[int, Segment]
     ) -> None:
-        queue, parts, absent = self._home.queue, list[calls.Part](), list[Batch]()
+        queue, size = self._home.queue, 0
+        found: list[tuple[Segment, Within]] = []
+        absent: list[Batch] = []
         for interval in positions:
-            for batch, first, stop in self._state.batches.over(interval):
-                at = batch.start + batch.shift
-                segment = read.get(at) or self.hand.of(queue, batch)
+            for within in self._state.batches.over(interval):
+                batch = within[0]
+                segment = read.get(batch.start + batch.shift) or self.hand.of(queue, batch)
                 if segment is None:
                     absent.append(batch)
-                    continue
-                read[at] = segment
-                if not absent:
-                    parts += self._parts(segment, batch.shift, Interval(first, stop))
+                else:
+                    found.append((segment, within))
+                    size += batch.size
         if absent:
+            read |= {batch.start + batch.shift: segment for segment, (batch, _, _) in found}
             self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
             return
-        some = fitting(parts, self._desk.limits.answer_bytes)
+        parts, most = self._parts(found), self._desk.limits.answer_bytes
+        some = parts if size < most // 2 else fitting(parts, most)  # by far, as mostly
         told = tuple(joined(some))
         if isinstance(owed, Show):
             self._reply(owed.operation, calls.Peeked(told, ()))
@@ -115,14 +118,21 @@ class Delivery:
                 self._state.give_back(owed.operation, owed.token, [rest])
             self._reply(owed.operation, calls.Leased(owed.token, told, (), left, owed.refused))
 
-    def _parts(self, segment: Segment, shift: int, where: Interval) -> list[calls.Part]:
-        """Items of one batch, by how often they failed."""
+    def _parts(self, found: list[tuple[Segment, Within]]) -> list[calls.Part]:
+        """Items of some batches, by how often they failed."""
+        if not self._state.failures.count:
+            return [
+                part_of(segment, first + batch.shift, stop + batch.shift, first)
+                for segment, (batch, first, stop) in found
+            ]
         cut: list[calls.Part] = []
-        for piece, times, reason in by_failures(self._state.failures, where):
-            part = part_of(segment, piece.start + shift, piece.stop + shift, piece.start)
-            if reason:
-                part = msgspec.structs.replace(part, failures=times, reason=reason)
-            cut.append(part)
+        for segment, (batch, first, stop) in found:
+            for piece, times, reason in by_failures(self._state.failures, Interval(first, stop)):
+                edges = piece.start + batch.shift, piece.stop + batch.shift
+                part = part_of(segment, *edges, piece.start)
+                if reason:
+                    part = msgspec.structs.replace(part, failures=times, reason=reason)
+                cut.append(part)
         return cut
 
     def read(self, wants: Wants, unread: list[Batch]) -> None:

@@ -32,18 +32,18 @@ class Admission:
         self._state = state
         self._log = log
         self._room = Room()
-        self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
+        self.later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
 
     def knows(self, put: calls.Put) -> bool:
         """Whether it came before; what became of it is told then, and nothing else."""
         earlier = self._state.producers.earlier(put.producer, put.sequence)
-        return earlier is not None or self._room.waits(put) or put in self._later.values()
+        return earlier is not None or self._room.waits(put) or put in self.later.values()
 
     def put(self, operation: OperationId, put: calls.Put) -> None:
         """A batch comes in with this step, or with a later one."""
-        if self._later or not self._log.has_room(put.size):
-            self._later[operation] = put
+        if self.later or (self._log.bytes and not self._log.has_room(put.size)):
+            self.later[operation] = put
         else:
             self._put(operation, put)
 
@@ -144,20 +144,10 @@ class Admission:
                 return
             self._room.leave(waiting)
             self._place(tuple(waiting.asked), put)
-        while self._later and self._log.has_room(next(iter(self._later.values())).size):
-            self._put(*self._later.popitem(last=False))
+        while self.later and self._log.has_room(next(iter(self.later.values())).size):
+            self._put(*self.later.popitem(last=False))
 
     # --- who waits --------------------------------------------------------------------------------
-
-    @property
-    def delayed(self) -> bool:
-        """Whether any wait for a step that has room."""
-        return bool(self._later)
-
-    @property
-    def behind(self) -> bool:
-        """Whether any wait, for room in the queue or in a step."""
-        return bool(self._later or self._room)
 
     @property
     def waiting(self) -> int:
@@ -166,7 +156,7 @@ class Admission:
 
     def gone(self, operation: OperationId, put: calls.Put) -> None:
         """Nobody is there for what was asked."""
-        self._later.pop(operation, None)
+        self.later.pop(operation, None)
         self._room.gone(operation, put)
 
     def tick(self) -> None:

@@ -47,15 +47,11 @@ class Door:
         leader = self._terms.leaders.get(request.queue)
         if leader is None or not leader.serving:
             return False
-        if leader.busy:
+        opened = leader.delivery.open
+        if len(opened.calls) >= self._desk.limits.waiting_answers and leader.busy:
             return True  # silence promises nothing: it is asked again
-        most = self._desk.limits.waiting_bytes
-        if type(request) is calls.Put and not leader.delivery.open.fits(operation, request, most):
-            text = f"{most} bytes of puts are waiting at this node already"
-            self._desk.decline(operation, "Unavailable", text)
-            return True
         self._terms.touched[request.queue] = None
-        leader.delivery.open.add(operation, request)
+        opened.add(operation, request)
         match request:
             case calls.Put():
                 self._put(leader, operation, request)
@@ -82,6 +78,9 @@ class Door:
         wrong = put_problem(put, self._desk.limits.put_items)
         if put.hold:
             wrong = "BadOption", "hold: this engine stages nothing"
+        most = self._desk.limits.waiting_bytes
+        if wrong is None and not leader.delivery.open.fits(operation, most):
+            wrong = "Unavailable", f"{most} bytes of puts are waiting at this node already"
         if wrong is None and self._disk.full and not leader.admission.knows(put):
             wrong = "DiskFull", self._disk.full
         if wrong is None:

@@ -128,7 +128,7 @@ class Leader:
 
     def _serve(self) -> None:
         """Items may have become ready, or there may be room; or patience has ended."""
-        if self.admission.behind:
+        if self.admission.later or self.admission.waiting:
             self.admission.serve()
         if not self.waiting.gets:
             return
@@ -297,7 +297,7 @@ class Leader:
     def busy(self) -> bool:
         """Whether so many calls wait for the disk or for followers that no more are taken."""
         waiting = len(self.waiting.gets) + self.admission.waiting
-        return len(self.delivery.open) - waiting >= self._desk.limits.waiting_answers
+        return len(self.delivery.open.calls) - waiting >= self._desk.limits.waiting_answers
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -309,7 +309,7 @@ class Leader:
         for owed in due:
             self.delivery.pay(owed)
         rests = len(due) >= self._desk.limits.told
-        if rests or (self.admission.delayed and not self.state.changed):
+        if rests or (self.admission.later and not self.state.changed):
             self._desk.wake(self._desk.now)
 
     def tick(self) -> None:

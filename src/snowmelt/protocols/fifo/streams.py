@@ -5,6 +5,7 @@ an empty disk has another birth, and keeps nothing of what it kept before); with
 run. A stream ends with the run that made it, so a later run can't take up its numbers.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from snowmelt.core.instant import Instant
@@ -50,6 +51,15 @@ class Presence:
         """When who was here before left, as far as it was seen."""
         self.keepers = {keeper_of(one): one for one in view.members}
         self.streams = {stream_of(one): one for one in view.members}
+
+    def without(self, streams: Collection[str]) -> "Presence":
+        """The same, but for these runs."""
+        other = Presence(self.view, self)
+        for stream in streams:
+            member = other.streams.pop(stream, None)
+            if member is not None:
+                del other.keepers[keeper_of(member)]
+        return other
 
     def after(self, keeper: str, count: int) -> tuple[str, ...]:
         """The next keepers in the ring of members after this one, at most so many."""

@@ -4,6 +4,7 @@ Under construction beside `protocols/fifo`, whose calls it answers. Its parts:
 
 - `state.py`: the items and who has them, a value that its records tell again;
 - `leader.py`: who leads in a term: steps, what is owed when they are safe, who waits;
+- `publishing.py`, `staged.py`: puts with a hold, and how they come in together;
 - `copy.py`, `sending.py`: a copy on a disk, and on its way to another;
 - `takeover.py`: how a term begins;
 - `node.py`: the machine: who hears what.

@@ -94,13 +94,14 @@ class Delivery:
         queue, parts, absent = self._home.queue, list[calls.Part](), list[Batch]()
         for interval in positions:
             for batch, first, stop in self._state.batches.over(interval):
-                segment = read.get(batch.start) or self.hand.of(queue, batch)
+                at = batch.start + batch.shift
+                segment = read.get(at) or self.hand.of(queue, batch)
                 if segment is None:
                     absent.append(batch)
                     continue
-                read[batch.start] = segment
+                read[at] = segment
                 if not absent:
-                    parts += self._parts(segment, Interval(first, stop))
+                    parts += self._parts(segment, batch.shift, Interval(first, stop))
         if absent:
             self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
             return
@@ -114,11 +115,11 @@ class Delivery:
                 self._state.give_back(owed.operation, owed.token, [rest])
             self._reply(owed.operation, calls.Leased(owed.token, told, (), left, owed.refused))
 
-    def _parts(self, segment: Segment, where: Interval) -> list[calls.Part]:
+    def _parts(self, segment: Segment, shift: int, where: Interval) -> list[calls.Part]:
         """Items of one batch, by how often they failed."""
         cut: list[calls.Part] = []
         for piece, times, reason in by_failures(self._state.failures, where):
-            part = part_of(segment, piece.start, piece.stop, piece.start)
+            part = part_of(segment, piece.start + shift, piece.stop + shift, piece.start)
             if reason:
                 part = msgspec.structs.replace(part, failures=times, reason=reason)
             cut.append(part)
@@ -166,7 +167,7 @@ class Delivery:
                 bodies.append(Body(batch.key, stored(segment)))
                 self.hand.add(self._home.queue, batch, segment)
                 for wants in self._held:
-                    wants.hand[batch.start] = segment
+                    wants.hand[batch.start + batch.shift] = segment
         if bodies:
             changes = tuple(self._copy.stored(bodies))
             self._disk.write(self._home.queue, changes, Mended())
@@ -189,7 +190,7 @@ class Delivery:
         for keeper in self._followers.all:
             lacks = [batch for batch, others in self._lacks.items() if keeper in others]
             if lacks:
-                names = tuple((one.start, one.stop, one.term) for one in lacks[:FETCHED_AT_ONCE])
+                names = tuple((one.place, one.term) for one in lacks[:FETCHED_AT_ONCE])
                 word = Fetch(self._home.queue, self._home.term, names)
                 self._desk.send(node_of(keeper), word)
         self._sought = self._desk.now

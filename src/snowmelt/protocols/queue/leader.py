@@ -30,6 +30,7 @@ from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS
@@ -69,6 +70,7 @@ class Leader:
         spans = Spans(desk, self.state, self.followers)
         self.grouping = Grouping(desk, self.state, self.log, spans)
         self.admission = Admission(desk, hand, home, self.state, self.log)
+        self.publishing = Publishing(desk, hand, home, self.state, self.log)
         self._tokens = home.term << TOKEN_BITS
         self._had: Answers[bool] = Answers(desk.limits.answered)
         self._said: Answers[msgspec.Struct] = Answers(desk.limits.answered)
@@ -283,6 +285,7 @@ class Leader:
             short_of_copies=state.batches.live.total if self.followers.lacking else 0,
             producers=len(state.producers),
             assigned=state.groups.items,
+            staged=state.staged.items,
             mirrors_behind=len(self.followers.behind),
         )
 
@@ -320,6 +323,7 @@ class Leader:
         if state.dues:
             desk.wake(desk.instant_of(state.dues[0][0]))
         self.admission.tick()
+        self.publishing.tick()
         self._redrive()
         self.delivery.tick()
         self.followers.tick(self.log.confirmed)

@@ -83,15 +83,13 @@ class Door:
         most = self._desk.limits.waiting_bytes
         if wrong is None and not leader.delivery.open.fits(operation, most):
             wrong = "Unavailable", f"{most} bytes of puts are waiting at this node already"
-        if wrong is None and self._disk.full and not leader.admission.knows(put):
+        if wrong is None and self._disk.full and not leader.knows(put):
             wrong = "DiskFull", self._disk.full
         if wrong is not None:
             leader.delivery.open.end(operation)
             self._desk.decline(operation, *wrong)
-        elif put.hold:
-            leader.publishing.stage(operation, put)
         else:
-            leader.admission.put(operation, put)
+            leader.put(operation, put)
 
     def _opened(self, operation: OperationId, home: Home) -> None:
         presence, leader = self._desk.presence, self._finding.place(home.master)

@@ -456,7 +456,6 @@ HOLES = {
     (redriving_keeps_the_bound, "fifo", 0): "redriving asks for no room",
     (a_slow_redrive_goes_on_after_a_restart, "fifo", 0): "it ends with the process",
     (what_was_purged_is_not_done, "fifo", 0): "it counts as done",
-    (a_get_that_nobody_waits_for_takes_nothing, "queue", 0): "a wait begins when it is read",
 }
 SOUND = [
     (asks, name, 0)

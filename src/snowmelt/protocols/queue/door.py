@@ -1,10 +1,12 @@
 """The door for clients: what a call is for, and who leads its queue.
 
-Calls go to the leader: who asks another node is told where that is.
+Calls go to the leader: who asks another node is told where that is. A get that was read after its
+patience takes nothing: nobody may wait for it.
 """
 
-from typing import Any
+from typing import Any, Final
 
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
@@ -19,6 +21,9 @@ from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
 
+READ_WITHIN: Final = milliseconds(100)
+"""So long after a process slept it may read what came meanwhile."""
+
 
 class Door:
     def __init__(
@@ -29,10 +34,24 @@ class Door:
         self._disk = disk
         self._terms = terms
         self._transfer = transfer
+        self._late = Duration(0)
+        self._read_by = Instant(0)
         self._finding = Finding(desk, directory, self._serves)
+
+    def slept(self, late: Duration) -> None:
+        """What is read now waited unread, perhaps for so long."""
+        self._late, self._read_by = late, later(self._desk.now, READ_WITHIN)
+
+    def _is_over(self, request: Any) -> bool:
+        """Whether who asks waits no more, perhaps: silence promises nothing, and it asks again."""
+        if self._read_by < self._desk.now:
+            self._late = Duration(0)
+        return type(request) is calls.Get and request.patience < self._late
 
     def requested(self, operation: OperationId, request: Any) -> None:
         """A client calls."""
+        if self._late and self._is_over(request):
+            return
         if not self._finding.goes_on(operation, request):
             return
         if type(request) is calls.Open:

@@ -5,7 +5,7 @@ from enum import Enum
 import msgspec
 import pytest
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import START, Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
@@ -30,7 +30,7 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Damaged, Erase, Missing, Record, Write, erase
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.host import Family, Host, HostTimer
-from snowmelt.protocols.membership import Current, CutOff, Leads, LeadsNoMore, Unsure, View
+from snowmelt.protocols.membership import Current, CutOff, Leads, LeadsNoMore, Slept, Unsure, View
 
 NOW = Instant(7)
 ME, PEER, CLIENT = NodeId("n1"), NodeId("n2"), NodeId("c1")
@@ -415,3 +415,19 @@ def test_a_lead_that_ended_before_it_was_sure_was_none(unsure):
     announce(60, Leads(()))
     announce(61, LeadsNoMore())
     assert heard()[1] == [Leads(()), LeadsNoMore()]
+
+
+# --- rule 8 ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("at", "told"), [(20, []), (25, [Slept(seconds(5))])])
+def test_who_is_asked_hears_that_the_process_slept(at, told):
+    """A timer is due at 20 s, and something else comes first."""
+    heard, due = [], later(START, seconds(20))
+    waits, asked = Puppet(heard, "red"), Sleeper(heard, "blue")
+    families = [Family("red", waits, (Red,)), Family("blue", asked, (Blue,), fenced=True)]
+    host = Host(ME, families)
+    waits.strings.append([SetTimer(RedTimer.TICK, due)])
+    host.handle(Received(PEER, Red()), NOW)
+    host.handle(Received(PEER, Blue()), later(START, seconds(at)))
+    assert [one.fact for _, one in heard if isinstance(one, Announced)] == told

@@ -447,7 +447,6 @@ HOLES = {
     (a_bounded_queue_is_half_as_fast, "any", 0): "room is told with the next batch",
     (the_dead_take_no_room, "priority", 0): "dead letters count",
     (the_dead_take_no_room, "any", 0): "dead letters count",
-    (a_get_that_nobody_waits_for_takes_nothing, "queue", 0): "a wait begins when it is read",
 }
 SOUND = [
     (asks, name, 0)

@@ -19,6 +19,8 @@ machines, one network address, one disk, one clock. The host is the wrapper that
    here, and who leads, only those machines hear before that time whose promises are *fenced*, kept
    without any clock. The others hear it then, in order, as if it had been told then, and at once
    when a later view is sure; unless this node is cut off, or leads no more, meanwhile.
+8. A timer that comes much too late shows that the process `Slept`, or is behind with its work: what
+   it reads next may have waited as long. Those machines hear of it that others' calls wait at.
 """
 
 from collections.abc import Sequence
@@ -27,11 +29,12 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.instant import START, Instant
+from snowmelt.core.instant import START, Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
     Announced,
+    CancelTimer,
     Effect,
     Event,
     Expired,
@@ -53,9 +56,11 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import BULK, Change, Damaged, Erase, Found, Missing, Record, Write
 from snowmelt.protocols.calling import Answer, Call, Declined
-from snowmelt.protocols.membership.facts import Leads, LeadsNoMore
+from snowmelt.protocols.membership.facts import Leads, LeadsNoMore, Slept
 from snowmelt.protocols.membership.view import Current, CutOff, Unsure, View
 
+SLEPT: Final = milliseconds(500)
+"""By so much a timer is much too late (rule 8)."""
 ROUNDS_MAX: Final = 10_000
 """So often what was said within a step may be answered within it, however many speak at a time."""
 
@@ -94,6 +99,9 @@ class Host:
         self._timers: dict[type[Enum], int] = {}
         self._current: tuple[Instant, int, Announced] | None = None
         """Until when this node is current, who said so, and its word (rule 6)."""
+        self._due: dict[Enum, Instant] = {}
+        self._overdue: Instant = START
+        """When the first of these is much too late, or before (rule 8)."""
         self._now: Instant = START
         self._unsure: Instant = START
         """Until when what is told of views is for fenced machines alone (rule 7)."""
@@ -116,6 +124,8 @@ class Host:
             self._carry_on([(index, word)], now, effects)
         if self._held:
             self._carry_on(self._sure(effects), now, effects)
+        if self._overdue < now:
+            self._carry_on(self._slept(now), now, effects)
         if type(event) is Expired and event.timer is HostTimer.SURE:
             return effects
         if type(event) is Received:  # the most frequent by far
@@ -162,6 +172,7 @@ class Host:
     def _inward(self, event: Event[Message]) -> list[tuple[int, Event[Message]]]:
         match event:
             case Expired(timer):
+                self._due.pop(timer, None)
                 return [(self._timers[type(timer)], event)]
             case PersistFailed() | Loaded():
                 return [self._completed(event)]
@@ -225,8 +236,12 @@ class Host:
             case Scan(ticket, start, stop, bytes_max):
                 first, end = shared_range(self._prefixes[index], start, stop)
                 effects.append(Scan(self._shared_ticket(index, ticket), first, end, bytes_max))
-            case SetTimer(timer, _):
+            case SetTimer(timer, at):
                 self._timers[type(timer)] = index
+                self._due[timer] = at
+                effects.append(effect)
+            case CancelTimer(timer):
+                self._due.pop(timer, None)
                 effects.append(effect)
             case Announce(fact):
                 told = Announced(fact)
@@ -266,6 +281,15 @@ class Host:
         families = enumerate(self._families)
         patient = [at for at, family in families if not family.fenced]
         return [(at, one) for _, by, one in told for at in patient if at != by]
+
+    def _slept(self, now: Instant) -> list[tuple[int, Event[Message]]]:
+        """Looks whether a timer is much too late, and when to look next (rule 8)."""
+        late = Duration(now - min(self._due.values(), default=now))
+        self._overdue = later(now, SLEPT)
+        if late < SLEPT:
+            return []
+        told = Announced(Slept(late))
+        return [(at, told) for at, family in enumerate(self._families) if family.fenced]
 
     def _wake(self) -> Effect[Message]:
         return SetTimer(HostTimer.SURE, max(self._now, min(one[0] for one in self._held)))

@@ -6,7 +6,7 @@ from node_bench import NodeBench
 from nodes_bench import Nodes
 
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Duration
+from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Declined
@@ -126,22 +126,27 @@ def test_the_largest_put_there_is_can_be_copied_and_handed_out() -> None:
     assert len(encode(leased)) < FRAME_BYTES_MAX
 
 
-def test_the_largest_puts_that_come_while_a_disk_is_busy_are_copied_in_several_steps() -> None:
+@pytest.mark.parametrize("hold", [0, 9])
+def test_the_largest_puts_that_come_while_a_disk_is_busy_are_copied_in_several_steps(
+    hold: int,
+) -> None:
     bench = ClusterBench(3)
     leader = bench.open(replicas=3)
     bench.run(1)
     bench.slots[NodeId(leader)].held = True
-    puts = [
-        calls.Put("q", "p", at, bytes(LARGEST.offsets), bytes(LARGEST.blob), LONG)
-        for at in (1, 2, 3)
-    ]
-    puts.append(calls.Put("q", "p", 4, bytes(8), b""))
+    bench.sent.clear()
+    body, hold = (bytes(LARGEST.offsets), bytes(LARGEST.blob), LONG), seconds(hold)
+    puts = [calls.Put("q", "p", at, *body, hold=hold) for at in (1, 2, 3)]
+    puts.append(calls.Put("q", "p", 4, bytes(8), b"", hold=hold))
     asked = [bench.call(leader, put) for put in puts]
     bench.run(0.1)
     bench.slots[NodeId(leader)].held = False
     bench.run(1)
-    assert [bench.answers[one].start for one in asked] == [0, 1, 2, 3]
+    told = [bench.answers[one] for one in asked]
+    first = [one.first if hold else one.start for one in told]
+    assert [one - first[0] for one in first] == [0, 1, 2, 3]
     assert all(len(encode(message)) < FRAME_BYTES_MAX for _, _, message in bench.sent)
+    assert not bench.messages("Piece")
 
 
 def test_what_is_larger_than_its_neighbours_is_handed_out_though_it_fits_no_answer() -> None:

@@ -2,13 +2,23 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from node_bench import NodeBench
 
 from snowmelt.client.fifo.steps import due_of
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import Describe, Get, Purge, Put, Settle, Settled
+from snowmelt.protocols.fifo.calls import (
+    Describe,
+    Get,
+    Publish,
+    Purge,
+    Put,
+    PutDone,
+    Settle,
+    Settled,
+)
 
 
 def put(sequence: int, due: int) -> Put:
@@ -32,6 +42,19 @@ def test_a_delay_is_as_long_as_it_was_meant_whatever_the_clock_shows(hours: int)
     assert leased.token
     back = Settle("q", leased.token, back=(Interval(0, 1),), due=due_of(1.0))
     assert bench.answer(back) == Settled(0)
+    assert taken(bench).token == 0
+    bench.pass_time(1)
+    assert taken(bench).token
+
+
+@pytest.mark.parametrize("hours", [-2, 0, 2])
+def test_what_is_published_is_as_late_as_it_was_meant_from_when_it_was_staged(hours: int) -> None:
+    bench = NodeBench(hours=hours)
+    bench.open()
+    staged = msgspec.structs.replace(put(1, due_of(2.0)), hold=seconds(60))
+    receipt = bench.answer(staged)
+    bench.pass_time(1)
+    assert isinstance(bench.answer(Publish("q", "p", 1, (receipt,))), PutDone)
     assert taken(bench).token == 0
     bench.pass_time(1)
     assert taken(bench).token

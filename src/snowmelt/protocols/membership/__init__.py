@@ -100,6 +100,7 @@ from snowmelt.protocols.membership.facts import (
     LeadsNoMore,
     Leaving,
     RecordsKept,
+    Slept,
 )
 from snowmelt.protocols.membership.messages import (
     MESSAGES,
@@ -136,6 +137,7 @@ __all__ = [
     "RecordsKept",
     "Settings",
     "Severed",
+    "Slept",
     "Status",
     "Unsure",
     "View",

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Duration, Instant
 
 
 class Leaving(msgspec.Struct, frozen=True):
@@ -10,6 +10,12 @@ class Leaving(msgspec.Struct, frozen=True):
 
     until: Instant
     """Whoever has not handed all over by then says so."""
+
+
+class Slept(msgspec.Struct, frozen=True):
+    """Announced by a process that did nothing for so long: what it reads now waited unread."""
+
+    late: Duration
 
 
 class HandedOver(msgspec.Struct, frozen=True):

@@ -1,9 +1,4 @@
-"""How puts come in: once each, or they wait for room in their order, or are refused.
-
-What the next step has no room for waits for the one after, and so do all puts behind it.
-"""
-
-from collections import OrderedDict
+"""How puts come in: once each, or they wait for room in their order, or are refused."""
 
 import msgspec
 
@@ -33,23 +28,14 @@ class Admission:
         self._state = state
         self._log = log
         self._room = Room()
-        self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
-        """Puts that the next step has no room for."""
 
     def knows(self, put: calls.Put) -> bool:
         """Whether it came before; what became of it is told then, and nothing else."""
         earlier = self._state.producers.earlier(put.producer, put.sequence)
-        return earlier is not None or self._room.waits(put) or put in self._later.values()
+        return earlier is not None or self._room.waits(put)
 
     def put(self, operation: OperationId, put: calls.Put) -> None:
-        """A batch comes in with this step, or with a later one."""
-        if self._later or not self._log.has_room(put.size):
-            self._later[operation] = put
-        else:
-            self._put(operation, put)
-
-    def _put(self, operation: OperationId, put: calls.Put) -> None:
-        """It comes in, once, or waits for room, or is refused."""
+        """A batch comes in, once, or waits for room, or is refused."""
         producers, name = self._state.producers, (put.producer, put.sequence)
         if self._room.waits(put):
             self._waits(operation, put)
@@ -123,26 +109,13 @@ class Admission:
         """Lets in who waits for room, in their order."""
         while (waiting := self._room.first) is not None:
             put = waiting.put
-            if not self._state.fits(count_of(put), put.size):
-                break
-            if not self._log.has_room(put.size):
+            fits = self._state.fits(count_of(put), put.size)
+            if not fits or not self._log.has_room(put.size):
                 return
             self._room.leave(waiting)
             self._place(tuple(waiting.asked), put)
-        while self._later and self._log.has_room(next(iter(self._later.values())).size):
-            self._put(*self._later.popitem(last=False))
 
     # --- who waits --------------------------------------------------------------------------------
-
-    @property
-    def delayed(self) -> bool:
-        """Whether any wait for a step that has room."""
-        return bool(self._later)
-
-    @property
-    def behind(self) -> bool:
-        """Whether any wait, for room in the queue or in a step."""
-        return bool(self._later or self._room)
 
     @property
     def waiting(self) -> int:
@@ -151,7 +124,6 @@ class Admission:
 
     def gone(self, operation: OperationId, put: calls.Put) -> None:
         """Nobody is there for what was asked."""
-        self._later.pop(operation, None)
         self._room.gone(operation, put)
 
     def tick(self) -> None:

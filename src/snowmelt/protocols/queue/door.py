@@ -1,10 +1,12 @@
 """The door for clients: what a call is for, and who leads its queue.
 
-Calls go to the leader: who asks another node is told where that is.
+Calls go to the leader: who asks another node is told where that is. A get that was read after its
+patience takes nothing: nobody may wait for it.
 """
 
-from typing import Any
+from typing import Any, Final
 
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
@@ -19,6 +21,9 @@ from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
 
+READ_WITHIN: Final = milliseconds(100)
+"""So long after a process slept it may read what came meanwhile."""
+
 
 class Door:
     def __init__(
@@ -29,10 +34,24 @@ class Door:
         self._disk = disk
         self._terms = terms
         self._transfer = transfer
+        self._late = Duration(0)
+        self._read_by = Instant(0)
         self._finding = Finding(desk, directory, self._serves)
+
+    def slept(self, late: Duration) -> None:
+        """What is read now waited unread, perhaps for so long."""
+        self._late, self._read_by = late, later(self._desk.now, READ_WITHIN)
+
+    def _is_over(self, request: Any) -> bool:
+        """Whether who asks waits no more, perhaps: silence promises nothing, and it asks again."""
+        if self._read_by < self._desk.now:
+            self._late = Duration(0)
+        return type(request) is calls.Get and request.patience < self._late
 
     def requested(self, operation: OperationId, request: Any) -> None:
         """A client calls."""
+        if self._late and self._is_over(request):
+            return
         if not self._finding.goes_on(operation, request):
             return
         if type(request) is calls.Open:
@@ -47,15 +66,11 @@ class Door:
         leader = self._terms.leaders.get(request.queue)
         if leader is None or not leader.serving:
             return False
-        if leader.busy:
+        opened = leader.delivery.open
+        if len(opened.calls) >= self._desk.limits.waiting_answers and leader.busy:
             return True  # silence promises nothing: it is asked again
-        most = self._desk.limits.waiting_bytes
-        if type(request) is calls.Put and not leader.delivery.open.fits(operation, request, most):
-            text = f"{most} bytes of puts are waiting at this node already"
-            self._desk.decline(operation, "Unavailable", text)
-            return True
         self._terms.touched[request.queue] = None
-        leader.delivery.open.add(operation, request)
+        opened.add(operation, request)
         match request:
             case calls.Put():
                 self._put(leader, operation, request)
@@ -84,15 +99,16 @@ class Door:
 
     def _put(self, leader: Leader, operation: OperationId, put: calls.Put) -> None:
         wrong = put_problem(put, self._desk.limits.put_items)
-        if wrong is None and self._disk.full and not leader.admission.knows(put):
+        most = self._desk.limits.waiting_bytes
+        if wrong is None and not leader.delivery.open.fits(operation, most):
+            wrong = "Unavailable", f"{most} bytes of puts are waiting at this node already"
+        if wrong is None and self._disk.full and not leader.knows(put):
             wrong = "DiskFull", self._disk.full
         if wrong is not None:
             leader.delivery.open.end(operation)
             self._desk.decline(operation, *wrong)
-        elif put.hold:
-            leader.publishing.stage(operation, put)
         else:
-            leader.admission.put(operation, put)
+            leader.put(operation, put)
 
     def _opened(self, operation: OperationId, home: Home) -> None:
         presence, leader = self._desk.presence, self._finding.place(home.master)

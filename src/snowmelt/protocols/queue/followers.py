@@ -112,7 +112,7 @@ class Followers:
         if not self.all:
             return
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
-        if step.weight > STEP_MAX:
+        if step.size > STEP_MAX:
             self._steps.clear()
             self._bytes = 0
             for name, follower in self.all.items():

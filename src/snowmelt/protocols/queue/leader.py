@@ -3,8 +3,10 @@
 1. Nothing is told before it is safe (`log.py`).
 2. Deadlines are this leader's. What a client asks again while it waits has the same answer.
 3. A get that finds nothing waits; gets are served in their order. Puts without room wait, too.
+4. What the next step has no room for waits for the one after, and so do all puts behind it.
 """
 
+from collections import OrderedDict
 from typing import Final, assert_never
 
 import msgspec
@@ -75,9 +77,30 @@ class Leader:
         self._had: Answers[bool] = Answers(desk.limits.answered)
         self._said: Answers[msgspec.Struct] = Answers(desk.limits.answered)
         self._redriven = desk.now
+        self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
+        """Puts that the next step has no room for."""
         for token in self.state.leases:
             desk.wake(self._deadlines.begin(token, desk.now))
         self.state.changed[STATUS] = None  # the first step of the term
+
+    # --- items in ---------------------------------------------------------------------------------
+
+    def put(self, operation: OperationId, put: calls.Put) -> None:
+        """A batch comes with this step, or with a later one (rule 4)."""
+        if self._later or (self.log.bytes and not self.log.has_room(put.size)):
+            self._later[operation] = put
+        else:
+            self._take_in(operation, put)
+
+    def _take_in(self, operation: OperationId, put: calls.Put) -> None:
+        if put.hold:
+            self.publishing.stage(operation, put)
+        else:
+            self.admission.put(operation, put)
+
+    def knows(self, put: calls.Put) -> bool:
+        """Whether it came before; what became of it is told then, and nothing else."""
+        return self.admission.knows(put) or put in self._later.values()
 
     # --- items out --------------------------------------------------------------------------------
 
@@ -130,8 +153,10 @@ class Leader:
 
     def _serve(self) -> None:
         """Items may have become ready, or there may be room; or patience has ended."""
-        if self.admission.behind:
+        if self.admission.waiting:
             self.admission.serve()
+        while self._later and self.log.has_room(next(iter(self._later.values())).size):
+            self._take_in(*self._later.popitem(last=False))
         if not self.waiting.gets:
             return
         if self.state.ready.total:
@@ -294,13 +319,14 @@ class Leader:
         self.waiting.gone(client)
         for operation, request in self.delivery.open.gone(client).items():
             if type(request) is calls.Put:
+                self._later.pop(operation, None)
                 self.admission.gone(operation, request)
 
     @property
     def busy(self) -> bool:
         """Whether so many calls wait for the disk or for followers that no more are taken."""
         waiting = len(self.waiting.gets) + self.admission.waiting
-        return len(self.delivery.open) - waiting >= self._desk.limits.waiting_answers
+        return len(self.delivery.open.calls) - waiting >= self._desk.limits.waiting_answers
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -312,7 +338,7 @@ class Leader:
         for owed in due:
             self.delivery.pay(owed)
         rests = len(due) >= self._desk.limits.told
-        if rests or (self.admission.delayed and not self.state.changed):
+        if rests or (self._later and not self.state.changed):
             self._desk.wake(self._desk.now)
 
     def tick(self) -> None:

@@ -16,6 +16,7 @@ from collections import deque
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
@@ -57,23 +58,24 @@ class Log:
         """The last step that raised the bound."""
         self._bodies: list[Body] = []
         """Of puts that are in no step yet."""
-        self._bytes = 0
+        self.bytes = 0
+        """Of those bodies."""
         self._over: list[Interval] = []
         """What is erased once no copy is on its way (rule 4)."""
         self._gathered: list[Owed] = []
         """What is owed when the next step is safe."""
-        self._owed: deque[tuple[int, deque[Owed]]] = deque()
+        self._owed: deque[tuple[int, list[Owed]]] = deque()
         self._questions: deque[tuple[int, int, Owed]] = deque()
         """What waits for a step, and for the confirmation of a question (rule 3)."""
 
     def store(self, body: Body) -> None:
         """These bodies go with the next step."""
         self._bodies.append(body)
-        self._bytes += len(body.value)
+        self.bytes += len(body.value)
 
     def has_room(self, size: int) -> bool:
         """Whether the next step takes in so many bytes more; a single put it always does."""
-        return not self._bodies or self._bytes + size <= STEP_BYTES
+        return not self._bodies or self.bytes + size <= STEP_BYTES
 
     def owe(self, owed: Owed) -> None:
         """It is told with the next step, or when it is confirmed that this one leads (rule 3)."""
@@ -100,9 +102,9 @@ class Log:
         if not self._followers.sends:
             over, self._over = tuple(self._over), []
         after, head = copy.head, Head(home.term, copy.head.step + 1)
-        bodies, self._bodies, self._bytes = tuple(self._bodies), [], 0
+        bodies, self._bodies, self.bytes = tuple(self._bodies), [], 0
         if self._gathered:
-            self._owed.append((head.step, deque(self._gathered)))
+            self._owed.append((head.step, self._gathered))
             self._gathered = []
         step = Append(home.queue, home.term, head, after, pairs, bodies, over, linger)
         self._disk.write(home.queue, copy.append(step), OwnStep(head), linger)
@@ -132,24 +134,31 @@ class Log:
         due: list[Owed] = []
         while self._owed and self._owed[0][0] <= self.safe:
             step, owed = self._owed[0]
-            copies = followers.copies(flushed, step)
-            while owed:
-                if len(due) >= most:
-                    return due
-                due.append(_counted(owed.popleft(), copies))
+            room = most - len(due)
+            due += self._counted(owed[:room], step, flushed)
+            if len(owed) > room:
+                del owed[:room]
+                return due
             self._owed.popleft()
         while self._questions and self._questions[0][0] <= self.safe:
             if self._questions[0][1] > self.confirmed:
                 break
             step, _, question = self._questions.popleft()
-            due.append(_counted(question, followers.copies(flushed, step)))
+            due += self._counted([question], step, flushed)
         if self._questions and self._questions[-1][1] > followers.asked == self.confirmed:
             followers.ask()
         return due
 
-
-def _counted(owed: Owed, copies: int) -> Owed:
-    """Who put is told on how many nodes that is by now, and not on how many it will be."""
-    if type(owed) is ReplyTo and type(owed.answer) is PutDone and owed.answer.copies > copies:
-        return ReplyTo(owed.operation, msgspec.structs.replace(owed.answer, copies=copies))
-    return owed
+    def _counted(self, some: list[Owed], step: int, own: int) -> list[Owed]:
+        """Who put is told on how many nodes that is by now, and not on how many it will be."""
+        if not self._followers.all:
+            return some
+        copies = self._followers.copies(own, step)
+        if copies > len(self._followers.all):
+            return some
+        return [
+            ReplyTo(one.operation, replace(one.answer, copies=min(copies, one.answer.copies)))
+            if type(one) is ReplyTo and type(one.answer) is PutDone
+            else one
+            for one in some
+        ]

@@ -39,6 +39,7 @@ from snowmelt.protocols.membership import (
     LeadsNoMore,
     Leaving,
     RecordsKept,
+    Slept,
     Unsure,
     View,
 )
@@ -143,6 +144,8 @@ class QueueNode:
                 self._registry.told(fact)
             case Unsure(until):
                 self._registry.unsure = until
+            case Slept(late):
+                self._door.slept(late)
             case Leaving(until):
                 self._leaving.begin(until)
             case Gone(client):

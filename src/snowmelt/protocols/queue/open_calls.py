@@ -15,57 +15,55 @@ class OpenCalls:
 
     >>> hand, ann = Bodies(100), OperationId(NodeId("ann"), 1)
     >>> calls = OpenCalls(hand)
-    >>> calls.add(ann, Put("q", "ann", 1, bytes(8), b"")); len(calls), hand.open_bytes
+    >>> calls.add(ann, Put("q", "ann", 1, bytes(8), b"")); len(calls.calls), hand.open_bytes
     (1, 2048)
     >>> calls.gone(NodeId("ann")) == {ann: Put("q", "ann", 1, bytes(8), b"")}, hand.open_bytes
     (True, 0)
     """
 
     def __init__(self, hand: Bodies) -> None:
+        self.calls: dict[OperationId, Any] = {}
         self._hand = hand
-        self._calls: dict[OperationId, Any] = {}
+        self._weights: dict[OperationId, int] = {}
+        """Of puts."""
         self._of: dict[NodeId, dict[OperationId, None]] = {}
 
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    def fits(self, operation: OperationId, put: Put, most: int) -> bool:
-        """Whether there is memory for a put; what is asked again takes no more."""
-        open_bytes = self._hand.open_bytes
-        return (
-            operation in self._calls or not open_bytes or open_bytes + put.size + PUT_COST <= most
-        )
-
     def add(self, operation: OperationId, request: Any) -> None:
-        """One is asked, or asked again."""
-        self.end(operation)
-        self._calls[operation] = request
+        """One is asked, or asked again, and takes no more memory then."""
+        if operation in self.calls:
+            return
+        self.calls[operation] = request
         self._of.setdefault(operation.client, {})[operation] = None
         if type(request) is Put:
-            self._hand.open_bytes += request.size + PUT_COST
+            weight = self._weights[operation] = request.size + PUT_COST
+            self._hand.open_bytes += weight
+
+    def fits(self, operation: OperationId, most: int) -> bool:
+        """Whether there is memory for one that was added; another was asked before, or it goes."""
+        opened = self._hand.open_bytes
+        return opened <= most or opened == self._weights.get(operation)
 
     def end(self, operation: OperationId) -> None:
         """It is answered, or never will be."""
-        request = self._calls.pop(operation, None)
-        if request is None:
+        if self.calls.pop(operation, None) is None:
             return
         its = self._of[operation.client]
         del its[operation]
         if not its:
             del self._of[operation.client]
-        if type(request) is Put:
-            self._hand.open_bytes -= request.size + PUT_COST
+        if operation in self._weights:
+            self._hand.open_bytes -= self._weights.pop(operation)
 
     def gone(self, client: NodeId) -> dict[OperationId, Any]:
         """Nobody is there for these any more. O(its calls)."""
-        its = {operation: self._calls[operation] for operation in self._of.get(client, ())}
+        its = {operation: self.calls[operation] for operation in self._of.get(client, ())}
         for operation in its:
             self.end(operation)
         return its
 
     def end_all(self) -> dict[OperationId, Any]:
         """Whoever leads next is to answer them."""
-        calls = dict(self._calls)
+        calls = dict(self.calls)
         for operation in calls:
             self.end(operation)
         return calls

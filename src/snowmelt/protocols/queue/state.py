@@ -161,6 +161,8 @@ class State:
         limits = self._limits
         most = limits.lease_runs
         found = self.batches.some(self.ready, 0, items_max, bytes_max, most)
+        if not self.failures.count:
+            return found
         return tellable(found, self.failures, self.batches, limits.spans_bytes)
 
     def take(

@@ -67,9 +67,13 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
     @property
     def weight(self) -> int:
         """What it takes in memory, about."""
+        return 200 + sum([len(one.value) for one in self.bodies]) + 40 * len(self.records)
+
+    @property
+    def size(self) -> int:
+        """What it takes on its way, at most."""
         records = sum([len(value) for _, value in self.records if value is not None])
-        bodies = sum([len(one.value) for one in self.bodies])
-        return 200 + bodies + records + 60 * len(self.records) + 20 * len(self.over)
+        return self.weight + records + 20 * (len(self.records) + len(self.over))
 
 
 class Confirm(OfTerm, frozen=True, tag="queue.confirm", array_like=True):

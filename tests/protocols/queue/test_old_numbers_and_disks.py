@@ -1,4 +1,4 @@
-"""What one part of the engine could lose for another: positions, numbers, terms, older disks."""
+"""What is old: numbers, questions that come again, forms of another version, a disk put back."""
 
 from random import Random
 
@@ -11,7 +11,7 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Halt
 from snowmelt.core.record import Record
-from snowmelt.protocols.fifo.calls import Get, Purge, Put, PutDone
+from snowmelt.protocols.fifo.calls import Get, Publish, Purge, Put, PutDone
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.queue.copy import FORM
@@ -52,6 +52,39 @@ def test_a_put_that_waits_is_not_refused_as_too_old_when_it_is_asked_again() -> 
     assert all(isinstance(one, PutDone) for one in told)
     assert {one.start for one in told[6:]} == {8}
     assert bench.answer(Get("q", 9, 9, seconds(0))).parts[0].count == 2
+
+
+# --- a question that was long on its way ----------------------------------------------------------
+
+
+def test_a_publication_that_was_refused_does_not_come_when_it_is_asked_again() -> None:
+    bench = NodeBench()
+    bench.open(items_max=2)
+    receipt = bench.answer(msgspec.structs.replace(put(1, items=2), hold=seconds(60)))
+    bench.answer(put(2))
+    ask = Publish("q", "load", 1, (receipt,))
+    number = bench.ask(ask)
+    for _ in range(2):
+        assert bench.told.pop(number).error == "Full"
+        bench.answer(Purge("q"))  # the answer is on its way, and now there is room
+        bench.ask(ask, number)
+    assert bench.state.tail == 1
+    assert isinstance(bench.answer(ask), PutDone)
+
+
+def test_numbers_by_region_and_hour_are_all_published() -> None:
+    """As a job with a batch for each has them: with many gaps, and in no order."""
+    bench = NodeBench()
+    bench.open()
+    numbers = [region * 10_000 + 7 * hour for hour in range(150) for region in range(12)]
+    for at, number in enumerate(numbers):
+        receipt = bench.answer(msgspec.structs.replace(put(1), hold=seconds(60)))
+        told = bench.answer(Publish("q", "load", number, (receipt,)))
+        assert (told.start, told.repeated) == (at, False)
+    bench.crash()
+    for number in numbers[::100]:
+        assert bench.answer(Publish("q", "load", number, ())).repeated
+    assert bench.state.tail == len(numbers)
 
 
 # --- another version's copy -----------------------------------------------------------------------

@@ -10,6 +10,7 @@ from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import (
     Announce,
+    Announced,
     CancelTimer,
     Expired,
     Halt,
@@ -33,7 +34,9 @@ from snowmelt.protocols.membership import (
     Departed,
     Forget,
     GetStatus,
+    HandedOver,
     Identity,
+    Leaving,
     Member,
     MembershipNode,
     Settings,
@@ -93,10 +96,11 @@ def of(effects, *kinds):
 class Desk:
     """A node, and a disk that answers when it is told to."""
 
-    def __init__(self, node, contacts=(), seed=1):
+    def __init__(self, node, contacts=(), seed=1, *, hands_over=False):
         names = tuple(contact(address(one)) for one in contacts)
         identity = Identity(id=node, address=address(node), contacts=names)
-        self.node = (MembershipNode if contacts else Founder)(identity, SETTINGS, Random(seed))
+        machine = MembershipNode if contacts else Founder
+        self.node = machine(identity, SETTINGS, Random(seed), hands_over=hands_over)
         self.unflushed = []
         self.disk = {}
         self.now = ZERO
@@ -833,6 +837,21 @@ def test_who_departs_twice_is_answered_twice_and_not_cut_off_twice(follower):
     replies = of(follower.hear(N1, Left(word.run)), Reply)
     assert [reply.operation for reply in replies] == [OPERATION, other]
     assert follower.ask(Depart()) == [Reply(OPERATION, Departed())]
+
+
+def test_who_hands_over_first_is_current_until_then_or_refused():
+    desk = Desk(N2, [N1], hands_over=True)
+    desk.handle(Started())
+    current(desk)
+    told = [Announce(Leaving(later(desk.now, seconds(2))))]
+    assert desk.ask(Depart(seconds(2))) == told
+    assert desk.ask(Depart(seconds(2)), OperationId(NodeId("c2"), 1)) == []
+    refused = desk.handle(Announced(HandedOver("it is needed")))
+    assert [one.message for one in refused] == 2 * [Declined("StateError", "it is needed")]
+    assert desk.ask(Depart(seconds(2))) == told
+    effects = desk.handle(Announced(HandedOver()))
+    assert effects[0] == Announce(CutOff(1, leaving=True))
+    assert desk.handle(Announced(HandedOver())) == []
 
 
 def test_a_lost_leave_is_said_again(follower):

@@ -36,11 +36,10 @@ from snowmelt.protocols.membership import Depart, Departed
 from snowmelt.protocols.priority.calls import Receipt
 from snowmelt.protocols.priority.limits import Limits as PriorityLimits
 from snowmelt.protocols.priority.settings import QueueSettings as PrioritySettings
-from snowmelt.sim.families import fifo, priority
+from snowmelt.sim.families import priority, queue
 from snowmelt.sim.families.fifo_together import Caller, Joint
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.families.priority_planted import machine
-from snowmelt.sim.families.queue import QueueEngine
 from snowmelt.sim.families.shipped import Program, pause
 from snowmelt.sim.judge.values import shortest
 from snowmelt.sim.world import Observer, World
@@ -70,9 +69,9 @@ def priority_opened(_, queue, priorities=4, **settings):
     return PrioritySteps(queue, Wanted(wanted, ()))
 
 
-def fifo_process(node, founder, chance, room=256 << 20):
+def queue_process(node, founder, chance, room=256 << 20):
     limits = FifoLimits(waiting_bytes=room)
-    return fifo.process(node, founder, chance, limits)
+    return queue.process(node, founder, chance, limits)
 
 
 def priority_process(node, founder, chance, room=512 << 20):
@@ -80,12 +79,6 @@ def priority_process(node, founder, chance, room=512 << 20):
     return priority.process(node, founder, chance, machine(None, node, chance, limits))
 
 
-def queue_process(node, founder, chance, room=0):
-    del room  # who waits for room waits at the leader, and goes with its client
-    return fifo.process(node, founder, chance, engine=QueueEngine())
-
-
-FIFO = Family(fifo_process, fifo_opened, ranked=False)
 QUEUE = Family(queue_process, fifo_opened, ranked=False)
 PRIORITY = Family(priority_process, priority_opened, ranked=True)
 KEYED = Family(priority_process, partial(priority_opened, priorities=0), ranked=True)
@@ -324,4 +317,4 @@ def values_of(delivered):
     return tuple(body.decode() for _, body, _ in items_of(delivered.parts))
 
 
-__all__ = ["FIFO", "KEYED", "PRIORITY", "Quiet", "pause", "values_of"]
+__all__ = ["KEYED", "PRIORITY", "QUEUE", "Quiet", "pause", "values_of"]

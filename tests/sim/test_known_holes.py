@@ -7,7 +7,7 @@ engine has to stand them all.
 """
 
 import pytest
-from quiet import FIFO, KEYED, PRIORITY, QUEUE, Quiet, pause
+from quiet import KEYED, PRIORITY, QUEUE, Quiet, pause
 
 from snowmelt.core.instant import SECOND, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
@@ -403,8 +403,7 @@ class Red(Exception):
 
 # --- the engines ------------------------------------------------------------------------------
 
-OLD = {"fifo": FIFO, "priority": PRIORITY, "any": KEYED}
-ENGINES = {**OLD, "queue": QUEUE}
+ENGINES = {"queue": QUEUE, "priority": PRIORITY, "any": KEYED}
 EVERYWHERE = (
     a_node_joins_and_leaves,
     a_node_leaves_that_was_there,
@@ -434,29 +433,20 @@ OF_FIFOS = (
 
 HOLES = {
     (a_node_joins_and_leaves, "priority", 0): "what the new node had is gone, and nobody says so",
-    (a_node_leaves_that_was_there, "fifo", 0): "the only copies leave with it, and nobody refuses",
     (a_node_begins_again_and_again, "priority", 0): "each view begins all leases anew",
     (a_node_begins_again_and_again, "any", 0): "each view begins all leases anew",
     (what_is_given_back_is_not_said_to_be_lost, "priority", 0): "it is said twice over a view",
-    (a_get_that_nobody_waits_for_takes_nothing, "fifo", 0): "a wait begins when it is read",
     (a_get_that_nobody_waits_for_takes_nothing, "priority", 0): "a wait begins when it is read",
     (a_get_that_nobody_waits_for_takes_nothing, "any", 0): "a wait begins when it is read",
     (what_is_given_back_is_seen_from_another_node, "priority", 0): "its door tells the anchor late",
     (a_get_comes_after_its_own_clients_put, "priority", 0): "gets do not wait for gathered puts",
     (a_get_comes_after_its_own_clients_put, "any", 0): "gets do not wait for gathered puts",
-    (a_dead_producer_takes_no_room, "fifo", 0): "a dead producer's put waits ahead of all others",
-    (the_dead_of_one_queue_hold_up_no_other, "fifo", 0): "their puts are on their way for ever",
     (a_put_is_refused_only_where_there_was_no_room, "priority", 5): "room is heard of late",
     (a_put_is_refused_only_where_there_was_no_room, "any", 1): "room is heard of late",
     (a_bounded_queue_is_half_as_fast, "priority", 0): "room is told with the next batch",
     (a_bounded_queue_is_half_as_fast, "any", 0): "room is told with the next batch",
     (the_dead_take_no_room, "priority", 0): "dead letters count",
     (the_dead_take_no_room, "any", 0): "dead letters count",
-    (the_dead_take_no_bytes, "fifo", 0): "dead letters count in bytes",
-    (redriving_keeps_the_bound, "fifo", 0): "redriving asks for no room",
-    (a_slow_redrive_goes_on_after_a_restart, "fifo", 0): "it ends with the process",
-    (what_was_purged_is_not_done, "fifo", 0): "it counts as done",
-    (a_node_leaves_that_was_there, "queue", 0): "the only copies leave with it, and nobody refuses",
     (a_get_that_nobody_waits_for_takes_nothing, "queue", 0): "a wait begins when it is read",
 }
 SOUND = [
@@ -465,7 +455,6 @@ SOUND = [
     for name in ENGINES
     if (asks in EVERYWHERE or name == "queue")
     and not any((asks, name, seed) in HOLES for seed in range(10))
-    and (asks, name) != (what_is_published_is_seen_from_another_node, "queue")  # it can't yet
 ]
 
 

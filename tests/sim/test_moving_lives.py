@@ -1,7 +1,7 @@
 """Lives in which nodes join late and leave in order, some for good, and clients die while they put.
 
-A family whose `Engine.moves` lives so. The old fifo does not have to: what a queue's only copy lay
-on leaves with it, and nobody refuses.
+A family whose `Engine.moves` lives so, as the one engine does. The old fifo does not have to: what
+a queue's only copy lay on leaves with it, and nobody refuses.
 """
 
 import pytest

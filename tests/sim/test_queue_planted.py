@@ -1,16 +1,23 @@
 """Bugs planted in the one engine: the fifo's judges find each of them within some lives."""
 
+from itertools import count
+
 import msgspec
 import pytest
 from msgspec.structs import replace
 from test_queue_life import lived
 
-from snowmelt.protocols.queue import records, words
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.publications import Publications
+from snowmelt.protocols.queue import records, sending, words
+from snowmelt.protocols.queue.batches import STAGED
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.publishing import Publishing
+from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.sim.life import Ending
@@ -94,19 +101,78 @@ def the_next_leader_knows_less_of_what_a_group_is_done_with(patch):
     patch.setattr(Leader, "check", lambda _: None)
 
 
+def a_publication_forgets_its_last_batch(patch):
+    put = Publishing._put
+
+    def forgets(self, ask):
+        named = ask.receipts[:-1] if len(ask.receipts) > 1 else ask.receipts
+        return put(self, replace(ask, receipts=named))
+
+    patch.setattr(Publishing, "_put", forgets)
+
+
+def a_publication_is_another_each_time(patch):
+    publish, numbers = Publishing.publish, count(1 << 40)
+
+    def again(self, operation, ask):
+        publish(self, operation, replace(ask, sequence=next(numbers)))
+
+    patch.setattr(Publishing, "publish", again)
+
+
+def the_last_plan_stands(patch):
+    plan = Publishing.plan
+
+    def anew(self, operation, ask):
+        self._state.publications._forget((ask.producer, ask.sequence))
+        plan(self, operation, ask)
+
+    patch.setattr(Publishing, "plan", anew)
+
+
+def what_is_published_may_differ(patch):
+    patch.setattr(Publications, "other", lambda *_: "")
+
+
+def what_was_published_is_erased(patch):
+    take = Staged.take
+
+    def erases(self, place):
+        held = take(self, place)
+        self._over.append(Interval(place, held.stop))
+        return held
+
+    patch.setattr(Staged, "take", erases)
+
+
+def a_copy_lacks_what_is_staged(patch):
+    whole = sending.with_bodies
+    patch.setattr(sending, "with_bodies", lambda some: [one for one in whole(some) if is_put(one)])
+
+
+def is_put(batch):
+    return batch.place.start < STAGED
+
+
 @pytest.mark.parametrize(
     ("plant", "seeds"),
     [
         (it_tells_before_the_others_have_it, (35, 39)),
         (a_follower_tells_before_its_flush, (74, 84)),
-        (any_copy_is_new_enough, (125,)),
+        (any_copy_is_new_enough, (4, 7)),
         (nobody_is_fenced, (17,)),
-        (a_step_goes_behind_any_other, (2, 23)),
+        (a_step_goes_behind_any_other, (51, 32)),
         (what_comes_back_goes_to_the_end, (1,)),
         (positions_that_lingered_are_given_again, (713, 796)),
         (a_copy_from_a_disk_has_all_that_it_told, (72, 375)),
         (the_next_leader_gives_what_a_group_has, (2,)),
         (the_next_leader_knows_less_of_what_a_group_is_done_with, (16, 19)),
+        (a_publication_forgets_its_last_batch, (2, 4)),
+        (a_publication_is_another_each_time, (2, 4)),
+        (the_last_plan_stands, (22, 38)),
+        (what_is_published_may_differ, (4, 9)),
+        (what_was_published_is_erased, (2, 16)),
+        (a_copy_lacks_what_is_staged, (79, 126)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from snowmelt.core.errors import MachineCrashed, SnowmeltError, Unavailable
+from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
 from snowmelt.protocols import baton, echo, membership, multicast, priority, queue
@@ -50,6 +51,9 @@ from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
 from snowmelt.store.folder import others_may_look
 from snowmelt.wire.greeting import Gate, KnownCluster, Role, as_error
+
+HANDS_OVER: Final = 0.4
+"""Of the time to drain, how much may pass until what only this node has is elsewhere."""
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +146,9 @@ class Server:
             contacts=tuple(contact(one) for one in config.join),
         )
         named = config.cluster if etcd else ""
-        member = membership.MembershipNode(identity, config.settings, SystemRandom(), named)
+        member = membership.MembershipNode(
+            identity, config.settings, SystemRandom(), named, hands_over=True
+        )
         queues = QueueNode(config.id, SystemRandom(), on_disk=not etcd)
         urgent = PriorityNode(config.id, SystemRandom(), on_disk=not etcd)
         introducer = Introducer(config.id, SystemRandom())
@@ -185,7 +191,8 @@ class Server:
             self._severing.stop()
         limit = self.config.limits.drain_seconds
         if depart and self.current:
-            driver.handle(Requested(OperationId(self.config.id, 1), Depart()))
+            leaves = Depart(seconds(limit * HANDS_OVER))
+            driver.handle(Requested(OperationId(self.config.id, 1), leaves))
             await _within(limit / 2, self._departed.is_set)
         if self.failure is None:  # else nobody is there who could answer what is in flight
             await _within(
@@ -243,6 +250,8 @@ class Server:
 
     def replied(self, effect: Reply[Any]) -> None:
         """The answer to `Depart`."""
+        if isinstance(effect.message, Declined):
+            tell("stops without leaving", node=self.config.id, reason=effect.message.text)
         if isinstance(effect.message, Departed | Declined):
             self._departed.set()
 

@@ -164,6 +164,16 @@ def test_one_number_that_many_callers_were_refused_is_closed() -> None:
     assert "was refused" in journal.read().producers.past("loader", 7)
 
 
+def test_below_a_floor_nothing_is_known_whichever_record_is_older() -> None:
+    journal = Journal(Limits(producer_recent=3, producer_gaps=3))
+    for number in (1, 3, 4, 5, 6, 7, 8, 20, 22, 21):
+        journal.put("loader", number)
+    again = journal.read().producers
+    assert [one.past("loader", 1) != "" for one in (journal.producers, again)] == [True, True]
+    assert [one.earlier("loader", 1) for one in (journal.producers, again)] == [None, None]
+    assert again.record(b"nloader") == journal.producers.record(b"nloader")
+
+
 def test_what_an_earlier_version_wrote_is_read() -> None:
     old = msgspec.msgpack.encode(((Interval(0, 3), Interval(9, 12)), {11: Interval(5, 6)}, 17))
     producers = Producers({}, Doubts())

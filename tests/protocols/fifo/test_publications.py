@@ -193,7 +193,7 @@ def test_so_many_plans_may_be_open_and_more_are_refused() -> None:
 
 
 def test_open_plans_may_name_so_many_batches_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snowmelt.protocols.fifo.publishing.PLANNED_MAX", 5)
+    monkeypatch.setattr("snowmelt.protocols.fifo.publications.PLANNED_MAX", 5)
     bench = Bench()
     two = Share("a", (receipt(0, 1), receipt(1, 2)), 5)
     assert plan(bench, 1, two) == plan(bench, 1, two) == Planned((two,))

@@ -33,9 +33,11 @@ WALL = 10**18
 class NodeBench:
     """A node that leads all its queues; its disk answers at once unless it is `held`."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: Limits = LIMITS, hours: int = 0) -> None:
         self.now = Instant(0)
         self.limits = limits
+        self._wall = WALL + hours * seconds(3600)
+        """What its clock showed when it began."""
         self.node = QueueNode(ME.id, Random(1), limits=limits)
         self.told: dict[int, Any] = {}
         self.held = False
@@ -52,7 +54,7 @@ class NodeBench:
     def _begin(self) -> None:
         self._starts += 1
         me = Member(ME.id, ME.address, ME.birth, self._starts)
-        self.give(self._disk.start(WALL + self.now))
+        self.give(self._disk.start(self._wall + self.now))
         self.give(Announced(View(1, self._starts, me.id, (me,))))
 
     def restart(self, *, alone: bool = True) -> None:

@@ -4,24 +4,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.queue.batches import BLOCK_BATCHES, BLOCK_ITEMS, Batch, Batches
+from snowmelt.protocols.queue.batches import BLOCK_BATCHES, BLOCK_ITEMS, STAGED, Batch, Batches
 
 
-def filled(counts):
-    batches, at = Batches({}), 0
-    for count in counts:
-        batches.add(Batch(at, at + count, 10 * count, 1))
+def filled(counts, staged=()):
+    """Batches of so many items; of those staged the bodies lie in another order, far above."""
+    batches, at, place = Batches({}), 0, STAGED + sum(counts)
+    for number, count in enumerate(counts):
+        shift = 0
+        if number in staged:
+            place -= count
+            shift = place - at
+        batches.add(Batch(at, at + count, 10 * count, 1, shift))
         at += count
     return batches, at
 
 
 @given(
     st.lists(st.integers(1, 7), min_size=1, max_size=2 * BLOCK_BATCHES + 20),
+    st.sets(st.integers(0, 2 * BLOCK_BATCHES)),
     st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 300)), max_size=20),
 )
 @settings(deadline=None, max_examples=40)
-def test_what_ends_is_told_once_and_the_rest_is_told_again(counts, ends):
-    batches, stop = filled(counts)
+def test_what_ends_is_told_once_and_the_rest_is_told_again(counts, staged, ends):
+    batches, stop = filled(counts, staged)
+    places = IntervalSet([batch.place for batch in batches.all()])
     live, over = set(range(stop)), IntervalSet()
     for first, size in ends:
         start, end = min(first, stop), min(first + size, stop)
@@ -30,6 +37,9 @@ def test_what_ends_is_told_once_and_the_rest_is_told_again(counts, ends):
         assert all(not over.common(one) for one in gone)
         over.add_all(gone)
         batches.check()
+    left = [batch.place for batch in batches.all()]
+    assert IntervalSet([*left, *over]) == places
+    assert sum(one.size for one in left) + over.total == places.total
     assert batches.live == IntervalSet([Interval(one, one + 1) for one in live])
     assert batches.bytes == 10 * len(live)
     told = Batches({})
@@ -57,3 +67,13 @@ def test_a_step_writes_the_block_that_it_touched_whatever_there_is():
     (key,) = batches._changed
     assert len(batches.record(key)) < 1_000
     assert stop == 10_000
+
+
+def test_a_place_of_its_own_costs_six_bytes_and_nothing_where_there_is_none():
+    counts = [1] * BLOCK_BATCHES
+    (put,), (published,) = [
+        [batches.record(key) for key in batches.keys()]  # noqa: SIM118
+        for batches, _ in (filled(counts), filled(counts, range(BLOCK_BATCHES)))
+    ]
+    assert len(put) <= 2 * BLOCK_BATCHES + 11
+    assert len(published) <= len(put) + 6 * BLOCK_BATCHES

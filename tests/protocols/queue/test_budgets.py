@@ -28,6 +28,42 @@ def labelled(nodes: Nodes, puts: int) -> None:
         assert isinstance(told, calls.PutDone), told
 
 
+def test_what_a_client_says_of_a_span_is_not_told_back_with_each_part() -> None:
+    nodes = Nodes(1)
+    nodes.open()
+    for at in range(64):  # each put becomes a part of its own
+        nodes.put([b"x"], at, headers=b"\x81\xa1a" + b"\xa2%02d" % at)
+    (span,) = nodes.ask(calls.Survey("q", 0, 100)).spans
+    told = nodes.ask(calls.Fetch("q", _with(span, reason="r" * 1_000, failures=3), FITS))
+    assert sum(part.count for part in told.parts) == 64
+    assert len(encode(told)) < 10_000
+
+
+def _with(span: calls.Span, **changes: object) -> calls.Span:
+    values = {name: getattr(span, name) for name in calls.Span.__struct_fields__}
+    return calls.Span(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"reason": "r" * 1_001},
+        {"keepers": (PLACE,) * 8},
+        {"failures": -1},
+        {"failures": 1 << 63},
+    ],
+    ids=str,
+)
+def test_a_span_beyond_its_bounds_is_refused(lie: dict[str, object]) -> None:
+    nodes = Nodes(1)
+    nodes.open()
+    nodes.put([b"x"], 1)
+    (span,) = nodes.ask(calls.Survey("q", 0, 100)).spans
+    told = nodes.ask(calls.Fetch("q", _with(span, **lie), FITS))
+    assert isinstance(told, Declined)
+    assert told.error == "BadOption"
+
+
 def test_items_with_large_labels_are_handed_out_a_few_at_a_time_and_their_neighbours_too() -> None:
     nodes = Nodes(1)
     nodes.open(deliveries_max=1)
@@ -38,11 +74,26 @@ def test_items_with_large_labels_are_handed_out_a_few_at_a_time_and_their_neighb
         leased = nodes.get(10_000, 16 << 20)
         assert isinstance(leased, calls.Leased), leased
         assert len(encode(leased)) < FRAME_BYTES_MAX
-        assert leased.parts
-        count = sum(part.count for part in leased.parts)
+        parts = list(leased.parts)
+        for span in leased.spans:
+            told = nodes.ask(calls.Fetch("q", span, 16 << 20))
+            assert len(encode(told)) < FRAME_BYTES_MAX
+            parts += told.parts
+        assert parts
+        count = sum(part.count for part in parts)
         nodes.settle(leased.token, Interval(seen, seen + count))
         seen += count
     assert nodes.status().dead == 0
+
+
+def test_a_fetch_of_items_with_large_labels_fits_a_frame() -> None:
+    nodes = Nodes(1)
+    nodes.open()
+    labelled(nodes, 7)
+    spans = nodes.ask(calls.Survey("q", 0, 10_000)).spans
+    told = nodes.ask(calls.Fetch("q", spans[0], 1 << 40))
+    assert told.parts
+    assert len(encode(told)) < FRAME_BYTES_MAX
 
 
 def test_headers_count_in_the_bounds_of_a_queue() -> None:
@@ -93,19 +144,20 @@ def test_the_largest_puts_that_come_while_a_disk_is_busy_are_copied_in_several_s
     assert all(len(encode(message)) < FRAME_BYTES_MAX for _, _, message in bench.sent)
 
 
-def test_what_is_larger_than_its_neighbours_is_told_as_a_span_where_it_fits_no_answer() -> None:
-    """By the mean of their puts both would fit; one is fetched."""
+def test_what_is_larger_than_its_neighbours_is_handed_out_though_it_fits_no_answer() -> None:
+    """By the mean of their puts both would fit; what does not goes back, and is no failure."""
     nodes = Nodes(1)
     nodes.open()
     nodes.put([b"x", bytes(63 << 20)], 1)
     nodes.put([bytes(63 << 20), b"x"], 2)
     nodes.settle(nodes.get(1).token, Interval(0, 1))
-    leased = nodes.get(2, 1 << 30)
-    assert len(encode(leased)) < FRAME_BYTES_MAX
-    assert [(part.start, part.count, part.failures) for part in leased.parts] == [(1, 1, 0)]
-    assert [(span.start, span.stop, span.failures) for span in leased.spans] == [(2, 3, 0)]
-    assert nodes.settle(leased.token, Interval(1, 3)) == calls.Settled(0)
-
+    assert len(encode(nodes.ask(calls.Peek("q", 9, 1 << 40)))) < FRAME_BYTES_MAX
+    for at, count in ((1, 1), (2, 2)):
+        leased = nodes.get(2, 1 << 30)
+        assert len(encode(leased)) < FRAME_BYTES_MAX
+        told = [(part.start, part.count, part.failures) for part in leased.parts]
+        assert told == [(at, count, 0)]
+        assert nodes.settle(leased.token, Interval(at, at + count)) == calls.Settled(0)
 
 
 def test_what_many_calls_changed_at_once_is_copied_though_it_fits_no_frame(

@@ -132,3 +132,16 @@ def test_what_is_said_of_bodies_in_another_term_or_of_others_is_ignored(earlier:
     nodes.lost = lambda *_: False
     nodes.pass_time(1)
     assert got(nodes.told.pop(waits)) == ITEMS
+
+
+def test_who_reads_what_was_dropped_is_told_that_it_is_gone_and_not_that_it_is_damaged() -> None:
+    nodes = three_copies({})
+    (span, *_) = nodes.ask(calls.Survey("q", 0, 1_000)).spans
+    leased = nodes.get(300)
+    nodes.settle(leased.token, Interval(0, 300))
+    nodes.pass_time(1)
+    for name in nodes.status().mirrors:
+        told = nodes.ask(calls.Fetch("q", span, 1 << 20), name)
+        assert (told.parts, told.damaged, told.gone) == ((), 0, 100)
+    status = nodes.status()
+    assert (status.ready, status.lost, status.short_of_copies) == (300, 0, 0)

@@ -10,6 +10,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.calls import Changed, Fetch, Fetched
+from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.queue.records import restored
 
@@ -50,6 +51,33 @@ def flushed(bench):
     begin = b"jq\0"
     kept = {key[3:]: value for key, value in bench.one.disk.items() if key[:3] == begin}
     return restored(bench.settings, kept)
+
+
+# --- one group, against a plain list --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_group_is_the_list_of_what_it_was_given(seed):
+    chance = Random(seed)
+    group, rows, at = Group(1, "r", 0, [], 0), [], 0
+    for _ in range(30):
+        if not group.held:
+            for _ in range(chance.randrange(1, 5)):
+                at += chance.randrange(1, 4)
+                piece = Interval(at, at + chance.randrange(1, 6))
+                group.held.append(piece)
+                rows += piece
+                at = piece.stop
+        assert (group.given, group.holds) == (len(rows), len(rows) - group.done)
+        after = chance.randrange(len(rows) + 3)
+        until = chance.randrange(after, len(rows) + 5)
+        found = [where for piece in group.between(after, until) for where in piece]
+        assert found == rows[max(after, group.done) : max(until, group.done)]
+        done, before = chance.randrange(len(rows) + 1), group.done
+        passed = [where for piece in group.pass_by(done) for where in piece]
+        assert passed == rows[before:done]
+        assert group.done == max(before, done)
+        assert [where for piece in group.held for where in piece] == rows[group.done :]
 
 
 # --- whose the items are --------------------------------------------------------------------------
@@ -115,7 +143,7 @@ def test_the_queue_as_a_whole_leaves_a_group_what_it_has():
     assert assign(bench, "g", (lease, 4), 2).given == 6
     assert bench.ask(calls.Purge("q")) == Changed(4)
     status = bench.ask(calls.Describe("q"))
-    assert (status.assigned, status.done, status.ready) == (2, 8, 0)
+    assert (status.assigned, status.done, status.ready) == (2, 4, 0)
     assert positions(locate(bench, "g", lease, 4, 6)) == [4, 5]
 
 
@@ -372,19 +400,6 @@ def test_what_no_copy_has_is_lost_and_a_group_is_told_so():
     (group,) = bench.ask(calls.ListGroups("q")).groups
     located = locate(bench, "g", group.lease, 0, 6)
     assert (positions(located), located.lost) == ([0, 1, 4, 5], 2)
-
-
-def test_what_does_not_fit_an_answer_is_told_as_spans():
-    limits = msgspec.structs.replace(LIMITS, fetch_bytes=960, answer_bytes=900)
-    bench = Bench(limits=limits)
-    bench.put(b"a" * 240)
-    bench.put(b"b" * 10)
-    bench.put(b"c" * 700)
-    for told in (bench.ask(calls.Peek("q", 3, MANY)), bench.ask(calls.Get("q", 3, MANY, 0))):
-        assert values(told.parts) == ["a" * 240, "b" * 10]
-        (span,) = told.spans
-        assert (span.start, span.stop) == (2, 3)
-        assert values(fetched(bench, span, "n1").parts) == ["c" * 700]
 
 
 # --- all of it together ---------------------------------------------------------------------------

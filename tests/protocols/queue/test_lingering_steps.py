@@ -1,106 +1,22 @@
 """Where flushes may linger: what is told before, what a crash costs, and what it never costs."""
 
-from random import Random
-
 import pytest
+from alone import Alone
 
-from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Instant, later, milliseconds, seconds
-from snowmelt.core.names import Address, NodeId, OperationId
-from snowmelt.core.node import (
-    Announced,
-    Expired,
-    Load,
-    Persist,
-    Persisted,
-    Reply,
-    Requested,
-    SetTimer,
-    Started,
-)
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.limits import Limits
+from snowmelt.core.instant import milliseconds
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.protocols.membership import Member, View
-from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.log import BOUND_AHEAD
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.words import Head
-from snowmelt.sim.disk import Disk, Ending
 
-ME = NodeId("n1")
 LINGER = milliseconds(50)
-
-
-class Alone:
-    """One node, its disk, and a client; the disk flushes when it is told to."""
-
-    def __init__(self):
-        self.disk = Disk(Random(1))
-        self.now = Instant(1)
-        self.calls = 0
-        self.start()
-
-    def start(self):
-        self.answers, self.due = {}, None
-        self.node = QueueNode(ME, Random(2), alone=True, limits=Limits(recent_bytes=0))
-        found = self.disk.start()
-        self.give(Started(found.records, found.damaged, 10**18))
-        member = Member(ME, Address("127.0.0.1", 4410), birth=1, start=self.now)
-        self.give(Announced(View(1, self.now, ME, (member,))))
-        self.flush()
-
-    def give(self, event):
-        for effect in self.node.handle(event, self.now):
-            match effect:
-                case SetTimer(_, at):
-                    self.due = at
-                case Persist():
-                    self.disk.ask(effect)
-                case Load():
-                    self.give(self.disk.answer(effect))
-                case Reply(operation, message):
-                    self.answers[operation.number] = message
-        self.node.check()
-
-    def flush(self):
-        while told := self.disk.flush():
-            for one in told:
-                self.give(Persisted(one) if isinstance(one, int) else one)
-
-    def ask(self, request):
-        """What is answered without any flush; None when nothing is."""
-        self.calls += 1
-        self.give(Requested(OperationId(NodeId("c-1"), self.calls), request))
-        return self.answers.get(self.calls)
-
-    def put(self, number):
-        batch = Batch.of([b"item %d" % number])
-        return self.ask(calls.Put("q", "p", number, bytes(batch.offsets), bytes(batch.blob)))
-
-    def get(self):
-        return self.ask(calls.Get("q", 9, 1 << 20, seconds(0), None))
-
-    def wait(self, time):
-        end = later(self.now, time)
-        while self.due is not None and self.due <= end:
-            self.now, self.due = max(self.now, self.due), None
-            self.give(Expired(None))
-        self.now = end
-
-    def killed(self):
-        self.disk.end(Ending.POWER)
-        self.now = later(self.now, seconds(1))
-        self.start()
 
 
 @pytest.fixture
 def alone():
-    alone = Alone()
-    alone.ask(calls.Open("q", QueueSettings(linger=LINGER)))
-    alone.flush()
+    alone = Alone.of(linger=LINGER)
     alone.put(0)
     alone.wait(LINGER)
     alone.flush()
@@ -137,9 +53,7 @@ def test_a_body_that_lingers_is_read_before_it_is_on_the_disk(alone):
 
 
 def test_without_lingering_nothing_is_told_before_its_flush():
-    alone = Alone()
-    alone.ask(calls.Open("q", QueueSettings()))
-    alone.flush()
+    alone = Alone.of()
     assert alone.put(0) is None
     alone.flush()
     assert alone.answers[alone.calls].flushed

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.fifo.publications import Publication
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.records import changed, records, restored
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import STATUS, State
 
 ANN, BOB = NodeId("ann"), NodeId("bob")
 
@@ -29,9 +31,11 @@ def take(state, count, token, number=None):
 
 # --- any story ------------------------------------------------------------------------------------
 
+KINDS = ("put", "late", "take", "done", "back", "fail", "expire", "wake", "purge")
+KINDS += ("stage", "publish", "drop")
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["put", "late", "take", "done", "back", "fail", "expire", "wake", "purge"]),
+        st.sampled_from(KINDS),
         st.integers(1, 9),
         st.integers(0, 9),
     ),
@@ -44,6 +48,7 @@ class Story:
 
     def __init__(self):
         self.state = State(QueueSettings(deliveries_max=3))
+        self.state.changed[STATUS] = None  # the first step of a term
         self.records = {}
         self.tokens = 0
         self.numbers = 0
@@ -53,6 +58,12 @@ class Story:
         if kind in ("put", "late"):
             put(state, much, self.numbers, due=100 * which + 1 if kind == "late" else 0)
             self.numbers += 1
+        elif kind == "stage":
+            state.staged.keep(much, 10 * much, term=1, due=0, until=which)
+        elif kind == "publish":
+            self.publish(which)
+        elif kind == "drop":
+            state.staged.drop(which)
         elif kind == "take":
             self.tokens += 1
             take(state, much, self.tokens)
@@ -70,6 +81,21 @@ class Story:
             else:
                 reason = "broken" if kind == "fail" else ""
                 state.give_back(OperationId(BOB, self.tokens), token, some, reason=reason)
+
+    def publish(self, which):
+        """The first that is staged, as `publishing.py` does."""
+        state, batch = self.state, next(self.state.staged.all(), None)
+        if batch is None:
+            return
+        state.staged.take(batch.start)
+        where = Interval(state.tail, state.tail + batch.stop - batch.start)
+        shift = batch.start - where.start
+        state.batches.add(Batch(where.start, where.stop, batch.size, batch.term, shift))
+        state.ready.add(where)
+        state.tail = where.stop
+        publication = Publication(which, where.size)
+        state.publications.keep(("loader", which), publication)
+        state.changed[STATUS] = None
 
     def step(self):
         pairs, _ = changed(self.state)
@@ -156,6 +182,13 @@ def test_what_is_done_may_be_told_again_when_the_lease_is_over(state):
     assert state.settle(7, [Interval(0, 2)]) == []
 
 
+def test_what_is_done_is_no_more_than_what_was_ever_put(state):
+    """A copy that lost its last steps knows of none of them that it is done."""
+    put(state, 5)
+    strange = state.settle(7, [Interval(4, 9)])
+    assert IntervalSet(strange) == IntervalSet([Interval(4, 9)])
+
+
 def test_what_went_back_is_not_to_be_acknowledged(state):
     take(state, 3, token=7)
     state.give_back(OperationId(ANN, 9), 7, [Interval(0, 2)])
@@ -182,3 +215,18 @@ def test_what_can_not_be_read_again_is_above_what_was_given(state):
     pairs, _ = changed(state)
     told = restored(state.settings, {key: value for key, value in pairs if key != b"s"})
     assert told.tail > state.tail
+
+
+def test_no_place_is_given_twice_though_it_can_not_be_read_which_was_given_last(state):
+    staged = state.staged
+    staged.keep(3, 30, term=1, due=0, until=9)
+    last = staged.keep(2, 20, term=1, due=0, until=9)
+    pairs, _ = changed(state)
+    told = restored(state.settings, {key: value for key, value in pairs if key != b"w"})
+    assert told.staged.keep(1, 1, term=2, due=0, until=9).start == last.stop
+
+
+def test_what_can_not_be_read_is_not_staged_any_more(state):
+    batch = state.staged.keep(3, 30, term=1, due=0, until=9)
+    state.lose(batch.place)
+    assert (state.staged.items, state.lost, state.over) == (0, 0, [batch.place])

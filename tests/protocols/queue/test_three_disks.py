@@ -257,6 +257,7 @@ def test_with_no_room_at_the_leader_it_is_not_known_whether_it_was_put() -> None
     refused = bench.told(master, 2, within=0.5)
     assert isinstance(refused, Declined)
     assert refused.error == "DiskFull"
+    assert bench.told(master, 1, within=0.5) is None
     assert operation not in bench.answers
     bench.slots[NodeId(master)].disk.room = None
     bench.run(3)

@@ -16,7 +16,7 @@ def waits(home: Home, presence: Presence, now: Instant) -> Nowhere | None:
     here = [keeper for keeper in keepers if keeper in presence.keepers]
     away = [keeper for keeper in keepers if keeper not in here]
     lost = [keeper for keeper in away if gone_for_ever((keeper,), presence)]
-    needed = 1 if home.active else home.settings.answers_needed - len(lost)
+    needed = 1 if home.active else home.answers_needed - len(lost)
     if not away or len(here) >= max(1, needed):
         return None
     whom = " and ".join(_away(node_of(one), presence, now, lost=one in lost) for one in away)

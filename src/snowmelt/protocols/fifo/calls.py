@@ -49,12 +49,6 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
         """How many items it has. O(1)."""
         return len(self.offsets) // OFFSET_BYTES - 1
 
-    @property
-    def weight(self) -> int:
-        """How many bytes it has on its way, at most."""
-        own = len(self.blob) + len(self.offsets) + len(self.headers) + len(self.times)
-        return PART_BYTES + own + len(self.reason.encode())
-
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
     """Items that a client must fetch from one who has a copy: positions and where they lie."""

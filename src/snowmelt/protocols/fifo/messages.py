@@ -4,7 +4,7 @@ from typing import Annotated, Final, get_args
 
 import msgspec
 
-from snowmelt.core.ahead import COUNT_MAX, Whole
+from snowmelt.core.ahead import COUNT_MAX, Count, Whole
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration
 from snowmelt.protocols.fifo.settings import QueueSettings
@@ -52,6 +52,11 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     def __post_init__(self) -> None:
         _check(self.settings)
 
+    @property
+    def answers_needed(self) -> int:
+        """Of how many of those before the newest must be sought, to miss nothing that was told."""
+        return max(1, len(self.before) - self.settings.copies_needed + 1)
+
 
 class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
     """Asks where a queue is at home. With settings: make it if it isn't there."""
@@ -84,6 +89,22 @@ class Activate(OfTerm, frozen=True, tag="fifo.activate", array_like=True):
     """The first step of this term, which this run began, is safe."""
 
     run: Keeper
+
+
+class Quits(msgspec.Struct, frozen=True, tag="fifo.quits", array_like=True):
+    """I am to leave in order, in this run: others are to have what I have."""
+
+    run: Keeper
+
+
+class Needs(msgspec.Struct, frozen=True, tag="fifo.needs", array_like=True):
+    """So many queues need you still, of which these are some; none, and you may go."""
+
+    run: Keeper
+    queues: tuple[Name, ...]
+    count: Count
+    stuck: bool = False
+    """Whether fewer nodes would be left than must keep them."""
 
 
 class Unreached(OfTerm, frozen=True, tag="fifo.unreached", array_like=True):

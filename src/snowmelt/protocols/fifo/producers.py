@@ -227,6 +227,9 @@ class Producers:
             lowest = min(held, key=lambda one: one.first)
             known.floor = max(known.floor, lowest.first.stop)
             lowest.remove(lowest.first)
+        for one in (known.numbers, known.closed) if known.floor else ():
+            if one.total and one.first.start < known.floor:  # a record may be older than the floor
+                one.remove(Interval(0, known.floor))
 
     # --- who is remembered ------------------------------------------------------------------------
 

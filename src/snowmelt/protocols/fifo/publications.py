@@ -11,13 +11,14 @@ as long as it is known where they went. Of what is older it is told that nobody 
 whether it was the same.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from snowmelt.protocols.fifo.calls import Share
-from snowmelt.protocols.fifo.producers import UNNAMED_PREFIX
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.calls import Plan, Publish, Receipt, Share
+from snowmelt.protocols.fifo.producers import NOT_REMEMBERED, UNNAMED_PREFIX
 
 KEPT_MAX: Final = 1024
 PLANS_MAX: Final = 1000
@@ -71,19 +72,61 @@ class Publications:
         In which order they were made is not in their records: after a restart the lowest number
         passes for the oldest.
         """
-        producer, number = name
+        producer = name[0]
         if producer.startswith(UNNAMED_PREFIX):
             return  # whose numbers nobody can use again
         self._forget(name)
-        known = self._known.setdefault(producer, {})
-        known[number] = publication
-        self._count(publication, 1)
+        self.restore(name, publication)
         self._changed[key(name)] = None
+        known = self._known[producer]
         if len(known) > KEPT_MAX:
             old = (one for one, kept in known.items() if not kept.shares and one not in lately)
             oldest = next(old, None)
             if oldest is not None:
                 self._forget((producer, oldest))
+
+    def end(self, ask: Publish, lately: Container[int]) -> None:
+        """It was made; of one that ends a plan it is remembered what the plan was."""
+        name = ask.producer, ask.sequence
+        planned = self.named(name)
+        digest, items = ask.digest, items_of(ask.receipts)
+        if planned is not None:
+            digest, items = planned.digest, planned.items
+        self.keep(name, Publication(digest, items), lately)
+
+    def other(self, ask: Publish | Plan, items: int, earlier: Interval | None) -> str:
+        """Why this can't be what was published, or begun, under its number; nothing if it can."""
+        known = self.named((ask.producer, ask.sequence))
+        if not ask.digest or (known is not None and known.digest == ask.digest):
+            return ""
+        whose = f"number {ask.sequence} of {ask.producer!r} in queue {ask.queue!r}"
+        if known is not None and known.digest:
+            return (
+                f"{whose} was published before, with {known.items} items, and these {items} are "
+                "not the same; nothing was put"
+            )
+        if earlier is not None and earlier != NOT_REMEMBERED and earlier.size == items:
+            return ""  # by who did not say a digest
+        return (
+            f"{whose} was published before, and it is not remembered any more whether these "
+            f"{items} items are the same; nothing was put"
+        )
+
+    def too_many(self, ask: Plan) -> str:
+        """Why one more plan is too much: each is written down as a whole."""
+        named = sum(len(one.receipts) for one in ask.shares)
+        if self.plans < PLANS_MAX and self.planned + named <= PLANNED_MAX:
+            return ""
+        return (
+            f"queue {ask.queue!r} has {self.plans} publications of {self.planned} batches that "
+            f"were begun and have not ended; it takes {PLANS_MAX} of {PLANNED_MAX} batches: run "
+            "again what began them"
+        )
+
+    def restore(self, name: Name, publication: Publication) -> None:
+        """From what was written down."""
+        self._known.setdefault(name[0], {})[name[1]] = publication
+        self._count(publication, 1)
 
     def _forget(self, name: Name) -> None:
         gone = self._known.get(name[0], {}).pop(name[1], None)
@@ -95,6 +138,11 @@ class Publications:
         if publication.shares:
             self.plans += sign
             self.planned += sign * sum(len(share.receipts) for share in publication.shares)
+
+
+def items_of(receipts: Iterable[Receipt]) -> int:
+    """How many items these batches have."""
+    return sum(one.stop - one.first for one in receipts)
 
 
 def key(name: Name) -> bytes:

@@ -33,8 +33,12 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
    decides comes to nothing; but it may say of a queue that there is none. So none is made before.
 10. Of the queues that are to be made a few are made at a time, and clients take turns
     (`founding.py`).
+11. Who is to leave in order (`quitting.py`) is as if it were away, but that others bring over what
+    it has; it may go when no home names it. A queue that fewer nodes would keep than must keeps it.
+    So a home may have fewer mirrors than wanted; it gets more when there are more nodes.
 """
 
+from collections.abc import Container
 from typing import Final
 from zlib import crc32
 
@@ -49,6 +53,7 @@ from snowmelt.protocols.fifo.census import Census
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.founding import Foundations
 from snowmelt.protocols.fifo.homes import Homes
+from snowmelt.protocols.fifo.quitting import Quitting
 from snowmelt.protocols.fifo.settings import QueueSettings, differences
 from snowmelt.protocols.fifo.streams import Presence, node_of
 from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
@@ -64,11 +69,13 @@ class Registry:
     def __init__(self, desk: Desk, *, on_disk: bool = True) -> None:
         self._desk = desk
         self._kept = Homes(desk, self._decided, on_disk=on_disk)
-        self._unsure = Instant(0)
+        self.unsure = Instant(0)
+        """Until then another may lead, and not know of this one (rule 9)."""
         self._leads = on_disk
         """Whether homes are for this node to decide on, if it is the coordinator (rule 7)."""
         self._census = Census(desk)
         self._foundations = Foundations(desk)
+        self._quitting = Quitting(desk)
         self._decides = False
         """Whether all who were here when this coordinator began have told what they keep."""
         self._floors: dict[str, int] = {}
@@ -96,10 +103,6 @@ class Registry:
         if isinstance(fact, Leads):
             self._kept.lead(fact)
             self.viewed()
-
-    def unsure(self, until: Instant) -> None:
-        """Another may lead until then, and not know of this one (rule 9)."""
-        self._unsure = until
 
     @property
     def _presence(self) -> Presence | None:
@@ -148,13 +151,14 @@ class Registry:
     def _found(
         self, source: NodeId, where: messages.Where, settings: QueueSettings, presence: Presence
     ) -> None:
+        presence = self._quitting.staying(presence, 1)
         queue, here = where.queue, len(presence.keepers)
         try:
             settings = settings.made_on(here)
         except BadOption as error:
             self._desk.send(source, messages.Nowhere(queue, "BadOption", str(error)))
             return
-        if self._desk.now < self._unsure:  # rule 9
+        if self._desk.now < self.unsure:  # rule 9
             return
         if len(self._kept.known) >= self._desk.limits.queues:
             text = f"there are {self._desk.limits.queues} queues; no cluster keeps more"
@@ -163,8 +167,7 @@ class Registry:
         if not self._foundations.begins(source, where):  # rule 10
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
             return
-        # By rank of a checksum: queues spread over the nodes, and everybody finds the same.
-        master = max(presence.keepers, key=lambda keeper: crc32(f"{queue}/{keeper}".encode()))
+        master = _drawn(queue, presence)
         mirrors = presence.after(master, settings.replicas - 1)
         term, run = self._kept.first_term, presence.run_of(master)
         self._desk.note(f"{queue} is made on {settings.replicas} of {here} nodes")
@@ -229,7 +232,7 @@ class Registry:
         end = later(self._desk.now, SHUNNED_FOR)
         self._shunned[home.queue, presence.run_of(keeper)] = end
         old = (home.master, *home.mirrors)
-        ring = presence.after(home.master, len(presence.keepers))
+        ring = self._quitting.staying(presence, 1).after(home.master, len(presence.keepers))
         ends = {
             one: self._shunned.get((home.queue, presence.run_of(one)), Instant(0))
             for one in ring
@@ -248,7 +251,7 @@ class Registry:
         for master in presence.after(home.master, len(presence.keepers)):
             run = presence.run_of(master)
             if (home.queue, run) not in self._deaf:
-                mirrors = _mirrors(master, (home.master, *home.mirrors), presence)
+                mirrors = _mirrors(master, home, presence)
                 self._renew(home, master, mirrors, run)
                 return
 
@@ -285,16 +288,25 @@ class Registry:
                 if home.queue not in self._kept.busy:
                     self._rehouse(home, self._presence)
 
+    def quits(self, source: NodeId, message: messages.Quits) -> None:
+        """Somebody is to leave in order (rule 11)."""
+        presence, quitting = self._presence, self._quitting
+        if presence is None or not self._decides or message.run not in presence.streams:
+            return  # it asks again
+        quitting.quits(message.run)
+        self._look_round()
+        homes = list(self._kept.known.values())
+        self._desk.send(source, quitting.needs(message.run, homes, presence))
+
     def _rehouse(self, home: messages.Home, presence: Presence) -> None:
-        old = (home.master, *home.mirrors)
-        stay = [keeper for keeper in old if keeper in presence.keepers]
-        if len(stay) == len(old):
-            return
-        candidates = [keeper for keeper in home.before or old if keeper in presence.keepers]
-        if not candidates:
+        old, here = (home.master, *home.mirrors), presence.keepers
+        begun = home.active or home.before  # else nobody has anything yet
+        if begun and not any(keeper in here for keeper in home.before or old):
             return  # rule 4
-        master = stay[0] if stay else candidates[0]
-        mirrors = _mirrors(master, old, presence)
+        presence = self._quitting.staying(presence, home.settings.copies_needed)
+        likely = [keeper for keeper in (*old, *home.before) if keeper in presence.keepers]
+        master = likely[0] if likely else _drawn(home.queue, presence)
+        mirrors = _mirrors(master, home, presence, here)
         if (master, *mirrors) != old:
             self._renew(home, master, mirrors, presence.run_of(master))
 
@@ -359,7 +371,7 @@ class Registry:
             master = next((one for one in old if one in presence.keepers), "")
             if master:
                 run = presence.run_of(master)
-                self._renew(last, master, _mirrors(master, old, presence), run)
+                self._renew(last, master, _mirrors(master, last, presence), run)
 
     # --- deciding ---------------------------------------------------------------------------------
 
@@ -385,6 +397,8 @@ class Registry:
         if self._presence is None:
             return
         self._census.tick()
+        if self._quitting.stays():  # what was moved away from it may have left a gap
+            self._look_round()
         self._found_next()
         if self._foundations.waiting:
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
@@ -400,9 +414,21 @@ def _stands_still(home: messages.Home) -> bool:
     return not home.active or home.settings.copies_needed > len(home.mirrors)
 
 
-def _mirrors(master: str, old: tuple[str, ...], presence: Presence) -> tuple[str, ...]:
-    """Who mirrors from now on: who did and is here, then others of the ring, then who is away."""
+def _drawn(queue: str, presence: Presence) -> str:
+    """By rank of a checksum: queues spread over the nodes, and everybody finds the same."""
+    return max(presence.keepers, key=lambda keeper: crc32(f"{queue}/{keeper}".encode()))
+
+
+def _mirrors(
+    master: str, home: messages.Home, presence: Presence, leaving: Container[str] = ()
+) -> tuple[str, ...]:
+    """Who mirrors from now on: who did and is here, then others of the ring, then who is away.
+
+    Who is leaving is here still, but not in the presence of those who stay.
+    """
+    old = (home.master, *home.mirrors)
     stay = [keeper for keeper in old if keeper in presence.keepers]
-    away = [keeper for keeper in old if keeper not in presence.keepers]
+    away = [keeper for keeper in old if keeper not in presence.keepers and keeper not in leaving]
     others = [*stay, *presence.after(master, len(presence.keepers)), *away]
-    return tuple(dict.fromkeys(one for one in others if one != master))[: len(old) - 1]
+    mirrors = dict.fromkeys(one for one in others if one != master)
+    return tuple(mirrors)[: home.settings.replicas - 1]

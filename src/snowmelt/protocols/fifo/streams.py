@@ -4,6 +4,7 @@ A name is `node/birth/start`. The first two name the *keeper*: a node with an em
 birth, and nothing of what it had before. With the third it is a *stream*: one run of that node.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from snowmelt.core.instant import Instant
@@ -49,6 +50,15 @@ class Presence:
         """When who was here before left, as far as it was seen."""
         self.keepers = {keeper_of(one): one for one in view.members}
         self.streams = {stream_of(one): one for one in view.members}
+
+    def without(self, streams: Collection[str]) -> "Presence":
+        """The same, but for these runs."""
+        other = Presence(self.view, self)
+        for stream in streams:
+            member = other.streams.pop(stream, None)
+            if member is not None:
+                del other.keepers[keeper_of(member)]
+        return other
 
     def after(self, keeper: str, count: int) -> tuple[str, ...]:
         """The next keepers in the ring of members after this one, at most so many."""

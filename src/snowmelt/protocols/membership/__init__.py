@@ -66,6 +66,11 @@ A hint that somebody is no more:
     it would be back without ever having heard that it was out. A doubt goes with the record of
     views, so that who leads next, or begins again, has it too, and counts it anew.
 
+Leaving in order:
+
+30. Whoever runs the node says that what it has is handed over (`hands_over`): then it is current
+    until its other machines have done that (`Leaving`, `HandedOver`), and may be refused to leave.
+
 A joiner may ask any member; one that does not decide answers `Redirected`.
 
 What a failure costs: while the coordinator is down no view changes, and after `misses` heartbeats
@@ -88,7 +93,14 @@ from typing import Final
 import msgspec
 
 from snowmelt.protocols.etcd import ANSWERS
-from snowmelt.protocols.membership.facts import KeepRecord, Leads, LeadsNoMore, RecordsKept
+from snowmelt.protocols.membership.facts import (
+    HandedOver,
+    KeepRecord,
+    Leads,
+    LeadsNoMore,
+    Leaving,
+    RecordsKept,
+)
 from snowmelt.protocols.membership.messages import (
     MESSAGES,
     Depart,
@@ -113,10 +125,12 @@ __all__ = [
     "Departed",
     "Forget",
     "GetStatus",
+    "HandedOver",
     "Identity",
     "KeepRecord",
     "Leads",
     "LeadsNoMore",
+    "Leaving",
     "Member",
     "MembershipNode",
     "RecordsKept",

@@ -1,6 +1,21 @@
-"""What membership and the other machines of a node say to each other where etcd decides."""
+"""What membership and other machines of a node say to each other: of etcd, and of leaving."""
 
 import msgspec
+
+from snowmelt.core.instant import Instant
+
+
+class Leaving(msgspec.Struct, frozen=True):
+    """Announced: this node is to leave in order; what only it has is handed over before that."""
+
+    until: Instant
+    """Whoever has not handed all over by then says so."""
+
+
+class HandedOver(msgspec.Struct, frozen=True):
+    """Announced: nobody needs what this node has; or else why it may not leave, in words."""
+
+    refused: str = ""
 
 
 class Leads(msgspec.Struct, frozen=True):

@@ -28,6 +28,7 @@ from snowmelt.protocols.membership import messages
 from snowmelt.protocols.membership.currency import Currency
 from snowmelt.protocols.membership.disk import SELF, VIEW, Kept, Self, twice
 from snowmelt.protocols.membership.doubts import Doubts
+from snowmelt.protocols.membership.facts import HandedOver, Leaving
 from snowmelt.protocols.membership.settings import Identity, Settings
 from snowmelt.protocols.membership.view import Current, CutOff, Member, View
 
@@ -68,11 +69,14 @@ class Follower:
         chance: Random,
         tickets: Iterator[int],
         joins: type[messages.Join] = messages.Join,
+        *,
+        hands_over: bool = False,
     ) -> None:
         self.identity = identity
         self.heard: Instant = START
         """When this node was accepted last."""
         self._joins = joins
+        self._hands_over = hands_over
         """With which word this node asks to be let in; it says who decides."""
         self._directed: NodeId | None = None
         """Who leads, where etcd says so; without it the view does."""
@@ -96,7 +100,7 @@ class Follower:
         """A current node stands in its own view; a view it adopts is newer than the one it has."""
         if self.standing is Standing.CURRENT:
             assert self.view is not None
-            assert self._listed(self.view), f"current, but not in {self.view}"
+            assert self.view.has(self.member), f"current, but not in {self.view}"
         if self._adopting is not None and self.view is not None:
             assert self._adopting[1].epoch > self.view.epoch
 
@@ -225,7 +229,9 @@ class Follower:
         self.doubts.told(word.epoch, later(now, word.unsure))
         if word.view is not None:
             effects += self.adopt(word.view)
-        known = self.view is not None and self.view.epoch >= word.epoch and self._listed(self.view)
+        known = (
+            self.view is not None and self.view.epoch >= word.epoch and self.view.has(self.member)
+        )
         if known and self._adopting is None:
             effects += self._now_current(now)
         return effects
@@ -253,7 +259,7 @@ class Follower:
 
     def _adopted(self, view: View, now: Instant) -> Effects:
         before, self.view, self._directed = self.view, view, None
-        if not self._listed(view):
+        if not view.has(self.member):
             if self.standing in (Standing.CURRENT, Standing.CUT_OFF):
                 return self._outside(f"view {view.epoch} is without this node", now)
             return []
@@ -317,8 +323,8 @@ class Follower:
 
     # --- leaving ----------------------------------------------------------------------------------
 
-    def depart(self, operation: OperationId, now: Instant) -> Effects:
-        """Leaves in order; answered when the coordinator has decided."""
+    def depart(self, operation: OperationId, patience: Duration, now: Instant) -> Effects:
+        """Leaves in order; answered when the coordinator has decided (rule 30)."""
         if self.standing is Standing.WAKING:  # not a word before its start is safe
             text = "this node is still beginning; ask again, or stop it"
             return [Reply(operation, Declined("Unavailable", text))]
@@ -326,8 +332,20 @@ class Follower:
             self.standing = Standing.LEFT
             return [Reply(operation, messages.Departed())]
         self._departing.append(operation)
+        if not self._hands_over or self.standing is Standing.LEAVING:
+            return self.handed_over(HandedOver(), now)
+        return [Announce(Leaving(later(now, patience)))] if len(self._departing) == 1 else []
+
+    def handed_over(self, word: HandedOver, now: Instant) -> Effects:
+        """What only this node had is elsewhere; or it may not leave."""
+        if not self._departing or self.standing in (Standing.LEAVING, Standing.LEFT):
+            return []
+        if word.refused:
+            asked, self._departing = self._departing, []
+            return [Reply(operation, Declined("StateError", word.refused)) for operation in asked]
         effects: Effects = []
         if self.standing is Standing.CURRENT:
+            assert self.view is not None
             fact = CutOff(self.view.epoch, leaving=True)
             effects = [Announce(fact), CancelTimer(MemberTimer.LEASE)]
         self.standing = Standing.LEAVING
@@ -339,6 +357,3 @@ class Follower:
         self.standing = Standing.LEFT
         replies = [Reply(operation, messages.Departed()) for operation in self._departing]
         return [CancelTimer(MemberTimer.SPEAK), *replies]
-
-    def _listed(self, view: View) -> bool:
-        return view.member(self.identity.id) == self.member

@@ -5,7 +5,7 @@ from typing import Final, get_args
 import msgspec
 
 from snowmelt.core.ahead import Count, Whole
-from snowmelt.core.instant import Duration
+from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership.view import Epoch, Length, Member, View
 
@@ -120,6 +120,9 @@ class Forgotten(msgspec.Struct, frozen=True, tag="membership.forgotten", array_l
 
 class Depart(msgspec.Struct, frozen=True, tag="membership.depart", array_like=True):
     """Whoever runs this node asks it to leave the cluster in order."""
+
+    patience: Length = seconds(4)
+    """How long it may take to hand over what only this node has (rule 30)."""
 
 
 class Departed(msgspec.Struct, frozen=True, tag="membership.departed", array_like=True):

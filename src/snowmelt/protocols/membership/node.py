@@ -27,7 +27,7 @@ from snowmelt.protocols.etcd import ETCD, Answer, Failed, Granted, Refreshed, Re
 from snowmelt.protocols.membership import messages
 from snowmelt.protocols.membership.coordinator import DiskCoordinator
 from snowmelt.protocols.membership.disk import VIEW, Unreadable, kept
-from snowmelt.protocols.membership.facts import KeepRecord
+from snowmelt.protocols.membership.facts import HandedOver, KeepRecord
 from snowmelt.protocols.membership.keeper import Keeper, KeeperTimer
 from snowmelt.protocols.membership.member import Follower, MemberTimer, Standing
 from snowmelt.protocols.membership.office import Office
@@ -46,7 +46,8 @@ class MembershipNode:
     """One node's whole part in membership.
 
     With `etcd`, the cluster's name, any node may come to decide; else who has the disk does on
-    which the cluster was founded.
+    which the cluster was founded. With `hands_over` another machine of the node hands over what
+    only this node has before it leaves (rule 30).
 
     >>> from snowmelt.core.names import Address, node_id
     >>> from snowmelt.core.record import Record
@@ -59,13 +60,21 @@ class MembershipNode:
     """
 
     def __init__(
-        self, identity: Identity, settings: Settings, chance: Random, etcd: str = ""
+        self,
+        identity: Identity,
+        settings: Settings,
+        chance: Random,
+        etcd: str = "",
+        *,
+        hands_over: bool = False,
     ) -> None:
         self._settings = settings
         self._chance = chance
         self._tickets: Iterator[int] = count(1)
         joins = messages.JoinByEtcd if etcd else messages.Join
-        follower = self._follower = Follower(identity, settings, chance, self._tickets, joins)
+        follower = self._follower = Follower(
+            identity, settings, chance, self._tickets, joins, hands_over=hands_over
+        )
         self._office = Office(follower, settings, chance, self._tickets, etcd) if etcd else None
         self._own_keeper: Keeper | None = None
 
@@ -99,6 +108,8 @@ class MembershipNode:
                 return effects + self._settled(event, now)
             case Announced(Severed(node)):
                 return effects + self._severed(node, now)
+            case Announced(HandedOver() as word):
+                return effects + self._follower.handed_over(word, now)
             case Requested(operation, request):
                 return effects + self._requested(operation, request, now)
             case Started():
@@ -214,8 +225,8 @@ class MembershipNode:
             case messages.Depart() if self._own_keeper is not None:
                 text = "the coordinator can't leave: views are decided on its disk; stop it instead"
                 return [Reply(operation, Declined("StateError", text))]
-            case messages.Depart():
-                return self._follower.depart(operation, now)
+            case messages.Depart(patience):
+                return self._follower.depart(operation, patience, now)
             case _:
                 text = f"{type(request).__name__} is between nodes"
                 return [Reply(operation, Declined("MessageError", text))]

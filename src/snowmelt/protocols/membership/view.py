@@ -90,6 +90,10 @@ class View(msgspec.Struct, frozen=True):
         """The member of this id, if it is present. O(members)."""
         return next((one for one in self.members if one.id == node), None)
 
+    def has(self, member: Member) -> bool:
+        """Whether this very start of a node is present."""
+        return self.member(member.id) == member
+
     def __str__(self) -> str:
         names = " ".join(f"{one.id}/{one.start}" for one in self.members)
         return f"view {self.epoch}: {names or 'nobody'}"

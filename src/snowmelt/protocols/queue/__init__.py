@@ -46,7 +46,7 @@ What makes it safe:
     followers have confirmed, asked after it, that they heard of no later term.
 
 Names that make it work. A copy's name has the birth of its disk in it, so an empty disk is not
-taken for the one that was there. A body's key has its position and its term, so nothing overwrites
+taken for the one that was there. A body's key has its place and its term, so nothing overwrites
 what another term put there. A token begins with the term of its lease. Where flushes may linger,
 positions go on above a bound that was flushed before any of them was told.
 

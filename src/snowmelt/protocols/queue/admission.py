@@ -8,6 +8,7 @@ from collections import OrderedDict
 import msgspec
 
 from snowmelt.core.batch import OFFSET_BYTES
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import calls
@@ -55,10 +56,7 @@ class Admission:
         elif producers.is_new(*name):
             self._new(operation, put)
         elif (earlier := producers.earlier(*name)) is not None:
-            lives = sum(one.size for one in self._state.batches.live.common(earlier))
-            copies = self._copies if lives else 0
-            flushed = not self._home.settings.linger
-            done = calls.PutDone(earlier.start, earlier.stop, copies, flushed, repeated=True)
+            done = put_before(self._home, self._state, earlier)
             self._log.owe(ReplyTo(operation, done))
         elif (refused := self._refusal(put)) is not None:
             self._log.owe(ReplyTo(operation, refused))
@@ -70,27 +68,23 @@ class Admission:
         if text := producers.past(put.producer, put.sequence):
             return Declined("SequenceTooOld", text)
         if producers.was_refused(put.producer, put.sequence, put.caller, put.turn):
-            return Declined("Full", self._no_room())
+            return Declined("Full", no_room(self._home, self._state))
         if text := producers.crowded(put.producer):
             return Declined("Full", text)
         return None
 
     def _new(self, operation: OperationId, put: calls.Put) -> None:
-        if self._room or not self._state.fits(_count(put), put.size):
+        if self._room or not self._state.fits(count_of(put), put.size):
             self._waits(operation, put)
         else:
             self._place((operation,), put)
-
-    @property
-    def _copies(self) -> int:
-        return 1 + len(self._home.mirrors)
 
     def _place(self, operations: tuple[OperationId, ...], put: calls.Put) -> None:
         wall = self._desk.wall
         batch = self._state.put(
             put.producer,
             put.sequence,
-            _count(put),
+            count_of(put),
             put.size,
             term=self._home.term,
             wall=wall,
@@ -99,8 +93,7 @@ class Admission:
         segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
         self._hand.add(self._home.queue, batch, segment)
         self._log.store(Body(batch.key, stored(segment)))
-        flushed = not self._home.settings.linger
-        done = calls.PutDone(batch.start, batch.stop, self._copies, flushed)
+        done = put_done(self._home, batch.start, batch.stop)
         for operation in operations:
             self._log.owe(ReplyTo(operation, done))
             if len(operations) > 1:
@@ -113,7 +106,7 @@ class Admission:
             self._log.owe(ReplyTo(operation, Declined("OutcomeUnknown", text)))
             return
         items, most = self._home.settings.items_max, self._home.settings.bytes_max
-        never = 0 < items < _count(put) or 0 < most < put.size
+        never = 0 < items < count_of(put) or 0 < most < put.size
         if never or waiting.deadline <= self._desk.now:
             self._full(waiting)
         else:
@@ -124,21 +117,13 @@ class Admission:
         self._room.leave(waiting)
         self._state.producers.refuse(put.producer, put.sequence, waiting.turns, self._desk.wall)
         for operation in waiting.asked:
-            self._log.owe(ReplyTo(operation, Declined("Full", self._no_room())))
-
-    def _no_room(self) -> str:
-        settings, state = self._home.settings, self._state
-        held = state.batches.live.total - state.dead.total
-        return (
-            f"queue {self._home.queue!r} holds {held} items in {state.size} bytes; its bounds are "
-            f"{settings.items_max or 'no'} items and {settings.bytes_max or 'no'} bytes"
-        )
+            self._log.owe(ReplyTo(operation, Declined("Full", no_room(self._home, self._state))))
 
     def serve(self) -> None:
         """Lets in who waits for room, in their order."""
         while (waiting := self._room.first) is not None:
             put = waiting.put
-            if not self._state.fits(_count(put), put.size):
+            if not self._state.fits(count_of(put), put.size):
                 break
             if not self._log.has_room(put.size):
                 return
@@ -178,5 +163,30 @@ class Admission:
             self._desk.wake(end)
 
 
-def _count(put: calls.Put) -> int:
+def count_of(put: calls.Put) -> int:
+    """How many items are in it."""
     return len(put.offsets) // OFFSET_BYTES - 1
+
+
+def put_done(home: Home, start: int, stop: int) -> calls.PutDone:
+    """The answer to who puts, or publishes."""
+    return calls.PutDone(start, stop, 1 + len(home.mirrors), not home.settings.linger)
+
+
+def put_before(home: Home, state: State, where: Interval) -> calls.PutDone:
+    """The answer to who does so under a number again."""
+    done = put_done(home, where.start, where.stop)
+    copies = done.copies if state.batches.live.common(where) else 0
+    return msgspec.structs.replace(done, copies=copies, repeated=True)
+
+
+def no_room(home: Home, state: State) -> str:
+    """What a queue holds, and what it may."""
+    held = state.batches.live.total - state.dead.total
+    return f"queue {home.queue!r} holds {held} items in {state.size} bytes; {bounds(home)}"
+
+
+def bounds(home: Home) -> str:
+    """What a queue may hold."""
+    items, most = home.settings.items_max, home.settings.bytes_max
+    return f"its bounds are {items or 'no'} items and {most or 'no'} bytes"

@@ -2,6 +2,9 @@
 
 A record has a block, so a step that ends items writes the blocks that it touched, however many
 batches and scattered items a queue has.
+
+The bodies of a batch lie at its positions. Only what was staged has a *place* of its own for them,
+above all positions, from before it had any (`staged.py`).
 """
 
 from bisect import bisect_right
@@ -17,6 +20,8 @@ from snowmelt.core.spans import SPAN_BYTES, spans, stretches
 BLOCK_BATCHES: Final = 100
 BLOCK_ITEMS: Final = 16_384
 KIND: Final = b"b"
+STAGED: Final = 1 << 60
+"""Here begin the places of what was staged; no position is as high."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -29,11 +34,19 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     """Its bytes, headers included."""
     term: int
     """In which it was put: no other batch has that term and that place."""
+    shift: int = 0
+    """So far above its positions its bodies lie."""
+
+    @property
+    def place(self) -> Interval:
+        """Where its bodies lie."""
+        return Interval(self.start + self.shift, self.stop + self.shift)
 
     @property
     def key(self) -> bytes:
         """Of its bodies, among those of its queue."""
-        return self.start.to_bytes(8) + self.term.to_bytes(4) + self.stop.to_bytes(8)
+        at, stop = self.start + self.shift, self.stop + self.shift
+        return at.to_bytes(8) + self.term.to_bytes(4) + stop.to_bytes(8)
 
     def share(self, count: int) -> int:
         """How many bytes so many of its items have, about: as if all were alike."""
@@ -53,6 +66,8 @@ class Block(msgspec.Struct):
     lefts: list[int]
     """How many items of each live."""
     live: IntervalSet
+    shifts: dict[int, int]
+    """By those that were staged, how far above its positions the bodies of each lie."""
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -60,6 +75,8 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     sizes: list[int]
     terms: list[int]
     live: bytes
+    places: dict[int, int] = {}
+    """Of those that were staged, where their bodies begin, counted from `STAGED`."""
 
 
 _DECODE: Final = msgspec.msgpack.Decoder(_Kept).decode
@@ -95,9 +112,11 @@ class Batches:
             or len(block.stops) >= BLOCK_BATCHES
             or batch.stop - self._starts[-1] > BLOCK_ITEMS
         ):
-            block = Block([], [], [], [], IntervalSet())
+            block = Block([], [], [], [], IntervalSet(), {})
             self._starts.append(start)
             self._blocks.append(block)
+        if batch.shift:
+            block.shifts[len(block.stops)] = batch.shift
         block.stops.append(batch.stop)
         block.sizes.append(batch.size)
         block.terms.append(batch.term)
@@ -109,7 +128,7 @@ class Batches:
         self._changed[KIND + self._starts[-1].to_bytes(8)] = None
 
     def end(self, interval: Interval) -> list[Interval]:
-        """These live no more; the batches of which nothing lives now, adjacent ones as one."""
+        """These live no more; where bodies lay of which nothing lives now, adjacent ones as one."""
         over: list[Interval] = []
         at = self._at(interval.start)
         while at < len(self._starts) and self._starts[at] < interval.stop:
@@ -140,7 +159,7 @@ class Batches:
                 block.lefts[index] = left = was - gone
                 self.bytes -= batch.share(was) - batch.share(left)
                 if not left:
-                    over.append(Interval(batch.start, batch.stop))
+                    over.append(Interval(batch.start + batch.shift, batch.stop + batch.shift))
         block.live.remove(interval)
         return over
 
@@ -199,10 +218,9 @@ class Batches:
             start = block.stops[index - 1] if index else begin
             if start >= interval.stop:
                 return
-            yield (
-                index,
-                Batch(start, block.stops[index], block.sizes[index], block.terms[index]),
-            )
+            shift = block.shifts.get(index, 0) if block.shifts else 0
+            stop, size, term = block.stops[index], block.sizes[index], block.terms[index]
+            yield index, Batch(start, stop, size, term, shift)
             index += 1
 
     def block(self, position: int) -> int:
@@ -239,8 +257,13 @@ class Batches:
         if at < 0 or self._starts[at] != start:
             return None
         block = self._blocks[at]
-        counts = [stop - begin for begin, stop in pairwise((start, *block.stops))]
-        return _ENCODE(_Kept(counts, block.sizes, _folded(block.terms), _packed(block, start)))
+        starts = (start, *block.stops)
+        counts = [stop - begin for begin, stop in pairwise(starts)]
+        kept = counts, block.sizes, _folded(block.terms), _packed(block, start)
+        if not block.shifts:
+            return _ENCODE(kept)
+        places = {one: starts[one] + shift - STAGED for one, shift in block.shifts.items()}
+        return _ENCODE((*kept, places))
 
     def restore(self, key: bytes, value: bytes) -> None:
         """From a record; they come in the order of their keys."""
@@ -248,7 +271,10 @@ class Batches:
         stops = list(accumulate(kept.counts, initial=start))[1:]
         terms = kept.terms * len(stops) if len(kept.terms) == 1 else kept.terms
         whole = Interval(start, stops[-1])
-        block = Block(stops, kept.sizes, terms, list(kept.counts), _unpacked(kept.live, whole))
+        starts = (start, *stops)
+        shifts = {one: at + STAGED - starts[one] for one, at in kept.places.items()}
+        live = _unpacked(kept.live, whole)
+        block = Block(stops, kept.sizes, terms, list(kept.counts), live, shifts)
         self._starts.append(start)
         self._blocks.append(block)
         for where in block.live:

@@ -6,7 +6,7 @@ from snowmelt.protocols.fifo.segments import Segment
 from snowmelt.protocols.queue.batches import Batch
 
 Name = tuple[str, int, int]
-"""A queue, where a batch begins, and its term."""
+"""A queue, where a batch's bodies begin, and its term."""
 
 
 class Bodies:
@@ -27,7 +27,7 @@ class Bodies:
         self._found: OrderedDict[Name, Segment] = OrderedDict()
 
     def add(self, queue: str, batch: Batch, segment: Segment) -> None:
-        name = queue, batch.start, batch.term
+        name = queue, batch.start + batch.shift, batch.term
         if name in self._found:
             return
         self._found[name] = segment
@@ -37,7 +37,7 @@ class Bodies:
             self.bytes -= _weight(gone)
 
     def of(self, queue: str, batch: Batch) -> Segment | None:
-        return self._found.get((queue, batch.start, batch.term))
+        return self._found.get((queue, batch.start + batch.shift, batch.term))
 
 
 def _weight(segment: Segment) -> int:

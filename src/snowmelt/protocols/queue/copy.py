@@ -15,14 +15,16 @@ Rules:
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.errors import StoreVersion
+from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.core.record import BULK, Change, Erase, Write, erase
 from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.queue.batches import KIND, Batches
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
 
 COPY: Final = b"m"
@@ -143,17 +145,28 @@ class Copy:
         kept = self.records.get(HOME)
         return None if kept is None else msgspec.msgpack.decode(kept, type=Home)
 
+    @property
+    def items(self) -> int:
+        """How many live in it. O(its blocks)."""
+        batches = Batches({})
+        for key in sorted(self.records):
+            if key[:1] == KIND:
+                batches.restore(key, self.records[key])
+        return batches.live.total
+
     # --- another's copy ---------------------------------------------------------------------------
 
-    def replace(self, head: Head, pairs: Pairs, first: int) -> tuple[Change, ...]:
-        """All records are these from now on; of bodies those before the first that lives go."""
+    def replace(self, head: Head, pairs: Pairs, places: Collection[Interval]) -> tuple[Change, ...]:
+        """All records are these from now on; of bodies those go that lie at no such place."""
         self.head, self.whole = head, True
         self.recent.clear()
         self._recent_bytes = 0
         self.records = {key: value for key, value in pairs if value is not None}
+        gone = IntervalSet([Interval(0, POSITION_MAX)])
+        gone.remove_all(places)
         changes: list[Change] = [
             Erase(self._record, self._record[:-1] + b"\1"),
-            self._erased(0, first),
+            *[self._erased(where.start, where.stop) for where in gone],
         ]
         changes += [Write(self._record + key, value) for key, value in self.records.items()]
         return (*changes, *self._kept())

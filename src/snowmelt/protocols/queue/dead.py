@@ -31,7 +31,6 @@ class Dead(IntervalSet):
     def _size(self, interval: Interval) -> int:
         """By the mean of each batch; the sum of its parts is the same however it is cut."""
         return sum(
-            one.size * (stop - one.start) // (one.stop - one.start)
-            - one.size * (first - one.start) // (one.stop - one.start)
+            one.share(stop - one.start) - one.share(first - one.start)
             for one, first, stop in self._batches.over(interval)
         )

@@ -1,12 +1,10 @@
 """How what is owed is told: with bodies at hand, or when they were read from this disk or another.
 
 1. A lease's time begins when it is told. What ended before is not told.
-2. What can't be read here is asked of all followers. Only what each of them lacks is lost.
-3. What does not fit one answer is told as spans: clients fetch it (`transfer.py`).
+2. What turns out to fit no answer goes back: whoever asked is told of the rest.
+3. What can't be read here is asked of all followers. Only what each of them lacks is lost.
 """
 
-from bisect import bisect_right
-from itertools import accumulate
 from typing import Final, assert_never
 
 import msgspec
@@ -22,9 +20,10 @@ from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.fitting import fitting
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.open_calls import OpenCalls
-from snowmelt.protocols.queue.spans import Spans, by_failures
+from snowmelt.protocols.queue.spans import by_failures
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import (
     Body,
@@ -61,7 +60,6 @@ class Delivery:
         self._state = state
         self._followers = followers
         self._deadlines = deadlines
-        self.spans = Spans(desk, state, followers)
         self._lacks: dict[Batch, dict[str, None]] = {}
         """Batches that can't be read here, and who has not said yet whether he has them."""
         self._held: list[Wants] = []
@@ -93,46 +91,35 @@ class Delivery:
     def _show(
         self, owed: Deliver | Show, positions: tuple[Interval, ...], read: dict[int, Segment]
     ) -> None:
-        queue, parts, absent, size = self._home.queue, list[calls.Part](), list[Batch](), 0
+        queue, parts, absent = self._home.queue, list[calls.Part](), list[Batch]()
         for interval in positions:
             for batch, first, stop in self._state.batches.over(interval):
-                size += batch.size + calls.PART_BYTES
-                segment = read.get(batch.start) or self.hand.of(queue, batch)
+                at = batch.start + batch.shift
+                segment = read.get(at) or self.hand.of(queue, batch)
                 if segment is None:
                     absent.append(batch)
                     continue
-                read[batch.start] = segment
+                read[at] = segment
                 if not absent:
-                    parts += self._parts(segment, Interval(first, stop))
+                    parts += self._parts(segment, batch.shift, Interval(first, stop))
         if absent:
             self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
             return
-        told = self._told(parts, size)
+        some = fitting(parts, self._desk.limits.answer_bytes)
+        told = tuple(joined(some))
         if isinstance(owed, Show):
-            self._reply(owed.operation, calls.Peeked(*told))
+            self._reply(owed.operation, calls.Peeked(told, ()))
         elif (left := self._deadlines.left(owed.token, self._desk.now)) > 0:
-            leased = calls.Leased(owed.token, *told, left, owed.refused)
-            self._reply(owed.operation, leased)
+            if len(some) < len(parts):
+                rest = Interval(parts[len(some)].start, self._state.tail)
+                self._state.give_back(owed.operation, owed.token, [rest])
+            self._reply(owed.operation, calls.Leased(owed.token, told, (), left, owed.refused))
 
-    def _told(
-        self, parts: list[calls.Part], size: int
-    ) -> tuple[tuple[calls.Part, ...], tuple[calls.Span, ...]]:
-        """As many as fit one answer, and where the others lie (rule 3)."""
-        limits = self._desk.limits
-        if size <= limits.fetch_bytes and not self._state.failures.count:  # as nearly always
-            return tuple(joined(parts)), ()
-        sizes = list(accumulate([part.weight for part in parts]))
-        fit = max(1, bisect_right(sizes, limits.answer_bytes))
-        rest = [Interval(one.start, one.start + one.count) for one in parts[fit:]]
-        room = limits.answer_bytes - sum(sizes[fit - 1 : fit])
-        spans, _ = self.spans.of(rest, room) if rest else ((), 0)
-        return tuple(joined(parts[:fit])), tuple(spans)
-
-    def _parts(self, segment: Segment, where: Interval) -> list[calls.Part]:
+    def _parts(self, segment: Segment, shift: int, where: Interval) -> list[calls.Part]:
         """Items of one batch, by how often they failed."""
         cut: list[calls.Part] = []
         for piece, times, reason in by_failures(self._state.failures, where):
-            part = part_of(segment, piece.start, piece.stop, piece.start)
+            part = part_of(segment, piece.start + shift, piece.stop + shift, piece.start)
             if reason:
                 part = msgspec.structs.replace(part, failures=times, reason=reason)
             cut.append(part)
@@ -180,7 +167,7 @@ class Delivery:
                 bodies.append(Body(batch.key, stored(segment)))
                 self.hand.add(self._home.queue, batch, segment)
                 for wants in self._held:
-                    wants.hand[batch.start] = segment
+                    wants.hand[batch.start + batch.shift] = segment
         if bodies:
             changes = tuple(self._copy.stored(bodies))
             self._disk.write(self._home.queue, changes, Mended())
@@ -203,7 +190,7 @@ class Delivery:
         for keeper in self._followers.all:
             lacks = [batch for batch, others in self._lacks.items() if keeper in others]
             if lacks:
-                names = tuple((one.start, one.stop, one.term) for one in lacks[:FETCHED_AT_ONCE])
+                names = tuple((one.place, one.term) for one in lacks[:FETCHED_AT_ONCE])
                 word = Fetch(self._home.queue, self._home.term, names)
                 self._desk.send(node_of(keeper), word)
         self._sought = self._desk.now

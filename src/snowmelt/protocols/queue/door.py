@@ -61,6 +61,10 @@ class Door:
                 self._put(leader, operation, request)
             case calls.Get():
                 leader.get(operation, request)
+            case calls.Publish():
+                leader.publishing.publish(operation, request)
+            case calls.Plan():
+                leader.publishing.plan(operation, request)
             case calls.Settle():
                 leader.settle(operation, request)
             case calls.Peek() | calls.Describe():
@@ -80,15 +84,15 @@ class Door:
 
     def _put(self, leader: Leader, operation: OperationId, put: calls.Put) -> None:
         wrong = put_problem(put, self._desk.limits.put_items)
-        if put.hold:
-            wrong = "BadOption", "hold: this engine stages nothing"
         if wrong is None and self._disk.full and not leader.admission.knows(put):
             wrong = "DiskFull", self._disk.full
-        if wrong is None:
-            leader.admission.put(operation, put)
-        else:
+        if wrong is not None:
             leader.delivery.open.end(operation)
             self._desk.decline(operation, *wrong)
+        elif put.hold:
+            leader.publishing.stage(operation, put)
+        else:
+            leader.admission.put(operation, put)
 
     def _opened(self, operation: OperationId, home: Home) -> None:
         presence, leader = self._desk.presence, self._finding.place(home.master)

@@ -4,6 +4,7 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
+from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.queue.batches import Batches
 from snowmelt.protocols.queue.failures import Failure
 
@@ -28,3 +29,18 @@ def tellable(
                     return [*told, rest] if rest.size else told
         told.append(interval)
     return told
+
+
+def fitting(parts: list[Part], most: int) -> list[Part]:
+    """As many of these as fit so many bytes, and the first.
+
+    >>> some = [Part(at, bytes(8), b"body") for at in range(3)]
+    >>> [part.start for part in fitting(some, 25)], len(fitting(some, 1))
+    ([0, 1], 1)
+    """
+    size = 0
+    for at, part in enumerate(parts):
+        size += len(part.blob) + len(part.headers) + len(part.offsets)
+        if size > most and at:
+            return parts[:at]
+    return parts

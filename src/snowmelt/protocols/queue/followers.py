@@ -71,8 +71,9 @@ class Followers:
 
     @property
     def lacking(self) -> bool:
-        """Whether somebody has no copy that goes on by steps."""
-        return any(one.appended is None for one in self.all.values())
+        """Whether somebody has no copy that goes on by steps, or there are too few nodes."""
+        few = 1 + len(self.all) < self.home.settings.replicas
+        return few or any(one.appended is None for one in self.all.values())
 
     @property
     def behind(self) -> list[str]:

@@ -11,9 +11,9 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.queue import words
-from snowmelt.protocols.queue.batches import KIND
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.sending import with_bodies
 from snowmelt.protocols.queue.terms import Terms
 
 EARLY_STEPS: Final = 100
@@ -100,6 +100,7 @@ class Following:
         if not copy.whole:
             told = words.Behind(queue, fence.term, keeper, words.NOTHING)
         self._next.pop(queue, None)
+        self._records.pop(queue, None)
         self._copies.disk.write(queue, copy.raise_fence(fence.term), words.Tell(source, told))
 
     def piece(self, source: NodeId, piece: words.Piece) -> None:
@@ -130,13 +131,13 @@ class Following:
     def _write(self, source: NodeId, copy: Copy, piece: words.Piece) -> None:
         queue, changes = piece.queue, tuple(copy.stored(piece.bodies))
         flush: words.Flush = words.Replaced(source, piece.head, piece.term)
-        before = self._records.pop(queue, ()) if piece.number else ()
-        records = (*before, *piece.records)
+        before = self._records.pop(queue, ())
+        records = (*before, *piece.records) if piece.number else piece.records
         if piece.last:
             self._next.pop(queue, None)
-            blocks = (int.from_bytes(key[1:]) for key, _ in records if key[:1] == KIND)
             copy.fence = max(copy.fence, piece.term)
-            changes += copy.replace(piece.head, records, min(blocks, default=1 << 62))
+            places = [batch.place for batch in with_bodies(records)]
+            changes += copy.replace(piece.head, records, places)
         else:
             self._records[queue] = records
             number, keeper = piece.number + 1, self._desk.keeper

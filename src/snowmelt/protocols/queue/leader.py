@@ -30,7 +30,9 @@ from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
+from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show
 
@@ -65,8 +67,10 @@ class Leader:
         self._desk = desk
         self._deadlines = Deadlines(home.settings.lease)
         self.delivery = Delivery(desk, disk, hand, self.state, self.followers, self._deadlines)
-        self.grouping = Grouping(desk, self.state, self.log, self.delivery.spans)
+        spans = Spans(desk, self.state, self.followers)
+        self.grouping = Grouping(desk, self.state, self.log, spans)
         self.admission = Admission(desk, hand, home, self.state, self.log)
+        self.publishing = Publishing(desk, hand, home, self.state, self.log)
         self._tokens = home.term << TOKEN_BITS
         self._had: Answers[bool] = Answers(desk.limits.answered)
         self._said: Answers[msgspec.Struct] = Answers(desk.limits.answered)
@@ -210,7 +214,7 @@ class Leader:
         source = self.state.dead if ask.dead else self.state.ready
         count = min(ask.items_max, self._desk.limits.get_items)
         bytes_max = min(ask.bytes_max, self._desk.limits.fetch_bytes)
-        batches, most = self.state.batches, self._desk.limits.answer_segments
+        batches, most = self.state.batches, self._desk.limits.lease_runs
         found = batches.some(source, ask.start, count, bytes_max, most)
         found = tellable(found, self.state.failures, batches, self._desk.limits.spans_bytes)
         self.log.owe(Show(operation, tuple(found)))
@@ -281,6 +285,7 @@ class Leader:
             short_of_copies=state.batches.live.total if self.followers.lacking else 0,
             producers=len(state.producers),
             assigned=state.groups.items,
+            staged=state.staged.items,
             mirrors_behind=len(self.followers.behind),
         )
 
@@ -318,6 +323,7 @@ class Leader:
         if state.dues:
             desk.wake(desk.instant_of(state.dues[0][0]))
         self.admission.tick()
+        self.publishing.tick()
         self._redrive()
         self.delivery.tick()
         self.followers.tick(self.log.confirmed)

@@ -33,8 +33,16 @@ from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.registry import Registry
 from snowmelt.protocols.fifo.streams import Presence
-from snowmelt.protocols.membership import CutOff, Leads, LeadsNoMore, RecordsKept, Unsure, View
-from snowmelt.protocols.queue import disk, transfer, words
+from snowmelt.protocols.membership import (
+    CutOff,
+    Leads,
+    LeadsNoMore,
+    Leaving,
+    RecordsKept,
+    Unsure,
+    View,
+)
+from snowmelt.protocols.queue import disk, leaving, transfer, words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.door import Door
 from snowmelt.protocols.queue.following import Following
@@ -71,6 +79,7 @@ class QueueNode:
         self._terms = Terms(desk, self._directory, self._copies, alone=alone)
         self._following = Following(desk, self._copies, self._terms)
         self._transfer = transfer.Transfer(desk, self._copies, self._terms, self._following)
+        self._leaving = leaving.Leaving(desk, self._copies)
         self._door = Door(desk, self._directory, self._copies.disk, self._terms, self._transfer)
         self._late: dict[str, None] = {}
         """Queues that wait for the disk with their next step."""
@@ -133,7 +142,9 @@ class QueueNode:
             case Leads() | LeadsNoMore() | RecordsKept():
                 self._registry.told(fact)
             case Unsure(until):
-                self._registry.unsure(until)
+                self._registry.unsure = until
+            case Leaving(until):
+                self._leaving.begin(until)
             case Gone(client):
                 for leader in self._terms.leaders.values():
                     leader.gone(client)
@@ -176,6 +187,7 @@ class QueueNode:
                 self._directory.tick()
                 self._registry.tick()
                 self._terms.tick()
+                self._leaving.tick()
             elif name in self._terms.leaders:
                 self._terms.touched[name] = None
                 self._terms.leaders[name].tick()
@@ -266,6 +278,8 @@ class QueueNode:
             fifo.Roll: registry.roll,
             fifo.Claim: lambda _, message: registry.claim(message),
             fifo.Activate: registry.activate,
+            fifo.Quits: registry.quits,
+            fifo.Needs: lambda _, message: self._leaving.heard(message),
             fifo.Unreached: lambda _, message: registry.unreached(message),
             fifo.Seek: self._seek,
             fifo.Sought: lambda _, message: registry.sought(message),

@@ -12,6 +12,9 @@ A record has a key whose first byte is its kind:
     y POSITION  items that failed, how often, and why
     z POSITION  items that are for later
     g NAME      a group: who reads as it, and what it has
+    w           which place is next for what is staged
+    w PLACE     a batch that is staged
+    u NAME      what was published under a number, or is planned
 """
 
 from bisect import insort
@@ -23,10 +26,12 @@ import msgspec
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.spans import spans, stretches
+from snowmelt.protocols.fifo import publications
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.failures import Failure
+from snowmelt.protocols.queue.staged import NEXT
 from snowmelt.protocols.queue.state import STATUS, Lease, State, without
 from snowmelt.protocols.queue.words import Pairs
 
@@ -78,6 +83,8 @@ def _keys(state: State) -> Iterator[bytes]:
     yield from state.takers.keys()
     for name, _ in state.groups:
         yield b"g" + name.encode()
+    yield from state.staged.keys()
+    yield from (publications.key(name) for name, _ in state.publications)
 
 
 def record(state: State, key: bytes) -> bytes | None:
@@ -108,6 +115,11 @@ def record(state: State, key: bytes) -> bytes | None:
         case b"z":
             delay = state.delays.at(int.from_bytes(rest))
             return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
+        case b"w":
+            return state.staged.record(key)
+        case b"u":
+            known = state.publications.named(publications.name_of(rest))
+            return None if known is None else _ENCODE(known)
         case _:
             raise AssertionError(f"no record has the key {key!r}")
 
@@ -128,6 +140,8 @@ def restored(settings: QueueSettings, kept: dict[bytes, bytes], limits: Limits =
         _restore(state, key, kept[key])
     if kept and STATUS not in kept:
         state.tail = max(state.batches.stop, state.producers.tail) + TAIL_LEAP
+    if NEXT not in kept:
+        state.staged.begin_above(state.batches.all())
     _find_ready(state)
     return state
 
@@ -162,6 +176,11 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             start = int.from_bytes(rest)
             state.delays.restore(Interval(start, stop), due)
             insort(state.dues, (due, start, stop))
+        case b"w":
+            state.staged.restore(key, value)
+        case b"u":
+            publication = _DECODE(value, type=publications.Publication)
+            state.publications.restore(publications.name_of(rest), publication)
         case b"h":
             pass  # who led (`copy.py`)
         case _:

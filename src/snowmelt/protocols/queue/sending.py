@@ -9,9 +9,22 @@ from typing import Final
 
 from snowmelt.protocols.queue.batches import KIND, Batch, Batches
 from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.staged import KIND as STAGED_KIND
+from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.words import PIECE_BYTES, Pairs
 
 PIECE_BODIES: Final = 500
+
+
+def with_bodies(records: Pairs) -> list[Batch]:
+    """The batches of which a copy with these records has bodies: the last are those staged."""
+    batches, staged = Batches({}), Staged({}, [])
+    for key, value in records:
+        if key[:1] == KIND and value is not None:
+            batches.restore(key, value)
+        elif key[:1] == STAGED_KIND and value is not None:
+            staged.restore(key, value)
+    return [*batches.all(), *staged.all()]
 
 
 class Sending:
@@ -20,11 +33,7 @@ class Sending:
     def __init__(self, copy: Copy) -> None:
         self.head = copy.head
         self.records: Pairs = tuple(sorted(copy.records.items()))
-        batches = Batches({})
-        for key, value in self.records:
-            if key[:1] == KIND and value is not None:
-                batches.restore(key, value)
-        self._batches = list(batches.all())
+        self._batches = with_bodies(self.records)
         self._begins: list[tuple[int, int]] = [(0, 0)]
         """By piece, the first of its batches, and of its records."""
 

@@ -63,8 +63,8 @@ class Spans:
         ready = [name for name, one in self._followers.all.items() if one.appended is not None]
         here = [presence.keepers[one] for one in (home.master, *ready) if one in presence.keepers]
         away = [one for one in home.mirrors if one not in presence.keepers]
-        back = [one for one in away if not gone_for_ever((one,), presence)]
-        return tuple([Place(one.id, one.address) for one in here]), bool(back)
+        back = any(not gone_for_ever((one,), presence) for one in away)
+        return tuple([Place(one.id, one.address) for one in here]), back
 
 
 def by_failures(failures: Pieces[Failure], where: Interval) -> Iterator[tuple[Interval, int, str]]:

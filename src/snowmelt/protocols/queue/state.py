@@ -29,11 +29,13 @@ from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.groups import Groups
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.producers import Producers
+from snowmelt.protocols.fifo.publications import Publications
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch, Batches
 from snowmelt.protocols.queue.dead import Dead
 from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.fitting import tellable
+from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
@@ -70,7 +72,7 @@ class State:
         self.changed: dict[bytes, None] = {}
         """The keys of the records that are to be written anew."""
         self.over: list[Interval] = []
-        """Positions whose bodies nobody needs any more."""
+        """Where bodies lie that nobody needs any more."""
         self.tail = 0
         self.bound = 0
         """No position above it was told (`log.py`, rule 5)."""
@@ -93,6 +95,8 @@ class State:
         """By the tokens of the last leases of which something went back: which call ended each."""
         self.groups = Groups(self.changed)
         self.producers = Producers(self.changed, Doubts(), limits)
+        self.staged = Staged(self.changed, self.over)
+        self.publications = Publications(self.changed)
         self._limits = limits
 
     # --- items in ---------------------------------------------------------------------------------
@@ -155,7 +159,7 @@ class State:
         if self.paused:
             return []
         limits = self._limits
-        most = limits.answer_segments
+        most = limits.lease_runs
         found = self.batches.some(self.ready, 0, items_max, bytes_max, most)
         return tellable(found, self.failures, self.batches, limits.spans_bytes)
 
@@ -186,6 +190,8 @@ class State:
             for lives in self.batches.live.within(interval):
                 if not left.covers(lives):
                     return without([lives], left.common(lives))
+            if interval.stop > self.tail:  # who gave these is not remembered, nor that they ended
+                return [Interval(max(interval.start, self.tail), interval.stop)]
         if lease is None or not done:
             return []
         for interval in reversed(done):
@@ -242,16 +248,17 @@ class State:
 
     def _return(self, where: Interval, due: int, reason: str, least: int, *, ahead: bool) -> None:
         if not reason:
-            self._wait(where, due)
+            self.wait(where, due)
             return
         for part, failure in failed_again(self.failures, where, reason, least, ahead=ahead):
             self.failures.put(part, failure)
             if failure.times >= self.settings.deliveries_max:
                 self.dead.add(part)
             else:
-                self._wait(part, due)
+                self.wait(part, due)
 
-    def _wait(self, where: Interval, due: int) -> None:
+    def wait(self, where: Interval, due: int) -> None:
+        """These are to be given: now, or when they are due."""
         if due:
             self._delay(where, due)
         else:
@@ -282,7 +289,6 @@ class State:
         gone = list(self.dead) if dead else [*self.ready, *(where for where, _ in self.delays)]
         for where in reversed(gone):
             self.ready.remove(where)
-            self.done += where.size
             self.end(where)
         return sum(where.size for where in gone)
 
@@ -329,6 +335,7 @@ class State:
                     self._shrunk(token, lease)
             self.ready.remove(part)
             self.end(part)
+        self.staged.lose(where)
 
     def changes(self) -> tuple[dict[bytes, None], tuple[Interval, ...]]:
         """What it changed since this was last asked: keys of records, and bodies that are over."""
@@ -340,6 +347,7 @@ class State:
     def check(self) -> None:
         """Asserts rule 1."""
         self.batches.check()
+        self.staged.check()
         delayed = [where for where, _ in self.delays]
         leased = [where for lease in self.leases.values() for where in lease.left]
         live = self.batches.live

@@ -55,7 +55,7 @@ class TakeOver(msgspec.Struct):
     def certain(self) -> bool:
         """Whether nothing that was told can be missing (rule 1)."""
         sure = [one for one in self.home.before if one in self.heads and one not in self.unsure]
-        return len(sure) >= self.home.settings.answers_needed
+        return len(sure) >= self.home.answers_needed
 
     def newest(self, own: str, gone: Collection[str]) -> tuple[str, Head] | None:
         """The copy to go on from, this node's if that is as new; None while it is not known."""

@@ -86,7 +86,7 @@ class Transfer:
     def fetch(self, source: NodeId, fetch: words.Fetch) -> None:
         """The leader can't read some bodies."""
         if self._following.follows(source, fetch.queue, fetch.term) is not None:
-            batches = tuple(Batch(start, stop, 0, term) for start, stop, term in fetch.batches)
+            batches = tuple(Batch(at.start, at.stop, 0, term) for at, term in fetch.batches)
             self._read(Reading(fetch.queue, batches, ForOther(source, fetch)))
 
     def fetch_span(self, operation: OperationId, ask: calls.Fetch) -> None:
@@ -201,7 +201,8 @@ class Transfer:
             if batch in unread:
                 damaged, gone = (0, stop - first) if unread[batch] else (stop - first, 0)
                 break
-            parts.append(part_of(hand[batch.start], first, stop, first))
+            shift = batch.shift
+            parts.append(part_of(hand[batch.start], first + shift, stop + shift, first))
         self._desk.reply(client.operation, calls.Fetched(tuple(joined(parts)), damaged, gone))
         leader = self._terms.leaders.get(reading.queue)
         if leader is not None:
@@ -217,7 +218,7 @@ class Transfer:
             if segment is None:
                 unread.append(batch)
             else:
-                wants.hand[batch.start] = segment
+                wants.hand[batch.start + batch.shift] = segment
                 self._copies.bodies.add(reading.queue, batch, segment)
         leader = self._terms.leaders.get(reading.queue)
         if leader is not None:
@@ -255,7 +256,7 @@ class Transfer:
         named = dict.fromkeys(word.batches)
         found: dict[Batch, Segment | None] = {}
         for batch in leader.delivery.lacking:
-            if (batch.start, batch.stop, batch.term) in named:
+            if (batch.place, batch.term) in named:
                 value = there.get(batch.key)
                 found[batch] = None if value is None else _unstored(Record(b"", value), batch)
         leader.delivery.fetched(word.keeper, found)
@@ -266,6 +267,6 @@ def _unstored(found: Found, batch: Batch) -> Segment | None:
     if not isinstance(found, Record):
         return None
     try:
-        return unstored(found.value, batch.stop)
+        return unstored(found.value, batch.stop + batch.shift)
     except ValueError:
         return None

@@ -60,7 +60,7 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
     records: Pairs
     bodies: tuple[Body, ...]
     over: tuple[Interval, ...]
-    """Positions whose bodies nobody needs any more."""
+    """Where bodies lie that nobody needs any more."""
     linger: Length = Duration(0)
     """How late it may be flushed; with any, its follower answers at once."""
 
@@ -101,8 +101,8 @@ class Piece(OfTerm, frozen=True, tag="queue.piece", array_like=True):
 class Fetch(OfTerm, frozen=True, tag="queue.fetch", array_like=True):
     """Asks for bodies that can not be read here."""
 
-    batches: tuple[tuple[Count, Count, Term], ...]
-    """Where each batch begins and ends, and in which term it was put."""
+    batches: tuple[tuple[Interval, Term], ...]
+    """Where those of each batch lie, and in which term it was put."""
 
 
 # --- what the others say --------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Fetched(OfTerm, frozen=True, tag="queue.fetched", array_like=True):
     """It has these of them, and no others."""
 
     keeper: Keeper
-    batches: tuple[tuple[Count, Count, Term], ...]
+    batches: tuple[tuple[Interval, Term], ...]
     bodies: tuple[Body, ...]
 
 
@@ -169,6 +169,8 @@ CONTROLLER: Final = (
     fifo.Claim,
     fifo.Activate,
     fifo.Unreached,
+    fifo.Quits,
+    fifo.Needs,
     fifo.Seek,
     fifo.Sought,
     fifo.Roll,
@@ -273,4 +275,4 @@ class Wants(msgspec.Struct, frozen=True):
     batches: tuple[Batch, ...]
     owed: Deliver | Show
     hand: dict[int, Segment]
-    """Those that are at hand, by where they begin."""
+    """Those that are at hand, by where their bodies begin."""

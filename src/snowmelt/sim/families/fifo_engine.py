@@ -30,21 +30,19 @@ class Role(Enum):
 
     BODY = "body"
     """Read when somebody wants it."""
-    LATE = "late"
-    """Of the queue's log, and read when it is wanted."""
     EARLY = "early"
     """Of the queue's log, and read when a process begins."""
     NONE = "none"
 
 
 class Engine:
-    """That of queues; another family that speaks `fifo.calls` overrides all of it."""
+    """The queue's; another family that speaks its calls overrides all of it."""
 
     name = "fifo"
     """How its keys begin on a disk that families share."""
-    moves = False
+    moves = True
     """Whether nodes join late and leave in order, some without their disks, and clients die while
-    they put: the old engines do not stand that."""
+    they put."""
     messages: tuple[type[msgspec.Struct], ...] = machines.MESSAGES
 
     def machine(

@@ -13,6 +13,7 @@ none where one copy is enough, since its disk is its queue's.
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -50,10 +51,12 @@ class Examiner(Producer):
 
     def puts(self) -> None:
         """Each as a program that has just begun."""
-        for _ in range(PUTS):
-            self.after(self.some(PUTTING), self._put_next)
+        for coming in range(-PUTS, 0):
+            self.unfinished[coming] = None  # so nobody takes its queue for empty before that
+            self.after(self.some(PUTTING), partial(self._put_next, coming))
 
-    def _put_next(self) -> None:
+    def _put_next(self, coming: int) -> None:
+        self.unfinished.pop(coming, None)
         self.steps = self.opened()
         self._sequence += 1
         self.put(self._sequence - 1)

@@ -22,7 +22,7 @@ from snowmelt.core.errors import GroupHeld, LeaseLost, NotStaged
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.fifo.calls import Located, Publish, PutDone, Receipt
-from snowmelt.sim.families.fifo_actors import PATIENCE, PAUSE, Phase, Stage
+from snowmelt.sim.families.fifo_actors import DELAY, PATIENCE, PAUSE, Phase, Stage
 from snowmelt.sim.families.fifo_clients import Putter
 from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.fifo_words import Ledger
@@ -168,6 +168,11 @@ class Reader(Program):
 
 
 class Stager(Putter):
+    """One who stages in parts, and publishes them together."""
+
+    delays = False
+    """Whether some of its items are for later."""
+
     def __init__(
         self, stage: Stage, name: str, chance: Random, ledger: Ledger, times: list[Instant]
     ) -> None:
@@ -179,10 +184,15 @@ class Stager(Putter):
         """Of a publication, too."""
         super().hears(body, called, outcome, at)
         match body, outcome:
-            case Publish(sequence=sequence), Succeeded(PutDone() as done):
+            case Publish(sequence=sequence), Succeeded(PutDone() as done) if self.puts(body):
                 self.ledger.done(self._batches[sequence], done, at)
             case _:
                 pass
+
+    def puts(self, ask: Publish) -> bool:
+        """Whether that puts a batch of it."""
+        del ask
+        return True
 
     def producer(self) -> Numbers:
         """A publication has a number of its own."""
@@ -200,25 +210,28 @@ class Stager(Putter):
         ]
         bodies = tuple(body for part in parts for body in part)
         values = tuple(body.decode() for body in bodies)
-        batch = Put(self.name, values, b"", self.now, number=sequence, sent=True)
+        delay = self.some(DELAY) if self.delays and chance.random() < 0.2 else 0
+        due = Instant(self.now + delay if delay else 0)
+        batch = Put(self.name, values, b"", self.now, number=sequence, sent=True, due=due)
         self._batches[sequence] = batch
         if bodies:
             self.ledger.asked(batch)
         self.unfinished[sequence] = None
-        run = self.run(self._work(batch, parts))
+        run = self.run(self._work(batch, parts, delay / SECOND))
         if chance.random() < 0.05:
             self.after(self.some(seconds(1)), run.interrupt)
 
-    def _work(self, batch: Put, parts: list[Bodies]) -> Steps[None]:
+    def _work(self, batch: Put, parts: list[Bodies], delay: float) -> Steps[None]:
         if self.chance.random() < 0.2:  # an attempt that nobody names: it may never be seen
             with suppress(*FAILURES):
-                yield from self._stage((b"never",), HOURS)
+                yield from self._stage((b"never",), HOURS, delay)
         receipts: list[Receipt] = []
         while True:
             try:
                 while len(receipts) < len(parts):
-                    receipts += yield from self._stage_next(batch, parts[len(receipts)])
-                yield from publish(self.steps, self.steps.producer, receipts, batch.number, SECONDS)
+                    part = parts[len(receipts)]
+                    receipts += yield from self._stage_next(batch, part, delay)
+                yield from self.publishes(batch, receipts)
             except NotStaged as error:
                 self._gone(batch, str(error))
                 receipts.clear()
@@ -235,17 +248,21 @@ class Stager(Putter):
             yield pause(self.some(seconds(1)))
         self.unfinished.pop(batch.number, None)
 
-    def _stage_next(self, batch: Put, part: Bodies) -> Steps[list[Receipt]]:
+    def publishes(self, batch: Put, receipts: list[Receipt]) -> Steps[None]:
+        """All of it, in one step."""
+        yield from publish(self.steps, self.steps.producer, receipts, batch.number, SECONDS)
+
+    def _stage_next(self, batch: Put, part: Bodies, delay: float) -> Steps[list[Receipt]]:
         """One part; at times it is staged twice, and the second one named."""
         hold = self.chance.choice((3.0, HOURS, HOURS))
         if hold != HOURS:
             self._short[batch.number] = None
-        receipts = yield from self._stage(part, hold)
+        receipts = yield from self._stage(part, hold, delay)
         return receipts if self.chance.random() < 0.9 else []
 
-    def _stage(self, bodies: Bodies, hold: float) -> Steps[list[Receipt]]:
+    def _stage(self, bodies: Bodies, hold: float, delay: float) -> Steps[list[Receipt]]:
         own = Numbers(names=self.new_name)
-        return (yield from stage(self.steps, own, list(bodies), None, 0.0, hold, SECONDS))
+        return (yield from stage(self.steps, own, list(bodies), None, delay, hold, SECONDS))
 
     def _gone(self, batch: Put, reason: str) -> None:
         ledger = self.ledger

@@ -70,6 +70,7 @@ def member(
     chance: Random,
     *families: Family,
     coordinator: str = DISK,
+    hands_over: bool = False,
 ) -> Node[Any]:
     """One process of a simulated cluster; its families stand on the membership."""
     identity = Identity(
@@ -78,9 +79,10 @@ def member(
         contacts=tuple(contact(address(one)) for one in contacts),
     )
     if coordinator != DISK:
-        machine = MembershipNode(identity, SETTINGS, chance, NAME)
+        machine = MembershipNode(identity, SETTINGS, chance, NAME, hands_over=hands_over)
     else:
-        machine = (MembershipNode if contacts else Founder)(identity, SETTINGS, chance)
+        founds = MembershipNode if contacts else Founder
+        machine = founds(identity, SETTINGS, chance, hands_over=hands_over)
     return Host(node, [Family("membership", machine, HEARD), *families])
 
 

@@ -36,6 +36,7 @@ from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import LAST_BACK
 from snowmelt.sim.families.programs import in_reach
+from snowmelt.sim.families.queue_staging import Planner
 from snowmelt.sim.faults import (
     ClockJump,
     CutLinks,
@@ -55,6 +56,7 @@ from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
 GROUPS_SHARE: Final = 0.4
+STAGERS_SHARE: Final = 0.6
 LOOPS_SHARE: Final = 0.4
 POURING_SHARE: Final = 0.15
 """In how many lives half of those who put do it by several calls at once."""
@@ -75,7 +77,8 @@ def process(
     queues = engine.machine(bug, node, chance, limits, on_disk=coordinator == DISK)
     family = Family(engine.name, queues, engine.messages, fenced=True)
     contacts = () if node == founder else (founder,)
-    return member(node, contacts, chance, family, coordinator=coordinator)
+    moves = engine.moves
+    return member(node, contacts, chance, family, coordinator=coordinator, hands_over=moves)
 
 
 class QueueLife(FamilyLife):
@@ -83,7 +86,6 @@ class QueueLife(FamilyLife):
 
     name = "queue"
     engine: Engine = FIFO
-    groups_share = GROUPS_SHARE
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         super().__init__(scenario, chance)
@@ -218,17 +220,18 @@ class QueueLife(FamilyLife):
         """In some lives there are groups as well, and who stages and publishes."""
         dice = self._dice("groups")
         stagers: list[Stager] = []
-        if dice.random() > self.groups_share:
+        if dice.random() > GROUPS_SHARE:
             return stagers
         end = self._scenario.faults_end
         for number, ledger in enumerate(self._ledgers[:3], start=1):
             for name in [f"g{number}", f"h{number}"][: dice.randint(0, 2)]:
                 reader = Reader(self._stage, name, self._dice(name), ledger)
                 world.at(Instant(dice.randrange(seconds(5))), reader.begin)
-            if dice.random() < 0.6:
+            if dice.random() < STAGERS_SHARE:
                 times = sorted(Instant(dice.randrange(end)) for _ in range(dice.randint(1, 8)))
                 name = f"t{number}"
-                stager = Stager(self._stage, name, self._dice(name), ledger, times)
+                stager = Planner(self._stage, name, self._dice(name), ledger, times)
+                stager.delays = not self._wrong_dates
                 world.at(Instant(dice.randrange(seconds(5))), stager.begin)
                 stagers.append(stager)
         return stagers
@@ -325,8 +328,6 @@ class QueueLife(FamilyLife):
             role, reads_not = self.engine.role(key, ledger.queue), self._reader(node, key)
             if role is Role.BODY:
                 ledger.excuses.hurt_body(node, at, key, reads_not)
-            elif role is Role.LATE:
-                ledger.excuses.hurt(node, at, "record damaged", reads_not)
 
     def _reader(self, node: NodeId, key: bytes) -> Reads:
         disk = self._world.slots[node].disk

@@ -1,0 +1,52 @@
+"""Who is to leave in order, as whoever decides on homes knows it."""
+
+from typing import Final
+
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.messages import Home, Needs
+from snowmelt.protocols.fifo.streams import Presence
+
+QUITS_FOR: Final = seconds(3)
+"""Who asks no more stays."""
+TOLD: Final = 100
+
+
+class Quitting:
+    """By their runs."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._until: dict[str, Instant] = {}
+
+    def quits(self, run: str) -> None:
+        """It asks to leave, and asks again until it may."""
+        self._until[run] = later(self._desk.now, QUITS_FOR)
+        self._desk.wake(self._until[run])
+
+    def stays(self) -> bool:
+        """Whether somebody asks no more, who did."""
+        before, now = len(self._until), self._desk.now
+        self._until = {run: end for run, end in self._until.items() if end > now}
+        if self._until:
+            self._desk.wake(min(self._until.values()))
+        return len(self._until) < before
+
+    def staying(self, presence: Presence, needed: int) -> Presence:
+        """Who stays; all who are here, where fewer than are needed would be left."""
+        if not self._until:
+            return presence
+        left = presence.without(self._until)
+        return left if len(left.keepers) >= needed else presence
+
+    def needs(self, run: str, homes: list[Home], presence: Presence) -> Needs:
+        """Which of these can't do without it yet."""
+        keeper = run.rpartition("/")[0]
+        there = [one for one in homes if keeper in (one.master, *one.mirrors, *one.before)]
+        stuck = [
+            one
+            for one in there
+            if keeper in self.staying(presence, one.settings.copies_needed).keepers
+        ]
+        names = tuple(one.queue for one in (stuck or there)[:TOLD])
+        return Needs(run, names, len(stuck or there), stuck=len(stuck) > 0)

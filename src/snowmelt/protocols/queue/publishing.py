@@ -1,0 +1,173 @@
+"""Putting in two moves: many stage, one publishes all of it, in one step, once under one number.
+
+1. What this producer published under this number is not published again; where it went is told.
+   But when it is not the same that is to be published now (`fifo/publications.py`), that is
+   refused: who says it is done would lose what is new in it.
+2. All or nothing: when one of the batches is not staged any more, or there is no room for all of
+   them together, nothing is put.
+3. What goes into several queues is written down as a plan before any of them has its share. The
+   first plan under a number stands, however a second one would share the same items out; it ends
+   when the number is published in the queue that has the plan.
+4. What was refused does not come: a question that is asked again, and was long on its way, is told
+   the same, though there be room by now. One that stages has the same receipt.
+"""
+
+import msgspec
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.answers import Answers
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.fifo.publications import Publication, items_of
+from snowmelt.protocols.fifo.segments import Segment, stored
+from snowmelt.protocols.queue.admission import bounds, count_of, no_room, put_before, put_done
+from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.bodies import Bodies
+from snowmelt.protocols.queue.deadlines import delay
+from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.staged import Held
+from snowmelt.protocols.queue.state import STATUS, State
+from snowmelt.protocols.queue.words import Body, ReplyTo
+
+
+class Publishing:
+    """Of one queue, in one term."""
+
+    def __init__(self, desk: Desk, hand: Bodies, home: Home, state: State, log: Log) -> None:
+        self._desk = desk
+        self._hand = hand
+        self._home = home
+        self._state = state
+        self._log = log
+        self._said: Answers[calls.Receipt | Declined] = Answers(desk.limits.answered)
+        """Receipts and refusals (rule 4)."""
+
+    def stage(self, operation: OperationId, put: calls.Put) -> None:
+        """A batch comes that is in no queue before it is published."""
+        if self._said_before(operation):
+            return
+        staged = self._state.staged
+        if len(staged) >= self._desk.limits.staged:
+            text = f"{len(staged)} batches are staged in queue {put.queue!r} already"
+            self._decline(operation, "Full", f"{text}; publish some, or wait")
+            return
+        wall, term = self._desk.wall, self._home.term
+        due, until = delay(self._desk, put.due), wall + put.hold
+        batch = staged.keep(count_of(put), put.size, term=term, due=due, until=until)
+        segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
+        self._hand.add(self._home.queue, batch, segment)
+        self._log.store(Body(batch.key, stored(segment)))
+        receipt = calls.Receipt(str(term), batch.start, batch.stop, put.size)
+        self._tell(operation, self._said.keep(operation, receipt))
+        self.tick()
+
+    def publish(self, operation: OperationId, ask: calls.Publish) -> None:
+        """Puts all that is named at the tail."""
+        if self._said_before(operation):
+            return
+        producers, publications = self._state.producers, self._state.publications
+        number = ask.producer, ask.sequence
+        earlier = producers.earlier(*number)
+        if earlier is not None:  # rule 1
+            other = publications.other(ask, items_of(ask.receipts), earlier)
+            if other:
+                self._decline(operation, "AlreadyPublished", other)
+            else:
+                self._tell(operation, put_before(self._home, self._state, earlier))
+        elif past := producers.past(*number):
+            self._decline(operation, "SequenceTooOld", past)
+        elif crowded := producers.crowded(ask.producer):
+            self._tell(operation, Declined("Full", crowded))  # asked again, there may be room
+        elif (refused := self._refusal(ask)) is not None:
+            self._decline(operation, *refused)
+        else:
+            where = self._put(ask)
+            producers.note(*number, where, self._desk.wall)
+            publications.end(ask, producers.lately(ask.producer))
+            self._tell(operation, put_done(self._home, where.start, where.stop))
+
+    def _refusal(self, ask: calls.Publish) -> tuple[str, str] | None:
+        """Why not, as an error's name and text (rule 2)."""
+        queue, settings = self._home.queue, self._home.settings
+        found = {one.first: held for one in ask.receipts if (held := self._held(one)) is not None}
+        if len(found) < len(ask.receipts):
+            missing = len(ask.receipts) - len(found)
+            text = (
+                f"{missing} of {len(ask.receipts)} batches are not staged in queue {queue!r} (any "
+                "more): they were published, their time was over, or their disks were lost"
+            )
+            return "NotStaged", text
+        items, size = items_of(ask.receipts), sum(held.size for held in found.values())
+        if (0 < settings.items_max < items) or (0 < settings.bytes_max < size):
+            text = f"{items} items in {size} bytes never fit into queue {queue!r}"
+            return "Full", f"{text}; {bounds(self._home)}"
+        if not self._state.fits(items, size):
+            return "Full", no_room(self._home, self._state)
+        return None
+
+    def _held(self, receipt: calls.Receipt) -> Held | None:
+        """What waits under a receipt."""
+        held = self._state.staged.named(receipt.first)
+        if held is None or (held.stop, str(held.term)) != (receipt.stop, receipt.stream):
+            return None
+        return held
+
+    def _put(self, ask: calls.Publish) -> Interval:
+        """All of them, in the order named; where they are."""
+        state, start = self._state, self._state.tail if ask.receipts else 0
+        stop = start
+        for one in ask.receipts:
+            held, where = state.staged.take(one.first), Interval(stop, stop + one.stop - one.first)
+            shift, stop = one.first - where.start, where.stop
+            state.batches.add(Batch(where.start, where.stop, held.size, held.term, shift))
+            state.wait(where, delay(self._desk, held.due))
+        state.tail = max(state.tail, stop)
+        state.changed[STATUS] = None
+        return Interval(start, stop)
+
+    def plan(self, operation: OperationId, ask: calls.Plan) -> None:
+        """A producer says what goes where (rule 3)."""
+        if self._said_before(operation):
+            return
+        producers, publications = self._state.producers, self._state.publications
+        number = ask.producer, ask.sequence
+        earlier, known = producers.earlier(*number), publications.named(number)
+        items = sum(items_of(one.receipts) for one in ask.shares)
+        shares = () if known is None else known.shares
+        if shares or earlier is not None:
+            other = publications.other(ask, items, earlier)
+            if other:
+                self._decline(operation, "AlreadyPublished", other)
+            else:
+                self._tell(operation, calls.Planned(shares, ended=earlier is not None))
+        elif past := producers.past(*number):
+            self._decline(operation, "SequenceTooOld", past)
+        elif text := publications.too_many(ask):
+            self._decline(operation, "Full", text)
+        else:
+            if ask.shares:
+                publications.keep(number, Publication(ask.digest, items, ask.shares))
+            self._tell(operation, calls.Planned(ask.shares))
+
+    def _said_before(self, operation: OperationId) -> bool:
+        """Rule 4."""
+        before = self._said.of(operation)
+        if before is not None:
+            self._tell(operation, before)
+        return before is not None
+
+    def _decline(self, operation: OperationId, error: str, text: str) -> None:
+        self._tell(operation, self._said.keep(operation, Declined(error, text)))
+
+    def _tell(self, operation: OperationId, answer: msgspec.Struct) -> None:
+        self._log.owe(ReplyTo(operation, answer))
+
+    def tick(self) -> None:
+        """Drops what nobody published in its time."""
+        staged = self._state.staged
+        staged.drop(self._desk.wall)
+        if staged.next_end is not None:
+            self._desk.wake(self._desk.instant_of(staged.next_end))

@@ -1,0 +1,145 @@
+"""Batches that were put with a `hold`: safe as any other, and not in the queue yet.
+
+1. A batch's bodies lie at a place of its own, above all positions, and stay there when it is
+   published. No place is given twice.
+2. What nobody publishes in its time is dropped: its bodies are erased.
+3. What no copy can be read of any more is not staged any more.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.queue.batches import STAGED, Batch
+
+KIND: Final = b"w"
+NEXT: Final = KIND
+"""The key of the record that tells which place is next."""
+LOOK_EVERY: Final = 10**9
+"""At most: a look goes through all of them."""
+_NEVER: Final = 1 << 63
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """One batch that waits; this is also its record."""
+
+    stop: int
+    size: int
+    term: int
+    due: int
+    """When its items are due, by the wall clock; 0 for at once."""
+    until: int
+    """When it is dropped."""
+
+
+_DECODE: Final = msgspec.msgpack.Decoder(Held).decode
+
+
+class Staged:
+    """All that wait, by their places.
+
+    >>> staged = Staged({}, over := [])
+    >>> batch = staged.keep(3, 300, term=1, due=0, until=1000)
+    >>> staged.items, batch.place == Interval(STAGED, STAGED + 3)
+    (3, True)
+    >>> staged.drop(1000); staged.items, over == [batch.place]
+    (0, True)
+    """
+
+    def __init__(self, changed: dict[bytes, None], over: list[Interval]) -> None:
+        self.items = 0
+        """How many items wait."""
+        self._changed = changed
+        self._over = over
+        self._held: dict[int, Held] = {}
+        self._next = STAGED
+        self._earliest = _NEVER
+        """None is dropped before this."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def named(self, place: int) -> Held | None:
+        return self._held.get(place)
+
+    def keep(self, count: int, size: int, *, term: int, due: int, until: int) -> Batch:
+        """One more (rule 1)."""
+        batch = Batch(self._next, self._next + count, size, term)
+        self._add(batch.start, Held(batch.stop, size, term, due, until))
+        self._changed[NEXT] = None
+        self._changed[_key(batch.start)] = None
+        return batch
+
+    def _add(self, place: int, held: Held) -> None:
+        self._held[place] = held
+        self.items += held.stop - place
+        self._next = max(self._next, held.stop)
+        self._earliest = min(self._earliest, held.until)
+
+    def take(self, place: int) -> Held:
+        """It waits no more."""
+        held = self._held.pop(place)
+        self.items -= held.stop - place
+        self._changed[_key(place)] = None
+        return held
+
+    def drop(self, wall: int) -> None:
+        """Those whose time is over by then (rule 2). O(1) while there can be none."""
+        if wall < self._earliest:
+            return
+        self._forget([place for place, held in self._held.items() if held.until <= wall])
+        earliest = min((held.until for held in self._held.values()), default=_NEVER)
+        self._earliest = max(earliest, wall + LOOK_EVERY)
+
+    def lose(self, where: Interval) -> None:
+        """Those of which bodies lay there (rule 3)."""
+        self._forget([place for place in self._held if place in where])
+
+    def _forget(self, places: list[int]) -> None:
+        self._over += [Interval(place, self.take(place).stop) for place in places]
+
+    @property
+    def next_end(self) -> int | None:
+        """When something may be over; None while nothing waits."""
+        return self._earliest if self._held else None
+
+    def all(self) -> Iterator[Batch]:
+        for place, held in self._held.items():
+            yield Batch(place, held.stop, held.size, held.term)
+
+    # --- as it is written down --------------------------------------------------------------------
+
+    def keys(self) -> Iterator[bytes]:
+        if self._next > STAGED:
+            yield NEXT
+        yield from map(_key, self._held)
+
+    def record(self, key: bytes) -> bytes | None:
+        """As it is written down; None for one that waits no more."""
+        if key == NEXT:
+            return _ENCODE(self._next)
+        held = self._held.get(int.from_bytes(key[1:]))
+        return None if held is None else _ENCODE(held)
+
+    def restore(self, key: bytes, value: bytes) -> None:
+        """From a record; that of the next place comes first."""
+        if key == NEXT:
+            self._next = msgspec.msgpack.decode(value, type=int)
+        else:
+            self._add(int.from_bytes(key[1:]), _DECODE(value))
+
+    def begin_above(self, published: Iterable[Batch]) -> None:
+        """Which place is next could not be read: it is above all that are known."""
+        self._next = max([self._next, *(batch.stop + batch.shift for batch in published)])
+
+    def check(self) -> None:
+        """Asserts that the count is right."""
+        assert self.items == sum(held.stop - place for place, held in self._held.items())
+        assert all(held.stop <= self._next for held in self._held.values())
+
+
+def _key(place: int) -> bytes:
+    return KIND + place.to_bytes(8)

@@ -1,0 +1,43 @@
+"""A copy on its way: all that has bodies is in it, and on the other disk nothing else is."""
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.record import Erase
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.batches import STAGED, Batch
+from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.records import records
+from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.words import Head
+
+
+def copied():
+    """Two puts, of which the first is done; one that was published between, and one staged."""
+    state = State(QueueSettings())
+    state.put("p", 1, 3, 30, term=1, wall=0)
+    published = state.staged.keep(2, 20, term=1, due=0, until=9)
+    state.staged.keep(4, 40, term=1, due=0, until=9)
+    state.staged.take(published.start)
+    state.batches.add(Batch(3, 5, 20, 1, STAGED - 3))
+    state.tail = 5
+    state.put("p", 2, 1, 10, term=1, wall=0)
+    state.batches.end(Interval(0, 3))
+    copy = Copy("q")
+    copy.records = records(state)
+    copy.head = Head(1, 4)
+    return copy
+
+
+def test_bodies_of_what_is_staged_are_sent_too():
+    batches, _, last = Sending(copied()).piece(0)
+    assert [batch.place.start for batch in batches] == [STAGED, 5, STAGED + 2]
+    assert last
+
+
+def test_a_copy_that_is_replaced_keeps_no_other_bodies():
+    sent, copy = Sending(copied()), Copy("q")
+    changes = copy.replace(sent.head, sent.records, [one.place for one in sent.piece(0)[0]])
+    erased = [one for one in changes if isinstance(one, Erase) and one.start > copy.body_key(b"")]
+    edges = [(one.start[-8:], one.stop[-8:]) for one in erased]
+    numbers = [(int.from_bytes(start), int.from_bytes(stop)) for start, stop in edges]
+    assert numbers == [(0, 5), (6, STAGED), (STAGED + 6, 2**63 - 1)]

@@ -451,7 +451,7 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     tail: int
     """The position the next item gets; so many were put, not counting gaps."""
     done: int
-    """How many items were acknowledged or purged."""
+    """How many items were acknowledged."""
     lost: int
     """How many were given up because no copy of them could be read."""
     waiting_gets: int
@@ -459,7 +459,7 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     extents: int
     """How many blocks of puts there are; each is a record (`queue/batches.py`)."""
     short_of_copies: int
-    """Items on fewer nodes than they should be: all, while a follower is sent its copy."""
+    """Items on fewer nodes than they should be: all, while a follower lacks its copy."""
     producers: int
     assigned: int = 0
     """How many items groups hold."""

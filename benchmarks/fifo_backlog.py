@@ -6,7 +6,7 @@
 One node, two queues: one with the small backlog, one with the large, put in batches of 1,000. Gets
 of 1,000 and gets of one are measured at both in turn; whatever was got is acknowledged along with
 the next get, and put again, so the backlogs stay what they are. Only gets are timed. A third queue
-is filled with single puts, which shows what these cost the master in extents.
+is filled with single puts, which shows what these cost the leader in blocks.
 
 It ends with 1 when the rate at the large backlog is below 0.8 of that at the small one.
 """

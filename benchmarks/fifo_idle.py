@@ -40,10 +40,10 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.protocols.fifo import FifoNode
 from snowmelt.protocols.fifo.calls import Get, Open, Put
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import Member, View
+from snowmelt.protocols.queue import QueueNode
 
 TICK_BAR = 0.001
 GET_BAR = 0.9
@@ -63,10 +63,10 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Machine:
-    """A fifo machine with a disk that answers at once, and a clock that is turned by hand."""
+    """A machine with queues, a disk that answers at once, and a clock that is turned by hand."""
 
     def __init__(self, queues: int) -> None:
-        self._node = FifoNode(NodeId("n1"), Random(1))
+        self._node = QueueNode(NodeId("n1"), Random(1))
         self._now = Instant(0)
         self._timer: SetTimer | None = None
         self._calls = 0

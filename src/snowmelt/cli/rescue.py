@@ -88,7 +88,7 @@ def _left(one: Housed) -> str:
         case Left.PART:
             return "in part: what lay on lost disks alone is lost"
         case Left.LOST:
-            return "lost: there are items, and no journal says in which order"
+            return "lost: there are bodies, and no copy says in which order"
 
 
 def _warnings(plan: Plan) -> list[str]:

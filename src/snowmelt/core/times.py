@@ -1,14 +1,12 @@
 """When items were put: one number a stored batch, told to whoever reads them.
 
-1. The time is that of the node that takes the put, by its wall clock, in the turn in which it does.
-   Not the producer's: there are many, and nobody looks after their clocks. Not a master's: it keeps
-   intervals, some hundred bytes for thousands of items, and would have to keep, journal and send a
-   number for every put.
-2. It is written down with the bodies. So every copy has the same number, repaired ones too, and
+1. The time is that of the queue's leader, by its wall clock, in the turn in which a put gets its
+   place. Not the producer's: there are many, and nobody looks after their clocks.
+2. It is written down with the bodies. So every copy has the same number, and
    neither a lease, nor a return to the queue, nor a takeover touches it.
 3. In one run of one node it never goes back: the wall clock is looked at once, when the node
-   begins, and goes on with the steady one. Between nodes it differs as their clocks do; and who
-   waited for room, or was staged, has the time of when it came, not that of its place.
+   begins, and goes on with the steady one. Between nodes it differs as their clocks do. What was
+   staged has the time of when it came, not that of its place.
 4. Items that were put before this was written down have none: 0 here, nothing for people.
 5. To readers it goes as runs of items of one time, sixteen bytes for each stored batch: less than
    what an answer has room for beside a batch, however many are joined.

@@ -139,9 +139,9 @@ def report_loss(text: str, options: SourceOptions) -> None:
 
 
 class _Seeker:
-    """Makes a reading whole: what no keeper gives now is sought again until the time is over.
+    """Makes a reading whole: what no node gives now is sought again until the time is over.
 
-    Only what the master says is gone is gone. What nobody gives in the time is with keepers that
+    Only what the leader says is gone is gone. What nobody gives in the time is with nodes that
     are away, and is not passed over, whatever the options say of loss.
     """
 
@@ -173,7 +173,7 @@ class _Seeker:
         return sorted(parts, key=_position)
 
     def _located_again(self, missing: tuple[Interval, ...]) -> tuple[Span, ...] | None:
-        """Where these lie by now: keepers come and go; None when nobody can tell at the moment."""
+        """Where these lie by now: nodes come and go; None when nobody can tell at the moment."""
         claim = self._portion.claim
         try:
             if claim is None:

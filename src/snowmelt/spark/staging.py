@@ -1,6 +1,6 @@
 """What a task of a sink does: packs rows into batches and stages them, some of them at a time.
 
-Staged batches lie with their keepers and in no queue, so a task that is run twice leaves nothing
+Staged batches are safe and in no queue, so a task that is run twice leaves nothing
 behind that anybody sees: the driver publishes the receipts of one run, the rest is erased.
 """
 

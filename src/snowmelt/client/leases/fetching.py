@@ -1,8 +1,8 @@
-"""Getting the bodies that lie with other nodes than the master: each from one that keeps it.
+"""Getting the bodies that did not come with the answer: each from a node that has a copy.
 
-The keepers of a span are tried in turn, from one drawn at random so that not all readers read from
-the same disk. A keeper that fails or finds damage is passed over for the items in question; what no
-keeper can give is `unread`.
+These nodes, a span's `keepers`, are tried in turn, from one drawn at random, so that not all
+readers read from the same disk. One that fails or finds damage is passed over for the items in
+question; what none can give is `unread`.
 """
 
 from collections.abc import Iterable

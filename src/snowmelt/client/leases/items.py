@@ -182,7 +182,7 @@ class Item:
     def ack(self, *, wait: bool = False) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now.
 
-        Of a loop it is gathered: it is in the journal when the loop has ended, and a moment later
+        Of a loop it is gathered: it is safe when the loop has ended, and a moment later
         otherwise. With `wait` it is when this returns, as it always is of an item of a get.
         """
         self._counter.done(self._delivered, self._place, wait=wait)

@@ -50,7 +50,7 @@ class Reading(msgspec.Struct, frozen=True):
     parts: tuple[calls.Part, ...]
     """In the order of the spans."""
     unread: tuple[Interval, ...]
-    """Positions that no keeper could give just now."""
+    """Positions that no node could give just now."""
 
 
 class GroupSteps:

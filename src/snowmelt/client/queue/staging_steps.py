@@ -1,6 +1,6 @@
 """Putting in two moves, as steps: many stage, one publishes all of it at once.
 
-Staged batches lie with their keepers, safe, and in no queue. `publish` names them and puts them at
+Staged batches are safe, and in no queue. `publish` names them and puts them at
 the tail in one step; under a number that was published before it does nothing. What nobody names
 is erased when its time is over. So work that is done by many, and perhaps done again, comes out
 once: each attempt stages anew, and one list of receipts is published.

@@ -14,7 +14,7 @@ PART_BYTES: Final = 64
 SPAN_BYTES: Final = 64
 """What numbers and marks take on the wire, at most."""
 REASON_BYTES_MAX: Final = 1_000
-"""A reason stays with its items, in the journal and in each answer with one of them."""
+"""A reason stays with its items, in each copy and in each answer with one of them."""
 RECEIPTS_MAX: Final = 65_536
 """In one call."""
 SHARES_MAX: Final = 10_000
@@ -51,7 +51,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
-    """Items that a client must fetch from one of their keepers: positions and where they lie."""
+    """Items that a client must fetch from one who has a copy: positions and where they lie."""
 
     start: int
     stop: int
@@ -61,7 +61,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     failures: int = 0
     reason: str = ""
     away: bool = False
-    """Whether one that may come back keeps them too: what nobody here can give has not failed."""
+    """Whether one that may come back has them too: what nobody here can give has not failed."""
 
     def __post_init__(self) -> None:
         if self.start > self.stop:
@@ -93,7 +93,10 @@ class Open(msgspec.Struct, frozen=True, tag="fifo.open", array_like=True):
 
 
 class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
-    """The grant: put into the queue at `store`, get from it at `master`, until told otherwise."""
+    """The grant: put into the queue at `store`, get from it at `master`, until told otherwise.
+
+    Both are the queue's leader.
+    """
 
     queue: str
     settings: QueueSettings
@@ -107,7 +110,7 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
 
 
 class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
-    """Puts a batch at the tail. Any node takes it; the same sequence number is the same batch."""
+    """Puts a batch at the tail. The same sequence number is the same batch."""
 
     queue: str
     producer: str
@@ -117,7 +120,7 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     headers: bytes = b""
     due: int = 0
     """Not to be delivered before this moment (ns since 1970); below 0, so long from when the queue
-    has it (ns, by its master's clock); 0 for at once."""
+    has it (ns, by its leader's clock); 0 for at once."""
     patience: Duration = Duration(0)
     """How long to wait for room in a full queue."""
     hold: Duration = Duration(0)
@@ -249,7 +252,7 @@ class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
 class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
     """These are yours for so long. `token` 0 with nothing in it: nothing came in the time given.
 
-    What the master's own node keeps comes along as parts; the rest is to be fetched by spans.
+    What fits one answer comes along as parts; the rest is to be fetched by spans.
     """
 
     token: int
@@ -430,12 +433,14 @@ class Describe(msgspec.Struct, frozen=True, tag="fifo.describe", array_like=True
 
 
 class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=True):
-    """How a queue is, at its master."""
+    """How a queue is, at its leader."""
 
     queue: str
     settings: QueueSettings
     master: NodeId
+    """The leader."""
     mirrors: tuple[NodeId, ...]
+    """The followers."""
     term: int
     paused: bool
     ready: int
@@ -446,22 +451,22 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     tail: int
     """The position the next item gets; so many were put, not counting gaps."""
     done: int
-    """How many items were acknowledged or purged."""
+    """How many items were acknowledged."""
     lost: int
     """How many were given up because no copy of them could be read."""
     waiting_gets: int
     waiting_puts: int
     extents: int
-    """How many records the master needs for all of this: runs of items stored alike."""
+    """How many blocks of puts there are; each is a record (`queue/batches.py`)."""
     short_of_copies: int
-    """Items on fewer nodes than they should be."""
+    """Items on fewer nodes than they should be: all, while a follower lacks its copy."""
     producers: int
     assigned: int = 0
     """How many items groups hold."""
     staged: int = 0
     """How many items wait to be published; they are not in the queue yet."""
     mirrors_behind: int = 0
-    """How many mirrors lack something of the journal that others have; they are away, or on it."""
+    """How many followers lack the last step; they are away, or it is on its way."""
 
 
 class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):

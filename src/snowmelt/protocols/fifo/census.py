@@ -1,7 +1,7 @@
 """What the nodes keep, asked by a coordinator: each run of each node once.
 
 The coordinator's disk may be an older copy than the others' (it was put back), and then knows
-nothing of later terms, or of some queues at all; those who keep their journals do.
+nothing of later terms, or of some queues at all; those who have copies do.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the parts of the fifo machine share: the clock, what goes out, and the disk.
+"""What the parts of a machine with queues share: the clock, what goes out, and the disk.
 
 The parts never touch each other's state; they speak by messages, also within one node. A message
 to oneself is worked off before anything is written, so that what it changes is in the same write.
@@ -8,7 +8,7 @@ in one piece when it is done: so one flush serves all who came in the meantime, 
 changed ten times is written once. A write with a `linger` may wait that long for company, and
 what depends on it does not wait for it at all: that is what its queue's owner chose.
 
-Each master has a *seat* at the desk. What it asks to be woken for wakes it alone, so a node's idle
+Each leader has a *seat* at the desk. What it asks to be woken for wakes it alone, so a node's idle
 work does not grow with its queues; what other parts ask for wakes the node's own parts.
 """
 
@@ -205,7 +205,7 @@ class Desk(desk.Desk):
 
 
 class Seat(Desk):
-    """The desk as the master of one queue uses it: the same in everything, but it wakes that queue.
+    """The desk as the leader of one queue uses it: the same in everything, but it wakes that queue.
 
     >>> desk = Desk(NodeId("n1"), Random(1))
     >>> seat = Seat(desk, "orders")
@@ -222,7 +222,7 @@ class Seat(Desk):
         self._queue = queue
 
     def wake(self, at: Instant) -> None:
-        """Asks for a tick of this queue's master at this instant, or before."""
+        """Asks for a tick of this queue's leader at this instant, or before."""
         self.alarms.wake(self._queue, at)
 
 

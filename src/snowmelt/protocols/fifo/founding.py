@@ -1,13 +1,13 @@
 """Which queues are being made, and which wait until others are.
 
-A queue that is made goes through three flushes, its master's journal and its mirrors'. Thousands
+A queue that is made goes through several flushes, its leader's and its followers'. Thousands
 that begin together go through each of these together: each is ready only when all are, and nobody
 else is heard in between.
 
 1. So many are made at once. The others wait in line, with a place for each, and begin as one ends.
 2. Each client has a line of its own, and the lines take turns: who asks for thousands of queues
    stands before nobody but itself.
-3. One ends with its first active home; or after a while, as its master may have died on the way.
+3. One ends with its first active home; or after a while, as its leader may have died on the way.
 4. Who waits is asked for again (`directory.py`). For whom that has not been for a while, nobody
    waits any more, and no queue is made.
 """

@@ -20,7 +20,7 @@ LEASE_MAX: Final = 2**53
 
 
 class Group(msgspec.Struct, array_like=True):
-    """How one group stands; this is also its record in the journal.
+    """How one group stands; this is also its record.
 
     >>> group = Group(7, "r", 0, [Interval(0, 3), Interval(8, 9)], 0)
     >>> group.given, group.between(2, 4)

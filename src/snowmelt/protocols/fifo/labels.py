@@ -1,7 +1,7 @@
 """What goes with the items of a put: headers that all of them share, or labels of each one's own.
 
 Shared headers are msgpack of a map. Labels are msgpack of an array of three, so the first byte
-tells one from the other, and a keeper looks into them only when it hands out a part of a put.
+tells one from the other, and a node looks into them only when it hands out a part of a put.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""How much one fifo machine keeps at hand, remembers, and takes at once.
+"""How much one machine with queues keeps at hand, remembers, and takes at once.
 
 Not for people to choose: a machine of the product has these defaults. A simulated life shrinks
 some of them, so that what happens at a limit happens in a life of a few seconds.
@@ -23,17 +23,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of what one answer tells of items that lie elsewhere, and of why they failed."""
     answer_segments: int = 4096
     """In one answer: each costs some microseconds, however small it is."""
-    pull_segments: int = 512
-    """In one piece from keeper to keeper; each is written by itself."""
     pull_bytes: int = 4 << 20
     """In one piece from keeper to keeper."""
     drop_items: int = 256
     """Settled at the front of a run, before its keepers are told to drop them."""
     drop_bytes: int = 4 << 20
     """The same, in bytes."""
-
-    keep_extents: int = 4096
-    """Named at most when a keeper is told what to keep of a queue."""
 
     # calls
     put_items: int = 32_768
@@ -65,31 +60,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     # what a queue is made of
     run_items: int = 16_384
-    run_bytes: int = 64 << 20
-    run_strips: int = 256
-    """Its record is written anew at each put that it takes in: it must stay small."""
-    run_lanes: int = 32
-    walk_runs: int = 512
-    """Looked at in one turn, by whoever must see all of them."""
-
-    # journals
-    journal_piece_records: int = 250
-    """In one piece of a journal, on its way to a mirror or to a new master."""
-    journal_piece_bytes: int = 32 << 10
-    """The same, in bytes."""
-    journal_lately: int = 2_500
-    """Of keys that the last steps changed: a mirror that missed them needs no more than these."""
 
     told: int = 256
     """Of what waited for a write, or for a step to be safe, in one turn; the rest in the next."""
 
     waiting_answers: int = 100_000
-    """Of one queue, that wait for its disk or mirrors; who asks for more is not heard: asked again,
+    """Of one queue, that wait for disks or followers; who asks for more is not heard: asked again,
     it may be when there are fewer."""
 
     # what is remembered
     answered: int = 10_000
-    """Of gets, by a master."""
+    """Of gets, by a leader."""
     endings: int = 256
     """Of intervals of tokens of leases that were acknowledged to the last item."""
     enders: int = 1_000

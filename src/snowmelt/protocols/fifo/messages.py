@@ -25,7 +25,7 @@ Keeper = Annotated[str, msgspec.Meta(max_length=128, pattern=r"^[A-Za-z0-9._/-]*
 
 
 class OfTerm(msgspec.Struct, frozen=True, array_like=True):
-    """About one queue, in one term of its master."""
+    """About one queue, in one term of its leader."""
 
     queue: Name
     term: Term
@@ -35,7 +35,7 @@ class OfTerm(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
-    """Who is a queue's master in this term, and who else keeps its journal."""
+    """Who leads a queue in this term, its master, and who follows: its mirrors."""
 
     master: Keeper
     mirrors: tuple[Keeper, ...]
@@ -43,9 +43,9 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     run: Keeper = ""
     """The run of the master for which this term was made."""
     active: bool = False
-    """Whether the master has brought the journal over; only then it serves."""
+    """Whether the first step of the term is safe; only then its leader serves."""
     before: tuple[Keeper, ...] = ()
-    """While it isn't active: the keepers of the journal in the last term that was."""
+    """While it isn't active: who had copies in the last term that was."""
     before_term: Term = 0
     """Which term that was; 0 in the homes of before this was written down."""
 
@@ -86,7 +86,7 @@ class Claim(OfTerm, frozen=True, tag="fifo.claim", array_like=True):
 
 
 class Activate(OfTerm, frozen=True, tag="fifo.activate", array_like=True):
-    """The journal of this term, which this run began, is safe with its new keepers."""
+    """The first step of this term, which this run began, is safe."""
 
     run: Keeper
 
@@ -115,19 +115,19 @@ class Unreached(OfTerm, frozen=True, tag="fifo.unreached", array_like=True):
 
 
 class Seek(msgspec.Struct, frozen=True, tag="fifo.seek", array_like=True):
-    """A coordinator that began asks whose journals you keep, of the queues behind `after`."""
+    """A coordinator that began asks which copies you have, of the queues behind `after`."""
 
     after: str
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
-    """That a node keeps a copy of a queue's journal."""
+    """That a node has a copy of a queue."""
 
     queue: Name
     fence: Term
     """The latest term that was announced to the copy."""
     home: Home | None
-    """Of the term whose journal it is; None when the copy has none, or it can't be read."""
+    """Of the term of its last step; None when the copy has none, or it can't be read."""
 
 
 class Sought(msgspec.Struct, frozen=True, tag="fifo.sought", array_like=True):

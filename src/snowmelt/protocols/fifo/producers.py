@@ -2,9 +2,7 @@
 
 1. A producer numbers its puts. The numbers that were put are an interval set, exact, which stays
    one interval as long as they come without gaps; of the last few it is remembered where they
-   went, so that a retry is told the same. So it is of all that are in doubt (`early.py`, rules 5
-   and 6), however many come behind them: a retry of such a one may not be told that it is put, and
-   its number is found and forgotten when nobody has it.
+   went, so that a retry is told the same.
 2. A number that was refused is remembered with who asked: the refusal holds for every attempt of
    that caller's turn and of its earlier ones, whenever it arrives. A later turn is a new try. When
    there are so many that the callers can't all be kept, the oldest numbers are closed to everybody.
@@ -12,9 +10,8 @@
    below them, what was put can't be told from what was not, and every number there is refused.
    Whoever uses numbers that grow never meets this.
 4. A producer that named itself is remembered for ever, any other for a day after its last put, or
-   after this master began. That is longer than any of its numbers lives: a put waits for room, and
-   an attempt for the master, for `admission.AGE_MAX` at most, and a client that has made up its
-   name asks under one number no longer than that.
+   after this leader began. That is longer than any of its numbers lives: a client that has made up
+   its name asks under one number for some hours at most (`client/fifo/steps.py`).
 """
 
 from collections import OrderedDict

@@ -31,7 +31,7 @@ Name = tuple[str, int]
 
 
 class Publication(msgspec.Struct, frozen=True, array_like=True):
-    """One publication; this is also its record in the journal."""
+    """One publication; this is also its record."""
 
     digest: int
     """0 when nobody said it."""
@@ -146,7 +146,7 @@ def items_of(receipts: Iterable[Receipt]) -> int:
 
 
 def key(name: Name) -> bytes:
-    """Under which key a publication stands in the journal.
+    """Under which key a publication is written down.
 
     >>> name_of(key(("load", 7))[1:])
     ('load', 7)

@@ -1,6 +1,6 @@
 """Where each queue is at home; kept by the coordinator of the cluster, on its disk.
 
-A *home* is a term, a master, and the mirrors that keep the journal with it. Rules:
+A *home* is a term, a master, which leads, and mirrors, which follow: all have copies. Rules:
 
 1. Homes of a queue have growing terms; each is on the disk before anybody hears of it. So a term
    has one master, whatever crashes.
@@ -9,16 +9,16 @@ A *home* is a term, a master, and the mirrors that keep the journal with it. Rul
    its master although both are here (`Unreached`): then another takes its place, if there is one.
    Who did not answer itself before is left out for a while; but where the master can do nothing
    without its mirror, who was left out longest ago has its turn again. And when a new master does
-   not hear a keeper of the last journal that is here, and needs its answer, the next in the ring
+   not hear a keeper of the last term that is here, and needs its answer, the next in the ring
    is to try, each once in a while.
-3. A new home is not *active*: it names the keepers of the last active one, from whom the master
-   must bring the journal over. When it has, it says `Activate`, and serves when it has heard that
+3. A new home is not *active*: it names the keepers of the last active one, of whose copies the
+   master must take the newest. When it has, it says `Activate`, and serves when it has heard that
    this too is on the disk.
-4. A queue whose journal keepers are all away has nobody to bring it over; it waits for them.
+4. A queue whose keepers are all away has nobody to go on with it; it waits for them.
 5. This disk may be an older copy of itself. So a coordinator that begins decides on nothing before
    all who are here have told what they keep (`census.py`), and makes no queue before all have. A
    queue that others keep under a later term than is known here is theirs: its next home is above
-   that term, and its journal comes from those who keep it. Who is heard of only later, when the
+   that term, and its copy comes from those who keep it. Who is heard of only later, when the
    queue has gone on without it, changes nothing; that is noted.
 6. A term that anybody has met is never given again: the next is above it. A master may even be on
    its way to such a term, which it heard of before the disk was put back: its word, whatever it
@@ -28,7 +28,7 @@ A *home* is a term, a master, and the mirrors that keep the journal with it. Rul
    nothing of an earlier time in which it led. What it had asked to be kept when it leads no more,
    it tells nobody; who leads then reads what came of it.
 8. Where the coordinator's disk was lost, homes are found again in the folders of those who keep
-   journals (`rescuing.py`).
+   copies (`rescuing.py`).
 9. While a view is unsure (rule 27 of membership) another may lead that does not know it. What it
    decides comes to nothing; but it may say of a queue that there is none. So none is made before.
 10. Of the queues that are to be made a few are made at a time, and clients take turns
@@ -246,7 +246,7 @@ class Registry:
         return True
 
     def _pass_on(self, home: messages.Home, presence: Presence) -> None:
-        """The next in the ring is to bring the journal over: it may hear whom this one does not."""
+        """The next in the ring is to take over: it may hear whom this one does not."""
         self._deaf[home.queue, home.run] = later(self._desk.now, SHUNNED_FOR)
         for master in presence.after(home.master, len(presence.keepers)):
             run = presence.run_of(master)
@@ -256,7 +256,7 @@ class Registry:
                 return
 
     def activate(self, source: NodeId, message: messages.Activate) -> None:
-        """A master has the journal (rule 3)."""
+        """The first step of a term is safe (rule 3)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None:
             return
@@ -362,7 +362,7 @@ class Registry:
                 continue
             if home is not None and (home.term >= best.term or self._decides):
                 if home.term < best.term:
-                    text = f"a journal of term {best.term} is left out: {queue} went on without it"
+                    text = f"a copy of term {best.term} is left out: {queue} went on without it"
                     self._desk.note(text)
                 continue
             self._desk.note(f"{queue}: term {best.term} is known to others, and not to this disk")

@@ -14,7 +14,7 @@ Rules:
    known: it is *lost*. A queue with one replica at home on a lost disk may leave no trace at all.
 5. The next home has a term far above all that the folders know. It is not active: its master, which
    has the newest copy of those named, seeks the newest of all who kept the last one, as after any
-   failure (`succession.py`). So what it goes on with is decided where it always is, and leases,
+   failure (`queue/takeover.py`). So what it goes on with is decided where it always is, and leases,
    whose tokens begin with the term, are never given twice.
 6. Queues that are made from now on begin with a term above all of these, for one of that name may
    have been lost without a trace, and its leases still be in somebody's hands.

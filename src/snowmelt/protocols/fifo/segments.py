@@ -13,18 +13,18 @@ from snowmelt.protocols.fifo.calls import Part
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Items of one put, from index `first` of their stream on."""
+    """Items of one put, from position `first` on."""
 
     first: int
     offsets: bytes
     blob: bytes
     headers: bytes
     put_at: times.Time = 0
-    """When the node that took the put had it (ns since 1970); 0 in segments of before."""
+    """When the leader took it in (ns since 1970); 0 in segments of before."""
 
     @property
     def stop(self) -> int:
-        """Behind its last index."""
+        """Behind its last position."""
         return self.first + len(self.offsets) // OFFSET_BYTES - 1
 
 
@@ -33,7 +33,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(Segment)
 
 
 def stored(segment: Segment) -> bytes:
-    """As it stands on the disk and travels between keepers."""
+    """As it stands on the disk and travels between nodes."""
     return _ENCODER.encode(segment)
 
 

@@ -28,8 +28,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """One queue's settings, the same for all its users; made with the queue and kept with it."""
 
     replicas: int = 1
-    """On how many nodes a body is to be kept, and the queue's journal as well; 0, where nothing is
-    said: as the queue is, or as many as is usual."""
+    """How many copies of the queue there are to be; 0, where nothing is said: as the queue is, or
+    as many as is usual."""
     durable_copies: int = 0
     """How many of them must have flushed before `put` returns; 0 stands for a majority."""
     linger: Duration = Duration(0)
@@ -74,7 +74,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     @property
     def answers_needed(self) -> int:
-        """Of how many journal copies the newest must be sought, to miss nothing that was told."""
+        """Of how many copies the newest must be sought, to miss nothing that was told."""
         return self.replicas - self.copies_needed + 1
 
     def checked(self) -> "QueueSettings":

@@ -1,8 +1,7 @@
-"""Streams: how one run of one node numbers the segments it takes in for a queue.
+"""Names of nodes with their disks, and of their runs.
 
-A stream's name says whose it is: `node/birth/start`. The first two name the keeper (a node with
-an empty disk has another birth, and keeps nothing of what it kept before); with the third, the
-run. A stream ends with the run that made it, so a later run can't take up its numbers.
+A name is `node/birth/start`. The first two name the *keeper*: a node with an empty disk has another
+birth, and nothing of what it had before. With the third it is a *stream*: one run of that node.
 """
 
 from collections.abc import Collection

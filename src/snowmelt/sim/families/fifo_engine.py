@@ -1,7 +1,7 @@
 """What a life of queues knows of the inside of a family: its machine, and what its disks show.
 
-All else is said in `fifo.calls`. So a family that speaks them needs an engine, and a life such as
-`class QueueLife(FifoLife): name, engine = "queue", QueueEngine()`.
+All else is said in `fifo.calls`. So a family that speaks them needs an engine, and a life on
+`QueueLife` with its `name` and `engine`.
 """
 
 from collections.abc import Iterator

@@ -3,11 +3,11 @@
 1. Each item that was told as put, and that nobody tried to settle, is on as many disks then as its
    queue has replicas.
 2. Fewer nodes than `copies_needed` are lost at one moment, and what was told comes all the same.
-   Some items are put one by one until then: so there is something of which nobody but its master
+   Some items are put one by one until then: so there is something of which nobody but its leader
    knows for certain who has it.
 
 There is none where somebody may lack what nobody knows: where a disk was put back from an older
-copy, or flushes linger. None where links stay cut, which may keep a mirror behind for ever; and
+copy, or flushes linger. None where links stay cut, which may keep a follower behind for ever; and
 none where one copy is enough, since its disk is its queue's.
 """
 

@@ -1,7 +1,7 @@
 """Looks at a queue that change nothing, and whether they were true of some moment of the call.
 
 A get that found nothing, `stats`, `peek`, `Survey` and `ListGroups` are judged against what had
-returned before they were asked. A node may say them only while it is the master; one that was
+returned before they were asked. A node may say them only while it leads; one that was
 replaced in its sleep would tell of the past.
 
 1. A get finds nothing only if for a moment nothing was there that waited: an item waits from its

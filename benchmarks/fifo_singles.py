@@ -1,14 +1,13 @@
-"""Two million single puts over three nodes, each item on all of them; mirrors restart meanwhile.
+"""Two million single puts on three nodes, each item on all of them; followers restart meanwhile.
 
-    python benchmarks/fifo_runs.py [--items 2000000] [--restarts 2] [--quick] [--json]
+    python benchmarks/fifo_singles.py [--items 2000000] [--restarts 2] [--quick] [--json]
         [--programs 3] [--clients 4] [--at-once 64] [--folder DIR] [--log debug]
 
 Some programs put items one by one, all as much at once as is said, and nobody takes one; each of
-their clients comes anew after a while, so that all three nodes always take some in. Meanwhile the
-nodes that are not the master are killed in turn, and started again. At the end it waits until
-nothing is short of copies and the mirrors' journals lack nothing, says what the journal takes (in
-runs, on a disk and in memory), gets the first items, and kills the master: a mirror that was
-restarted goes on with all of it.
+their clients comes anew after a while. Meanwhile the nodes that do not lead are killed in turn, and
+started again. At the end it waits until nothing is short of copies and the followers lack nothing,
+says what the state takes (in blocks, and in memory), gets the first items, and kills the leader: a
+follower that was restarted goes on with all of it.
 
 It says how long the longest turn of each node's loop was, by the clock, and how much of the
 processor's time the hardest took and what that was about. By the clock a turn is long also when
@@ -16,7 +15,7 @@ the system lets other programs work meanwhile, and these nodes share the machine
 that put; so the bar is for the processor's time. Every turn of more than 20 ms is in the nodes'
 logs with `--log debug`.
 
-It ends with 1 when a turn took more than the bar, or when a mirror did not catch up.
+It ends with 1 when a turn took more than the bar, or when a follower did not catch up.
 """
 
 import argparse
@@ -70,13 +69,13 @@ class Result(msgspec.Struct, frozen=True):
     """Above `items` by those of which nobody knew whether they had come, and that were put anew."""
     seconds: float
     put_per_second: int
-    runs: int
-    """Records of the master's journal for all of it."""
+    blocks: int
+    """Records of puts in the leader's state, for all of it."""
     restarts: int
     caught_up_seconds: float
-    """From the last put until nothing was short of copies, and no mirror lacked anything."""
+    """From the last put until nothing was short of copies, and no follower lacked anything."""
     takeover_seconds: float
-    """From the death of the master until another had given out the first items."""
+    """From the death of the leader until another had given out the first items."""
     nodes: dict[str, NodeResult]
     bar: float
 
@@ -147,14 +146,14 @@ async def came(queue: aio.Fifo) -> bool:
 
 
 def filled(local: LocalCluster, options: argparse.Namespace, turns: "Turns") -> float:
-    """Seconds of the puts. Each mirror is away for a moment, at an equal distance."""
+    """Seconds of the puts. Each follower is away for a moment, at an equal distance."""
     begin = time.monotonic()
     load = Load(local.url, options)
     for restart in range(options.restarts):
         while load.busy and load.put < options.items * (restart + 1) // (options.restarts + 1):
             time.sleep(0.1)
-        mirrors = [node for node in reversed(local.nodes) if node.name != master(local)]
-        node = mirrors[restart % 2]
+        followers = [node for node in reversed(local.nodes) if node.name != leader(local)]
+        node = followers[restart % 2]
         print(f"restart {node.name} at {load.put:,} items", file=sys.stderr, flush=True)
         turns.look(node)
         node.kill()
@@ -171,13 +170,13 @@ def status_of(local: LocalCluster) -> QueueStatus:
         return cluster.fifo(QUEUE).stats(timeout=60)
 
 
-def master(local: LocalCluster) -> str:
-    """Whose queue it is."""
+def leader(local: LocalCluster) -> str:
+    """Which node leads the queue."""
     return status_of(local).master
 
 
 def settled(local: LocalCluster) -> float:
-    """Waits until nothing is short, and no mirror behind; how long that took."""
+    """Waits until nothing is short, and no follower behind; how long that took."""
     begin = time.monotonic()
     while (status := status_of(local)).short_of_copies or status.mirrors_behind:
         if time.monotonic() - begin > SETTLED_WITHIN:
@@ -206,7 +205,7 @@ class Turns:
 
 
 def taken_over(local: LocalCluster, turns: Turns) -> float:
-    """Kills the master; seconds until another has given out the first items."""
+    """Kills the leader; seconds until another has given out the first items."""
     before = status_of(local)
     begin = time.monotonic()
     for node in local.nodes:
@@ -241,7 +240,7 @@ def measured(options: argparse.Namespace, folder: Path) -> Result:
             ready=status.ready,
             seconds=round(took, 1),
             put_per_second=round(options.items / took),
-            runs=status.extents,
+            blocks=status.extents,
             restarts=options.restarts,
             caught_up_seconds=round(caught_up, 1),
             takeover_seconds=round(takeover, 1),
@@ -265,7 +264,7 @@ def main() -> int:
     if options.quick:
         options.items //= 50
     end_on_sigterm()
-    folder = Path(tempfile.mkdtemp(prefix="runs-", dir=options.folder))
+    folder = Path(tempfile.mkdtemp(prefix="singles-", dir=options.folder))
     try:
         result = measured(options, folder)
     except SnowmeltError as error:

@@ -26,11 +26,11 @@ def test_many_calls_wait_at_once_and_each_gets_its_own_answer(node: LocalNode) -
 def test_one_slow_call_does_not_hold_the_others() -> None:
     async def main(where: str) -> None:
         async with snowmelt.aio.connect(f"snowmelt://{where}") as cluster:
-            calls = [cluster.ping(timeout=at / 10) for at in range(1, 6)]
+            calls = [cluster.ping(timeout=0.3) for _ in range(20)]
             began = asyncio.get_running_loop().time()
             results = await asyncio.gather(*calls, return_exceptions=True)
             assert {type(one) for one in results} == {OutcomeUnknown}
-            assert asyncio.get_running_loop().time() - began < 1.0
+            assert asyncio.get_running_loop().time() - began < 4, "they wait at once"
 
     with fake(greeted) as where:
         asyncio.run(asyncio.wait_for(main(where), 30))

@@ -130,13 +130,13 @@ def test_who_waits_too_long_is_told_and_in_nobodys_way(
             with pytest.raises(snowmelt.NotGranted, match=r"no turn within 0.5 s at baton"), baton:
                 raise AssertionError("two hold it")
 
-        in_time(1, in_vain, least=0.4)
+        in_time(4, in_vain, least=0.4)
         with pytest.raises(TimeoutError):
             baton.acquire(timeout=0)
         held.check()
     begin = time.monotonic()
     baton.acquire().release()
-    assert time.monotonic() - begin < 2, "nobody stands before it"
+    assert time.monotonic() - begin < 4, "nobody stands before it"
 
 
 def test_a_hold_outlives_its_lease_many_times(cluster: snowmelt.Cluster, name: str) -> None:

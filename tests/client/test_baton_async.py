@@ -83,7 +83,7 @@ async def test_a_wait_that_is_cancelled_is_in_nobodys_way(nodes: LocalCluster) -
         await held.release()
         begin = time.monotonic()
         await (await baton.acquire()).release()
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 4, "not for the lease of who was cancelled"
 
 
 async def test_a_wait_that_is_cancelled_as_it_is_granted_holds_nothing(
@@ -101,7 +101,7 @@ async def test_a_wait_that_is_cancelled_as_it_is_granted_holds_nothing(
         assert len(asyncio.all_tasks()) < 25, "a hold that is over is not renewed any more"
         begin = time.monotonic()
         await (await baton.acquire()).release()
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 4, "not for the lease of who was cancelled"
 
 
 async def test_a_closed_cluster_ends_its_holds(nodes: LocalCluster) -> None:

@@ -102,7 +102,7 @@ def test_a_wait_ends_in_its_time_beside_a_silent_coordinator(nodes: LocalCluster
             begin = time.monotonic()
             with suppress(snowmelt.NotGranted, snowmelt.Unreachable):
                 index.acquire(timeout=1).release()
-            assert time.monotonic() - begin < 1.5
+            assert time.monotonic() - begin < 4
         finally:
             os.kill(one.pid, signal.SIGCONT)
 

@@ -38,7 +38,7 @@ def fails(connect: Connect, where: str, timeout: float, body: bytes = b"?") -> S
             client.ping(body, timeout=timeout)
         return raised.value
 
-    return in_time(max(0, timeout) + 0.75, failed)
+    return in_time(max(0, timeout) + 3, failed)
 
 
 def test_calls_are_answered(connect: Connect, node: LocalNode) -> None:

@@ -112,7 +112,7 @@ def test_empty_and_full_are_those_of_queue_too(fifo: Make) -> None:
     with pytest.raises(queue.Full) as raised:
         orders.put(b"three", timeout=0.3)
     assert isinstance(raised.value, Full)
-    assert 0.2 < time.monotonic() - begin < 2
+    assert 0.2 < time.monotonic() - begin < 5
     orders.get().ack()
     orders.put(b"three", timeout=0)
 
@@ -125,7 +125,7 @@ def test_a_get_waits_for_what_another_thread_puts(fifo: Make) -> None:
         begin = time.monotonic()
         orders.put(b"late")
         item = waiting.result(10)
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 5
     assert item.body == b"late"
     item.ack()
 
@@ -330,7 +330,7 @@ def test_a_closed_cluster_says_so(queues: Queues, name: str) -> None:
     begin = time.monotonic()
     with pytest.raises(Unreachable, match="closed"):
         orders.put(b"two")
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 5
 
 
 # --- consume --------------------------------------------------------------------------------------

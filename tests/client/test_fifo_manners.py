@@ -253,7 +253,7 @@ def test_a_cluster_of_one_loop_is_refused_in_another(node: LocalNode) -> None:
         begin = time.monotonic()
         with pytest.raises(WrongLoop, match="connect within the loop that uses it"):
             second.run(cluster.ping())
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 5
         first.run(cluster.close())
 
 

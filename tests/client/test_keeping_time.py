@@ -49,7 +49,7 @@ def test_a_time_out_is_kept_though_a_node_is_silent(
             with pytest.raises(OutcomeUnknown):
                 call(queue)
 
-        in_time(0.75, asked, least=0.45)
+        in_time(3, asked, least=0.45)
 
 
 def test_async_calls_keep_their_time_too(silent: str) -> None:
@@ -59,7 +59,7 @@ def test_async_calls_keep_their_time_too(silent: str) -> None:
             begin = time.monotonic()
             calls = [asyncio.ensure_future(call(queue)) for call in CALLS]
             told = await asyncio.gather(*calls, return_exceptions=True)
-            assert 0.45 < time.monotonic() - begin < 2, "all of them wait at once"
+            assert 0.45 < time.monotonic() - begin < 4, "all of them wait at once"
             assert {type(one) for one in told} <= {OutcomeUnknown, snowmelt.Unreachable}
 
     asyncio.run(asyncio.wait_for(main(), 20))
@@ -95,7 +95,7 @@ def test_a_wait_in_vain_ends_by_the_nodes_word(node: LocalNode) -> None:
                 queue.put(b"two", timeout=0.5)
 
         for call in (got, put):
-            in_time(0.6, call, least=0.35)
+            in_time(3, call, least=0.35)
 
 
 def test_a_loop_for_ever_goes_on_when_all_that_its_url_names_are_dead(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_break_waits_for_no_silent_node(own_node: LocalNode, queue: Queue) -> 
             with silent(own_node):
                 begun = time.monotonic()
                 break
-        assert time.monotonic() - begun < 0.5
+        assert time.monotonic() - begun < 5
         while left.stats().ready != 1:  # told behind the scenes
             assert time.monotonic() - begun < 20
             time.sleep(0.02)

@@ -29,7 +29,7 @@ def test_what_no_node_would_read_is_not_sent(
         begin = time.monotonic()
         with pytest.raises(snowmelt.CallerError, match=f"Echo can't be asked so: .*{told}"):
             client.ping(body)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 5
         assert client.ping(b"next") == b"next"
 
 
@@ -50,7 +50,7 @@ def test_a_field_that_no_node_reads_is_named_at_once(
     begin = time.monotonic()
     with pytest.raises(snowmelt.CallerError, match=told):
         ask(fifo)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 5
     assert fifo.get().body == b"one"
 
 

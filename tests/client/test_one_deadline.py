@@ -192,6 +192,6 @@ def test_calls_of_ours_within_one_of_a_persons_have_its_time_together() -> None:
     begin = time.monotonic()
     with pytest.raises(snowmelt.Unavailable, match="just now"):
         run(Slow(), within(five(), 0.5))
-    assert 0.5 <= time.monotonic() - begin < 0.8
+    assert 0.5 <= time.monotonic() - begin < 5
     assert len(asked) == 2
     assert asked[1] <= asked[0] - 0.2

@@ -12,7 +12,7 @@ from snowmelt.cli.local import LocalNode
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.queue.known import KNOWN_MOST, Known
 
-HANDLES = 1_000
+HANDLES = 300
 
 
 def test_a_fresh_handle_for_each_put_is_one_producer(node: LocalNode) -> None:

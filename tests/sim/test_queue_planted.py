@@ -5,15 +5,16 @@ from itertools import count
 import msgspec
 import pytest
 from msgspec.structs import replace
-from test_queue_life import lived
+from test_queue_life import left_alone, lived
 
 from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.publications import Publications
 from snowmelt.protocols.queue import records, sending, words
 from snowmelt.protocols.queue.batches import STAGED
 from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.publishing import Publishing
@@ -25,7 +26,7 @@ from snowmelt.sim.scenario import kinds_of
 
 
 def it_tells_before_the_others_have_it(patch):
-    patch.setattr(Followers, "has", lambda _self, own, _needed: own)
+    patch.setattr(InSync, "has", lambda _self, own: own)
 
 
 def a_follower_tells_before_its_flush(patch):
@@ -69,7 +70,7 @@ def what_comes_back_goes_to_the_end(patch):
 
 
 def positions_that_lingered_are_given_again(patch):
-    patch.setattr(Log, "_lingers", lambda self: self._linger)
+    patch.setattr(Log, "_allowed", lambda self: self.lingers)
 
 
 def a_copy_from_a_disk_has_all_that_it_told(patch):
@@ -154,6 +155,17 @@ def is_put(batch):
     return batch.place.start < STAGED
 
 
+def a_copy_out_of_sync_leads(patch):
+    patch.setattr(Home, "counted", property(lambda self: (self.master, *self.mirrors)))
+
+
+def it_counts_without_the_others_before_that_is_written(patch):
+    def ask(self):
+        self.members, self._next = self._next, None
+
+    patch.setattr(InSync, "_ask", ask)
+
+
 @pytest.mark.parametrize(
     ("plant", "seeds"),
     [
@@ -162,8 +174,9 @@ def is_put(batch):
         (any_copy_is_new_enough, (4, 7)),
         (nobody_is_fenced, (17,)),
         (a_step_goes_behind_any_other, (51, 32)),
-        (what_comes_back_goes_to_the_end, (1,)),
+        (what_comes_back_goes_to_the_end, (6,)),
         (positions_that_lingered_are_given_again, (713, 796)),
+        (it_counts_without_the_others_before_that_is_written, (151, 571)),
         (a_copy_from_a_disk_has_all_that_it_told, (72, 375)),
         (the_next_leader_gives_what_a_group_has, (2,)),
         (the_next_leader_knows_less_of_what_a_group_is_done_with, (16, 19)),
@@ -172,10 +185,15 @@ def is_put(batch):
         (the_last_plan_stands, (22, 38)),
         (what_is_published_may_differ, (4, 9)),
         (what_was_published_is_erased, (2, 16)),
-        (a_copy_lacks_what_is_staged, (79, 126)),
+        (a_copy_lacks_what_is_staged, (22, 33)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_it_is_found(plant, seeds, monkeypatch):
     plant(monkeypatch)
     assert any(lived(one, kinds_of("queue")).ending is not Ending.SETTLED for one in seeds)
+
+
+def test_a_copy_that_is_not_in_sync_and_leads_is_found(monkeypatch):
+    a_copy_out_of_sync_leads(monkeypatch)
+    assert any(left_alone(one, "n1").ending is not Ending.SETTLED for one in (21, 71))

@@ -115,6 +115,9 @@ _AT_TIMES: Final = Theme(
     calm=0.1,
     alone=0.7,
 )
+_FEW: Final = Theme(
+    0, ("slow-disk", "crash", "cut-links", "rolling-restart", "quick-restarts"), 3, 5, 0.1, 1
+)
 OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
     "queue": {
         **dict.fromkeys((3, 8), ("backlog", _BACKLOG)),
@@ -122,6 +125,7 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
         **dict.fromkeys((6, 19), ("bursts", _BURSTS)),
         9: ("power", _NIGHT),
         **dict.fromkeys((7, 17), ("stalls", _STALLED)),
+        **dict.fromkeys((1, 11), ("few copies", _FEW)),
     },
     "pool": dict.fromkeys((9, 19), ("standing still", THEMES["pool"]["standing still"])),
     "priority": {
@@ -156,7 +160,8 @@ def theme_of(
     themes = THEMES.get(like, {ANY: Theme(1)})
     chance = Random(f"{seed}/{protocol}/theme")
     drawn = chance.choices(list(themes), [theme.weight for theme in themes.values()])[0]
-    drawn, theme = OF_TWENTY.get(like, {}).get(seed % 20, (drawn, themes[drawn]))
+    of_twenty = OF_TWENTY.get(like, {})
+    drawn, theme = of_twenty.get(seed % 20, (drawn, themes[drawn]))
     if name is None:
         name = drawn
     else:

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from time import thread_time
 from typing import Any
 
 import msgspec
@@ -43,6 +42,7 @@ from snowmelt.protocols.multicast.line import ZERO
 from snowmelt.protocols.multicast.messages import Fetch, Have, Heard, Said, Upto
 from snowmelt.protocols.multicast.node import MulticastAlarm
 from snowmelt.wire.codec import encode
+from work import lines_of
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 ALL = (N1, N2, N3)
@@ -641,17 +641,15 @@ def test_one_who_listens_more_is_no_look_at_all_the_others() -> None:
     table.publish(N1, b"first")
     node, ahead = table.nodes[N1], table.hear(N1).next
 
-    def cost(first: int, count: int) -> float:
-        begun = thread_time()
+    def listen(first: int, count: int) -> None:
         for at in range(first, first + count):
             start = Position(ahead.era, ahead.number + at)
             call = Requested(OperationId(NodeId(f"c{at % 50}"), at), Listen("a", start, POLL))
             assert node.handle(call, table.now) == []
-        return thread_time() - begun
 
-    few = cost(0, 500)
-    cost(500, 6_000)
-    assert cost(6_500, 500) < 5 * few + 0.05
+    few = lines_of(lambda: listen(0, 100))
+    listen(100, 6_000)
+    assert lines_of(lambda: listen(6_100, 100)) < 2 * few
 
 
 def test_only_so_many_topics_are_in_use_and_unused_ones_make_room(

@@ -41,6 +41,8 @@ class Intake:
         self._pace = Pace(prefetch)
         self._turn = threading.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()  # of one lease
+        self.empty = False
+        """Whether who asked last found nothing; who only waited for his turn knows nothing."""
         self._rests = False
         self._free = threading.Event()  # of an item that is worked on alone (`suspects.py`)
         self._free.set()
@@ -57,6 +59,7 @@ class Intake:
         try:
             if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(self._more(timeout))
+                self.empty = not self._ahead
             while self._ahead and self._free.is_set():
                 item = self._ahead.popleft()
                 if not item.held[0].lost:  # else it is with others by now

@@ -1,6 +1,8 @@
 # Made of pools_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """A pool's objects for a worker, as `leases.intake` has a queue's items (rule 7)."""
 
+from typing import Final
+
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.objects import Object
 from snowmelt.core.errors import Empty
@@ -8,6 +10,9 @@ from snowmelt.core.errors import Empty
 
 class PoolIntake:
     """A pool's objects, one by one; nothing is asked for ahead."""
+
+    empty: Final = True
+    """As an intake of a queue has it: here everybody asks for himself."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

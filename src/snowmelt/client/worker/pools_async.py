@@ -1,5 +1,7 @@
 """A pool's objects for a worker, as `leases.intake_async` has a queue's items (rule 7)."""
 
+from typing import Final
+
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object
 from snowmelt.core.errors import Empty
@@ -7,6 +9,9 @@ from snowmelt.core.errors import Empty
 
 class PoolIntake:
     """A pool's objects, one by one; nothing is asked for ahead."""
+
+    empty: Final = True
+    """As an intake of a queue has it: here everybody asks for himself."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

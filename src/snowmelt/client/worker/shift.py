@@ -216,7 +216,7 @@ class Shift:
         return self._stopped or self._over.is_set()
 
     def _idle_for_long(self) -> bool:
-        if self._idle is None or self._hands:
+        if self._idle is None or self._hands or not self._intake.empty:
             return False
         return seconds_until(later(self._since, seconds(self._idle))) <= 0
 

@@ -12,7 +12,7 @@ def waits(home: Home, presence: Presence, now: Instant) -> Nowhere | None:
     One that is here goes on with an active home's queue; of one that is not active yet as many
     must answer as may not miss a step, and a disk that is gone is not waited for (`takeover.py`).
     """
-    keepers = (home.master, *home.mirrors) if home.active else home.before
+    keepers = home.counted if home.active else home.before
     here = [keeper for keeper in keepers if keeper in presence.keepers]
     away = [keeper for keeper in keepers if keeper not in here]
     lost = [keeper for keeper in away if gone_for_ever((keeper,), presence)]

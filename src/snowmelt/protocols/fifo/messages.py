@@ -48,14 +48,24 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     """While it isn't active: who had copies in the last term that was."""
     before_term: Term = 0
     """Which term that was; 0 in the homes of before this was written down."""
+    in_sync: tuple[Keeper, ...] = ()
+    """Whose copies count (`queue/in_sync.py`); where none are named, all do."""
+    sets: Count = 0
+    """How often that was written down in this term."""
 
     def __post_init__(self) -> None:
         _check(self.settings)
 
     @property
+    def counted(self) -> tuple[Keeper, ...]:
+        """Whose copies count."""
+        return self.in_sync or (self.master, *self.mirrors)
+
+    @property
     def answers_needed(self) -> int:
         """Of how many of those before the newest must be sought, to miss nothing that was told."""
-        return max(1, len(self.before) - self.settings.copies_needed + 1)
+        copies = len(self.before)
+        return max(1, copies - self.settings.quorum(copies) + 1)
 
 
 class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
@@ -105,6 +115,15 @@ class Needs(msgspec.Struct, frozen=True, tag="fifo.needs", array_like=True):
     count: Count
     stuck: bool = False
     """Whether fewer nodes would be left than must keep them."""
+
+
+class Among(OfTerm, frozen=True, tag="fifo.among", array_like=True):
+    """From now on only these copies are to count, or these as well."""
+
+    run: Keeper
+    number: Count
+    """One more than that of the set that is written down."""
+    in_sync: tuple[Keeper, ...]
 
 
 class Unreached(OfTerm, frozen=True, tag="fifo.unreached", array_like=True):
@@ -160,5 +179,7 @@ def _check(settings: QueueSettings) -> None:
         raise ValueError(str(error)) from error
 
 
-Message = Home | Where | Nowhere | Claim | Activate | Unreached | Seek | Sought | Roll | Rolled
+Message = (
+    Home | Where | Nowhere | Claim | Activate | Among | Unreached | Seek | Sought | Roll | Rolled
+)
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Message)

@@ -36,6 +36,9 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
 11. Who is to leave in order (`quitting.py`) is as if it were away, but that others bring over what
     it has; it may go when no home names it. A queue that fewer nodes would keep than must keeps it.
     So a home may have fewer mirrors than wanted; it gets more when there are more nodes.
+12. Which copies count of those that a home names its master says (`queue/in_sync.py`), and it is on
+    the disk before the master counts so. A later term goes on from these alone; only when all their
+    disks are gone, from the others.
 """
 
 from collections.abc import Container
@@ -55,7 +58,7 @@ from snowmelt.protocols.fifo.founding import Foundations
 from snowmelt.protocols.fifo.homes import Homes
 from snowmelt.protocols.fifo.quitting import Quitting
 from snowmelt.protocols.fifo.settings import QueueSettings, differences
-from snowmelt.protocols.fifo.streams import Presence, node_of
+from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
@@ -255,8 +258,8 @@ class Registry:
                 self._renew(home, master, mirrors, run)
                 return
 
-    def activate(self, source: NodeId, message: messages.Activate) -> None:
-        """The first step of a term is safe (rule 3)."""
+    def said(self, source: NodeId, message: messages.Activate | messages.Among) -> None:
+        """The first step of a term is safe (rule 3), or would have other copies count (rule 12)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None:
             return
@@ -265,10 +268,11 @@ class Registry:
             return
         if (home.term, home.run) != (message.term, message.run):
             return
-        if home.active:
+        next_home = _as_said(home, message)
+        if next_home is home:
             self._desk.send(source, home)
         elif message.queue not in self._kept.busy:
-            self._kept.keep(msgspec.structs.replace(home, active=True, before=(), before_term=0))
+            self._kept.keep(next_home)
 
     def viewed(self) -> None:
         """A new view: homes whose keepers are away get others (rule 2)."""
@@ -301,17 +305,22 @@ class Registry:
     def _rehouse(self, home: messages.Home, presence: Presence) -> None:
         old, here = (home.master, *home.mirrors), presence.keepers
         begun = home.active or home.before  # else nobody has anything yet
-        if begun and not any(keeper in here for keeper in home.before or old):
+        sources = home.before or home.counted
+        if gone_for_ever(sources, presence):  # rule 12
+            sources = old
+        if begun and not any(keeper in here for keeper in sources):
             return  # rule 4
         presence = self._quitting.staying(presence, home.settings.copies_needed)
         likely = [keeper for keeper in (*old, *home.before) if keeper in presence.keepers]
+        if home.in_sync:
+            likely.sort(key=lambda keeper: keeper not in sources)
         master = likely[0] if likely else _drawn(home.queue, presence)
         mirrors = _mirrors(master, home, presence, here)
         if (master, *mirrors) != old:
             self._renew(home, master, mirrors, presence.run_of(master))
 
     def _renew(self, home: messages.Home, master: str, mirrors: tuple[str, ...], run: str) -> None:
-        before = (home.master, *home.mirrors) if home.active else home.before
+        before = home.counted if home.active else home.before
         term = max(home.term, self._floors.pop(home.queue, 0)) + 1
         self._kept.keep(
             messages.Home(
@@ -407,6 +416,17 @@ class Registry:
             if queue not in self._kept.busy:
                 self._desk.send(node_of(home.master), home)
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+
+def _as_said(home: messages.Home, word: messages.Activate | messages.Among) -> messages.Home:
+    """What a home is by its master's word; the same where it was that, or can't be."""
+    if isinstance(word, messages.Activate):
+        done = {"active": True, "before": (), "before_term": 0}
+        return home if home.active else msgspec.structs.replace(home, **done)
+    named, keepers = set(word.in_sync), {home.master, *home.mirrors}
+    if word.number != home.sets + 1 or not {home.master} <= named <= keepers:
+        return home
+    return msgspec.structs.replace(home, in_sync=word.in_sync, sets=word.number)
 
 
 def _stands_still(home: messages.Home) -> bool:

@@ -72,6 +72,16 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         """
         return msgspec.structs.replace(self, durable_copies=self.copies_needed)
 
+    def quorum(self, copies: int) -> int:
+        """How many of a set of copies must have what is told (`queue/in_sync.py`).
+
+        >>> few = QueueSettings(replicas=3, durable_copies=1)
+        >>> [few.quorum(copies) for copies in (3, 2, 1)], QueueSettings(replicas=3).quorum(3)
+        ([2, 2, 1], 2)
+        """
+        least = self.copies_needed
+        return least if least > self.replicas // 2 else max(least, copies // 2 + 1)
+
     @property
     def answers_needed(self) -> int:
         """Of how many copies the newest must be sought, to miss nothing that was told."""

@@ -42,7 +42,7 @@ class Admission:
         elif producers.is_new(*name):
             self._new(operation, put)
         elif (earlier := producers.earlier(*name)) is not None:
-            done = put_before(self._home, self._state, earlier)
+            done = put_before(self._log, self._state, earlier)
             self._log.owe(ReplyTo(operation, done))
         elif (refused := self._refusal(put)) is not None:
             self._log.owe(ReplyTo(operation, refused))
@@ -79,7 +79,7 @@ class Admission:
         segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
         self._hand.add(self._home.queue, batch, segment)
         self._log.store(Body(batch.key, stored(segment)))
-        done = put_done(self._home, batch.start, batch.stop)
+        done = put_done(self._log, batch.start, batch.stop)
         for operation in operations:
             self._log.owe(ReplyTo(operation, done))
             if len(operations) > 1:
@@ -140,14 +140,14 @@ def count_of(put: calls.Put) -> int:
     return len(put.offsets) // OFFSET_BYTES - 1
 
 
-def put_done(home: Home, start: int, stop: int) -> calls.PutDone:
+def put_done(log: Log, start: int, stop: int) -> calls.PutDone:
     """The answer to who puts, or publishes."""
-    return calls.PutDone(start, stop, 1 + len(home.mirrors), not home.settings.linger)
+    return calls.PutDone(start, stop, log.copies, not log.lingers)
 
 
-def put_before(home: Home, state: State, where: Interval) -> calls.PutDone:
+def put_before(log: Log, state: State, where: Interval) -> calls.PutDone:
     """The answer to who does so under a number again."""
-    done = put_done(home, where.start, where.stop)
+    done = put_done(log, where.start, where.stop)
     copies = done.copies if state.batches.live.common(where) else 0
     return msgspec.structs.replace(done, copies=copies, repeated=True)
 

@@ -81,17 +81,9 @@ class Followers:
         step = self.copy.head.step
         return [name for name, one in self.all.items() if one.appended != step]
 
-    def has(self, own: int, needed: int) -> int:
-        """The last step that so many copies have, with this node's own."""
-        return _of_enough([own, *[one.appended or 0 for one in self.all.values()]], needed)
-
     def copies(self, own: int, step: int) -> int:
         """How many have a step, with this node's own."""
         return (own >= step) + sum([(one.appended or 0) >= step for one in self.all.values()])
-
-    def sure(self, needed: int) -> int:
-        """Up to which question so many have confirmed that this leader leads, with itself."""
-        return _of_enough([self.asked, *[one.confirmed for one in self.all.values()]], needed)
 
     def viewed(self) -> None:
         """Some may have begun anew (rule 4)."""
@@ -276,8 +268,3 @@ class Followers:
             if waits and long and presence is not None and name in presence.keepers:
                 return name
         return None
-
-
-def _of_enough(numbers: list[int], needed: int) -> int:
-    """The greatest number that so many have reached."""
-    return sorted(numbers, reverse=True)[needed - 1]

@@ -31,6 +31,7 @@ from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
+from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
@@ -62,7 +63,8 @@ class Leader:
         self.copy = copy
         self.state = restored(home.settings, copy.records, desk.limits)
         self.followers = Followers(desk, home, copy, followers)
-        self.log = Log(home, disk, copy, self.state, self.followers)
+        self.in_sync = InSync(desk, home, self.followers)
+        self.log = Log(home, disk, copy, self.state, self.followers, self.in_sync)
         self.waiting = Waiting()
         self.serving = False
         """Whether the controller has written down that this copy is the queue's."""
@@ -340,6 +342,7 @@ class Leader:
         rests = len(due) >= self._desk.limits.told
         if rests or (self._later and not self.state.changed):
             self._desk.wake(self._desk.now)
+        self.log.look()
 
     def tick(self) -> None:
         """Ends what is over, and asks again."""

@@ -2,7 +2,7 @@
 
 1. Whatever changes while the disk is busy is the next step. It goes to the own disk and to all
    followers at the same time, with the bodies of the puts that are in it.
-2. Nothing is told that is not safe: on the disks of as many as must have it (`copies_needed`).
+2. Nothing is told that is not safe: on the disks of as many as must have it (`in_sync.py`).
 3. What changed nothing (an empty get, a look, a lease prolonged, a refusal) is told when all that
    it saw is safe, and as many have confirmed, asked after it, that they heard of no later term.
 4. While a copy is on its way to somebody, no body is erased.
@@ -25,6 +25,7 @@ from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.queue.copy import HOME, Copy
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.followers import Followers
+from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep, ReplyTo
@@ -39,7 +40,13 @@ class Log:
     """Of one queue, in one term."""
 
     def __init__(
-        self, home: Home, disk: Disk, copy: Copy, state: State, followers: Followers
+        self,
+        home: Home,
+        disk: Disk,
+        copy: Copy,
+        state: State,
+        followers: Followers,
+        in_sync: InSync,
     ) -> None:
         self.begun = copy.head.step + 1
         """The first step of this term."""
@@ -52,8 +59,9 @@ class Log:
         self._copy = copy
         self._state = state
         self._followers = followers
-        self._needed = home.settings.copies_needed
-        self._linger = home.settings.linger
+        self._in_sync = in_sync
+        self.lingers = home.settings.linger
+        """How late a flush may be (rule 5)."""
         self._bounded = self.begun
         """The last step that raised the bound."""
         self._bodies: list[Body] = []
@@ -90,7 +98,7 @@ class Log:
         """All that changed since the last step is the next one, if the disk is free (rule 1)."""
         if not self._state.changed:
             return
-        linger = self._lingers() if self._linger else Duration(0)
+        linger = self._allowed() if self.lingers else Duration(0)
         if self._disk.crowded if linger else not self._disk.free:
             return
         home, copy = self._home, self._copy
@@ -110,32 +118,48 @@ class Log:
         self._disk.write(home.queue, copy.append(step), OwnStep(head), linger)
         self._followers.append(step)
 
-    def _lingers(self) -> Duration:
+    def _allowed(self) -> Duration:
         """How late the next step may be flushed; the bound is raised if need be (rule 5)."""
         state = self._state
         if state.tail + BOUND_AHEAD // 2 > state.bound:
             state.bound = state.tail + BOUND_AHEAD
             state.changed[STATUS] = None
             self._bounded = self._copy.head.step + 1
-        return self._linger if self._bounded <= self.safe else Duration(0)
+        return self.lingers if self._bounded <= self.safe else Duration(0)
+
+    @property
+    def _own(self) -> int:
+        """The last step of this term that this node's copy answers for."""
+        lingers = self.lingers and self._bounded <= self.safe
+        own = self._copy.head if lingers else self._copy.flushed
+        return own.step if own.term == self._home.term else 0
+
+    @property
+    def copies(self) -> int:
+        """How many copies have all that is safe, and so go on with the next step."""
+        return 1 + sum([(one.appended or 0) >= self.safe for one in self._followers.all.values()])
+
+    def look(self) -> None:
+        """Whether other copies are to count from now on (`in_sync.py`)."""
+        if self._in_sync.varies:
+            waits = bool(self._owed or self._questions) or self.safe < self.begun
+            self._in_sync.look(self._own, self.safe, self.confirmed, waits=waits)
 
     def due(self, most: int) -> list[Owed]:
         """What may be told now (rules 2 and 3): of thousands so many, and then it rests."""
         if not (self._owed or self._questions) and self.safe >= self.begun:
             return []
-        followers, lingers = self._followers, self._linger and self._bounded <= self.safe
-        own = self._copy.head if lingers else self._copy.flushed
-        flushed = own.step if own.term == self._home.term else 0
+        followers, own = self._followers, self._own
         if followers.all:
-            self.safe = max(self.safe, followers.has(flushed, self._needed))
-            self.confirmed = followers.sure(self._needed)
+            self.safe = max(self.safe, self._in_sync.has(own))
+            self.confirmed = self._in_sync.sure()
         else:
-            self.safe, self.confirmed = max(self.safe, flushed), followers.asked
+            self.safe, self.confirmed = max(self.safe, own), followers.asked
         due: list[Owed] = []
         while self._owed and self._owed[0][0] <= self.safe:
             step, owed = self._owed[0]
             room = most - len(due)
-            due += self._counted(owed[:room], step, flushed)
+            due += self._counted(owed[:room], step, own)
             if len(owed) > room:
                 del owed[:room]
                 return due
@@ -144,7 +168,7 @@ class Log:
             if self._questions[0][1] > self.confirmed:
                 break
             step, _, question = self._questions.popleft()
-            due += self._counted([question], step, flushed)
+            due += self._counted([question], step, own)
         if self._questions and self._questions[-1][1] > followers.asked == self.confirmed:
             followers.ask()
         return due

@@ -76,7 +76,7 @@ class Publishing:
             if other:
                 self._decline(operation, "AlreadyPublished", other)
             else:
-                self._tell(operation, put_before(self._home, self._state, earlier))
+                self._tell(operation, put_before(self._log, self._state, earlier))
         elif past := producers.past(*number):
             self._decline(operation, "SequenceTooOld", past)
         elif crowded := producers.crowded(ask.producer):
@@ -87,7 +87,7 @@ class Publishing:
             where = self._put(ask)
             producers.note(*number, where, self._desk.wall)
             publications.end(ask, producers.lately(ask.producer))
-            self._tell(operation, put_done(self._home, where.start, where.stop))
+            self._tell(operation, put_done(self._log, where.start, where.stop))
 
     def _refusal(self, ask: calls.Publish) -> tuple[str, str] | None:
         """Why not, as an error's name and text (rule 2)."""

@@ -1,12 +1,12 @@
 """How a term begins: who is to lead fences the copies of the last term, and takes the newest.
 
-1. So many of the copies are fenced that none that was told as safe can be missing in all of them
-   (`answers_needed`). From then on nothing of an earlier term is safe. A copy that can't be read
-   may have been one of those that had it, so it is none of these; nor is one that may lack what it
-   told (`copy.py`, rule 5).
+1. So many of the copies that count (`in_sync.py`) are fenced that none that was told as safe can be
+   missing in all of them (`answers_needed`). From then on nothing of an earlier term is safe. A
+   copy that can't be read may have been one of those that had it, so it is none of these; nor is
+   one that may lack what it told (`copy.py`, rule 5).
 2. The newest of these copies is the one to go on from: the last step of the latest term.
 3. When all have answered, or have lost their disks, the newest there is must do: what was told may
-   be missing in it, and nobody has it.
+   be missing in it, and nobody has it. Where all of them are lost, it is the newest of the others.
 4. When it lies elsewhere it is brought here, piece by piece, and then replaces the own copy.
 5. Whom this node needs and does not hear, though its node is here, is told to the controller: the
    next in the ring may hear it.
@@ -59,8 +59,9 @@ class TakeOver(msgspec.Struct):
 
     def newest(self, own: str, gone: Collection[str]) -> tuple[str, Head] | None:
         """The copy to go on from, this node's if that is as new; None while it is not known."""
-        told = {name: head for name, head in self.heads.items() if name in self.home.before}
-        all_told = all(one in told or one in self.hurt or one in gone for one in self.home.before)
+        source = self._source(gone)
+        told = {name: head for name, head in self.heads.items() if name in source}
+        all_told = all(one in told or one in self.hurt or one in gone for one in source)
         if not self.fenced or not (self.certain or all_told):
             return None
         best = max(told.values(), default=NOTHING)
@@ -68,7 +69,13 @@ class TakeOver(msgspec.Struct):
             return own, self.heads.get(own, NOTHING)
         return min(name for name, head in told.items() if head == best), best
 
-    def unheard(self, own: str) -> list[str]:
+    def _source(self, gone: Collection[str]) -> tuple[str, ...]:
+        """Whose copies may be the one to go on from (rule 3)."""
+        home = self.home
+        lost = bool(home.before) and all(one in gone for one in home.before)
+        return (home.master, *home.mirrors) if lost else home.before
+
+    def unheard(self, own: str, gone: Collection[str]) -> list[str]:
         """Who has not answered yet."""
-        named = dict.fromkeys((*self.home.before, own))
+        named = dict.fromkeys((*self._source(gone), own))
         return [one for one in named if one not in self.heads and one not in self.hurt]

@@ -71,6 +71,7 @@ class Terms:
         if home.term == own:
             if leader is not None:
                 leader.serving = leader.serving or home.active  # rule 2
+                leader.in_sync.written(home)
                 self.touched[queue] = None
                 self.activate(leader)
         elif home.master != desk.keeper:
@@ -159,7 +160,7 @@ class Terms:
             self.choose(queue, taking)  # a disk may be known to be gone by now
             if taking.source and taking.piece is not None:
                 self._ask_piece(queue, taking)
-            for keeper in taking.unheard(desk.keeper):
+            for keeper in taking.unheard(desk.keeper, self._gone(taking)):
                 if keeper != desk.keeper:
                     desk.send(node_of(keeper), words.Fence(queue, term, keeper))
             self._complain(taking)
@@ -170,7 +171,7 @@ class Terms:
         presence, home, now = self._desk.presence, taking.home, self._desk.now
         if presence is None or now < taking.complain_at:
             return
-        waits = taking.unheard(self._desk.keeper)
+        waits = taking.unheard(self._desk.keeper, self._gone(taking))
         if taking.source:
             waits = [taking.source] if later(taking.heard, SILENT_MAX) <= now else []
         waits = [one for one in waits if not gone_for_ever((one,), presence)]
@@ -198,8 +199,7 @@ class Terms:
         presence = self._desk.presence
         if presence is None or taking.source:
             return
-        gone = [one for one in taking.home.before if gone_for_ever((one,), presence)]
-        newest = taking.newest(self._desk.keeper, gone)
+        newest = taking.newest(self._desk.keeper, self._gone(taking))
         if newest is None:
             return
         name, head = newest
@@ -208,6 +208,14 @@ class Terms:
         else:
             taking.source, taking.piece = name, (head, 0)
             self._ask_piece(queue, taking)
+
+    def _gone(self, taking: TakeOver) -> list[str]:
+        """Whose disks are gone for good."""
+        presence, home = self._desk.presence, taking.home
+        if presence is None:
+            return []
+        named = dict.fromkeys((*home.before, *home.mirrors))
+        return [one for one in named if gone_for_ever((one,), presence)]
 
     def _ask_piece(self, queue: str, taking: TakeOver) -> None:
         assert taking.piece is not None

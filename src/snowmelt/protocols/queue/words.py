@@ -172,6 +172,7 @@ CONTROLLER: Final = (
     fifo.Nowhere,
     fifo.Claim,
     fifo.Activate,
+    fifo.Among,
     fifo.Unreached,
     fifo.Quits,
     fifo.Needs,

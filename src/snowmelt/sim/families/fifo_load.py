@@ -145,6 +145,9 @@ def settings_of(chance: Random, load: Load, nodes: int, losses: int) -> QueueSet
         case "lingering":
             choices = (milliseconds(50), milliseconds(500), seconds(3), seconds(10))
             linger = chance.choice(choices)
+        case "few copies":
+            replicas, linger = chance.randint(2, min(nodes, 4)), Duration(0)
+            needed, durable = replicas + 1, 1
         case "late readers" | "sparse numbers" | "backlog":
             items_max, bytes_max = 0, 0
             lease = Duration(chance.randrange(milliseconds(500), seconds(3)))

@@ -4,9 +4,9 @@ Theory of operation
 -------------------
 A queue is one partition: its items, leases, groups, publications and producers. One node *leads* it
 in a *term*; others *follow*. Each of them has a *copy*: records of the state, and the bodies. The
-leader changes the state in *steps*. A step is *safe* when `copies_needed` disks have it. Nothing is
-told before. Terms come from the *controller*, which is the coordinator's disk or etcd. Each part
-below has rules with numbers of its own, at the top of its file.
+leader changes the state in *steps*. A step is *safe* when enough disks have it (`in_sync.py`).
+Nothing is told before. Terms come from the *controller*, which is the coordinator's disk or etcd.
+Each part below has rules with numbers of its own, at the top of its file.
 
 The life of an item (the picture is in docs/fifo.md):
 

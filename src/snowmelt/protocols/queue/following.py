@@ -118,6 +118,8 @@ class Following:
                 self._desk.send(source, told)
             return
         expected = self._next.get(queue)
+        if expected is not None and (piece.term, piece.head) < expected[:2]:
+            return
         if expected is None or expected[:2] != (piece.term, piece.head):
             expected = piece.term, piece.head, 0
         if piece.number == expected[2]:

@@ -20,10 +20,10 @@ from snowmelt.protocols.fifo.messages import Home, Unreached
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.queue.copy import RECENT_BYTES, Copy
 from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.takeover import SILENT_MAX
 from snowmelt.protocols.queue.words import Append, Begin, Confirm, Fence, Head, Message
 
 AGAIN_AFTER: Final = milliseconds(300)
-SILENT_MAX: Final = seconds(5)
 COMPLAIN_LONGEST: Final = seconds(80)
 STEPS_BYTES: Final = 16 << 20
 """Of steps that are kept (rule 1)."""

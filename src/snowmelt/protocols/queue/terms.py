@@ -151,6 +151,7 @@ class Terms:
             if presence is not None and taking.source not in ("", *presence.keepers):
                 taking.heads.pop(taking.source, None)  # it left on the way
                 taking.source, taking.piece = "", None
+            self._complain(queue, taking)
             self.choose(queue, taking)  # a disk may be known to be gone by now
             if taking.source and taking.piece is not None:
                 self._ask_piece(queue, taking)
@@ -158,6 +159,16 @@ class Terms:
                 if keeper != desk.keeper:
                     desk.send(node_of(keeper), words.Fence(queue, term, keeper))
             desk.wake(later(desk.now, AGAIN_AFTER))
+
+    def _complain(self, queue: str, taking: TakeOver) -> None:
+        """Somebody who is here does not answer: another may hear him."""
+        presence, now = self._desk.presence, self._desk.now
+        silent = taking.silent(now)
+        if presence is not None and silent in presence.keepers:
+            taking.since = now
+            self._desk.note(f"{queue}: {silent} is silent; asks that another takes over")
+            word = fifo.Unreached(queue, taking.home.term, taking.home.run, silent)
+            self._desk.send(presence.view.coordinator, word)
 
     def own_fence(self, queue: str, term: int) -> None:
         """This node's own copy takes nothing earlier."""

@@ -37,7 +37,7 @@ class TakeOver(msgspec.Struct):
     asked: Instant = Instant(0)
     fenced: bool = False
     """Whether this node's own fence is flushed."""
-    standing: tuple[int, str, tuple[Head, int] | None] = 0, "", None
+    standing: tuple[int, str, tuple[Head, int] | None] | None = None
     """How far it has come: how many are fenced, and which piece is next of whose copy."""
     since: Instant = Instant(0)
     """Since when it stands there."""

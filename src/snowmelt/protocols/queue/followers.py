@@ -1,6 +1,7 @@
 """The others' copies, as their leader knows them: what each has, and what brings it up.
 
-1. A step goes to all who have those before it. Steps are kept for those who turn out to lack some.
+1. A step goes to all who have those before it. Steps are kept for those who turn out to lack some,
+   up to so many bytes; then a copy that is on its way goes on as of the last (`sending.py`).
 2. A follower that lacks steps is sent them, or all of the copy when they are not at hand any more.
 3. What has no answer is said again. A silent follower, though its node is here, is told to the
    controller, which names another (`fifo/registry.py`); at growing intervals.
@@ -17,12 +18,12 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds, second
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.messages import Home, Unreached
 from snowmelt.protocols.fifo.streams import node_of
-from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.copy import RECENT_BYTES, Copy
 from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.takeover import SILENT_MAX
 from snowmelt.protocols.queue.words import Append, Begin, Confirm, Fence, Head, Message
 
 AGAIN_AFTER: Final = milliseconds(300)
-SILENT_MAX: Final = seconds(5)
 COMPLAIN_LONGEST: Final = seconds(80)
 STEP_MAX: Final = 66 << 20
 """No larger step is sent: a copy is, in pieces. Many records can be as large, and no single put."""
@@ -58,6 +59,8 @@ class Followers:
         term = home.term
         self._steps = deque([msgspec.structs.replace(one, term=term) for one in copy.recent])
         self._bytes = sum([one.weight for one in self._steps])
+        self.sent_anew = False
+        """Whether the copies on their way name nothing any more that had ended by the last step."""
         self._began = desk.now
         self._complain_at = later(desk.now, SILENT_MAX)
         self._complained = SILENT_MAX
@@ -112,19 +115,32 @@ class Followers:
             return
         self._steps.append(step)
         self._bytes += step.weight
-        known = [one.appended for one in self.all.values() if one.appended is not None]
-        least = min(known, default=step.head.step)
-        while self._steps and not self.sends:
-            first = self._steps[0]
-            if first.head.step > least and self._bytes <= STEPS_BYTES:
-                break
-            self._bytes -= self._steps.popleft().weight
+        self._forget_steps()
         for name, follower in self.all.items():
             if step.after.term != step.head.term:  # the first of this term
                 if follower.fenced:
                     self._bring_up(name, follower)
             elif follower.appended is not None:
                 self._send(name, step)
+
+    def _forget_steps(self) -> None:
+        """Those that all have, and the first of too many (rule 1)."""
+        sendings = [one.sending for one in self.all.values() if one.sending is not None]
+        known = [one.appended for one in self.all.values() if one.appended is not None]
+        least = min([*known, *[one.head.step for one in sendings]], default=self.copy.head.step)
+        while self._steps:
+            first = self._steps[0]
+            if first.head.step > least and self._bytes <= STEPS_BYTES:
+                break
+            if self._bytes <= RECENT_BYTES and not all(one.fenced for one in self.all.values()):
+                break  # who has not answered yet may lack no more than these
+            self._bytes -= self._steps.popleft().weight
+        begin = self._steps[0].after.step if self._steps else self.copy.head.step
+        if any(one.head.step < begin for one in sendings):
+            self.sent_anew = True
+            for one in self.all.values():
+                if one.sending is not None:
+                    one.sending = Sending(self.copy, one.sending)
 
     def ask(self) -> None:
         """Asks all whether a later term was heard of."""

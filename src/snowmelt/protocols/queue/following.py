@@ -109,7 +109,6 @@ class Following:
         if taking is not None:
             if node_of(taking.source) != source or taking.piece != (piece.head, piece.number):
                 return
-            taking.heard = self._desk.now
             taking.piece = None if piece.last else (piece.head, piece.number + 1)
             self._write(source, self._copies.of(queue), piece)
             return
@@ -122,6 +121,8 @@ class Following:
                 self._desk.send(source, told)
             return
         expected = self._next.get(queue)
+        if expected is not None and (piece.term, piece.head) < expected[:2]:
+            return
         if expected is None or expected[:2] != (piece.term, piece.head):
             expected = piece.term, piece.head, 0
         if piece.number == expected[2]:

@@ -5,7 +5,7 @@
 2. Nothing is told that is not safe: on the disks of as many as must have it (`in_sync.py`).
 3. What changed nothing (an empty get, a look, a lease prolonged, a refusal) is told when all that
    it saw is safe, and as many have confirmed, asked after it, that they heard of no later term.
-4. While a copy is on its way to somebody, no body is erased.
+4. While a copy is on its way to somebody, no body is erased that it names.
 5. Where flushes may linger, a step waits for no disk: it is safe when as many have taken it. So
    positions are told that are on none. That none is given again a bound above them is: a step that
    raises it waits for its flush, and so do all behind it until it is safe. Who leads next and may
@@ -105,10 +105,7 @@ class Log:
         pairs, over = changed(self._state)
         if copy.head.term != home.term:
             pairs = (*pairs, (HOME, msgspec.msgpack.encode(home)))
-        self._over += over
-        over = ()
-        if not self._followers.sends:
-            over, self._over = tuple(self._over), []
+        over = self._erased(over)
         after, head = copy.head, Head(home.term, copy.head.step + 1)
         bodies, self._bodies, self.bytes = tuple(self._bodies), [], 0
         if self._gathered:
@@ -144,6 +141,18 @@ class Log:
         if self._in_sync.varies:
             waits = bool(self._owed or self._questions) or self.safe < self.begun
             self._in_sync.look(self._own, self.safe, self.confirmed, waits=waits)
+
+    def _erased(self, over: tuple[Interval, ...]) -> tuple[Interval, ...]:
+        """Of what is over, what nobody needs any more (rule 4)."""
+        before, self._over = tuple(self._over), list(over)
+        if not self._followers.sends:
+            self._over = []
+            return (*before, *over)
+        if self._followers.sent_anew:
+            self._followers.sent_anew = False
+            return before
+        self._over = [*before, *over]
+        return ()
 
     def due(self, most: int) -> list[Owed]:
         """What may be told now (rules 2 and 3): of thousands so many, and then it rests."""

@@ -1,7 +1,9 @@
 """A copy on its way to another node, piece by piece: its bodies first, and then its records.
 
-It is as of one step: the records are taken when it begins, and of the bodies that they name none
-is erased while it is under way (`leader.py`, rule 7).
+1. It is as of one step: the records are taken when it begins, and of the bodies that they name none
+   is erased while it is under way (`log.py`, rule 4).
+2. One that lasts so long that too many steps came behind it goes on as of the last of these: what
+   is there of it already is not sent again.
 """
 
 from itertools import islice
@@ -30,12 +32,15 @@ def with_bodies(records: Pairs) -> list[Batch]:
 class Sending:
     """To one node."""
 
-    def __init__(self, copy: Copy) -> None:
+    def __init__(self, copy: Copy, earlier: "Sending | None" = None) -> None:
         self.head = copy.head
         self.records: Pairs = tuple(sorted(copy.records.items()))
-        self._batches = with_bodies(self.records)
+        self._there: dict[Batch, None] = {} if earlier is None else earlier.brought
+        self._batches = [one for one in with_bodies(self.records) if one not in self._there]
         self._begins: list[tuple[int, int]] = [(0, 0)]
         """By piece, the first of its batches, and of its records."""
+        self._asked = 0
+        """Which piece was asked for last: those before it are there."""
 
     def piece(self, number: int) -> tuple[list[Batch], Pairs, bool] | None:
         """Whose bodies are in it, its records, and whether it is the last.
@@ -44,6 +49,7 @@ class Sending:
         """
         if number >= len(self._begins):
             return None
+        self._asked = max(self._asked, number)
         (at, first), size, batches = self._begins[number], 0, list[Batch]()
         for batch in islice(self._batches, at, at + PIECE_BODIES):
             batches.append(batch)
@@ -61,3 +67,8 @@ class Sending:
             self._begins.append((stop, end))
         last = stop == len(self._batches) and end == len(self.records)
         return batches, self.records[first:end], last
+
+    @property
+    def brought(self) -> dict[Batch, None]:
+        """Those whose bodies are there (rule 2)."""
+        return self._there | dict.fromkeys(self._batches[: self._begins[self._asked][0]])

@@ -8,17 +8,20 @@
 3. When all have answered, or have lost their disks, the newest there is must do: what was told may
    be missing in it, and nobody has it. Where all of them are lost, it is the newest of the others.
 4. When it lies elsewhere it is brought here, piece by piece, and then replaces the own copy.
-5. Whom this node needs and does not hear, though its node is here, is told to the controller: the
-   next in the ring may hear it.
+5. Where it goes no further since somebody who is here is silent, the controller is told: another is
+   to try, who may hear him (`fifo/registry.py`, rule 2).
 """
 
 from collections.abc import Collection
+from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Duration, Instant
+from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Head
+
+SILENT_MAX: Final = seconds(5)
 
 
 class TakeOver(msgspec.Struct):
@@ -32,13 +35,12 @@ class TakeOver(msgspec.Struct):
     piece: tuple[Head, int] | None = None
     """Of that copy, which piece is next; None when the last of them is being written."""
     asked: Instant = Instant(0)
-    heard: Instant = Instant(0)
-    """When it began, or a piece came last."""
-    complain_at: Instant = Instant(0)
-    patience: Duration = Duration(0)
-    """Until who is silent is told of again (rule 5)."""
     fenced: bool = False
     """Whether this node's own fence is flushed."""
+    standing: tuple[int, str, tuple[Head, int] | None] | None = None
+    """How far it has come: how many are fenced, and which piece is next of whose copy."""
+    since: Instant = Instant(0)
+    """Since when it stands there."""
     hurt: dict[str, None] = {}
     """Those that can't be read."""
     unsure: dict[str, None] = {}
@@ -74,6 +76,16 @@ class TakeOver(msgspec.Struct):
         home = self.home
         lost = bool(home.before) and all(one in gone for one in home.before)
         return (home.master, *home.mirrors) if lost else home.before
+
+    def silent(self, now: Instant) -> str:
+        """For whom it waits too long; nobody, while it goes on (rule 5)."""
+        standing = len(self.heads), self.source, self.piece
+        if standing != self.standing:
+            self.standing, self.since = standing, now
+        if later(self.since, SILENT_MAX) > now or (self.source and self.piece is None):
+            return ""
+        away = [one for one in self.home.before if one not in self.heads and one not in self.hurt]
+        return self.source or next(iter(away), "")
 
     def unheard(self, own: str, gone: Collection[str]) -> list[str]:
         """Who has not answered yet."""

@@ -9,7 +9,7 @@ Which node leads in which term is decided as for the fifo (`fifo/registry.py`); 
 
 from typing import Final
 
-from snowmelt.core.instant import Duration, later, milliseconds
+from snowmelt.core.instant import later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo import messages as fifo
 from snowmelt.protocols.fifo.desk import Desk
@@ -18,7 +18,7 @@ from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.streams import gone_for_ever, node_of, stream_of
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.followers import COMPLAIN_LONGEST, SILENT_MAX, Follower
+from snowmelt.protocols.queue.followers import Follower
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.takeover import TakeOver
 
@@ -135,10 +135,7 @@ class Terms:
             self._claim(queue, copy.fence)
             return
         self._begun[queue] = home.term
-        now = self._desk.now
-        first = later(now, SILENT_MAX)
-        taking = TakeOver(home, heard=now, complain_at=first, patience=SILENT_MAX)
-        self._takeovers[queue] = taking
+        self._takeovers[queue] = TakeOver(home)
         fence = words.OwnFence(home.term)
         self._copies.disk.write(queue, copy.raise_fence(home.term), fence)
         if home.before:
@@ -157,29 +154,23 @@ class Terms:
             if presence is not None and taking.source not in ("", *presence.keepers):
                 taking.heads.pop(taking.source, None)  # it left on the way
                 taking.source, taking.piece = "", None
+            self._complain(queue, taking)
             self.choose(queue, taking)  # a disk may be known to be gone by now
             if taking.source and taking.piece is not None:
                 self._ask_piece(queue, taking)
             for keeper in taking.unheard(desk.keeper, self._gone(taking)):
                 if keeper != desk.keeper:
                     desk.send(node_of(keeper), words.Fence(queue, term, keeper))
-            self._complain(taking)
             desk.wake(later(desk.now, AGAIN_AFTER))
 
-    def _complain(self, taking: TakeOver) -> None:
-        """Tells whom this node needs and does not hear, at growing intervals (rule 5 there)."""
-        presence, home, now = self._desk.presence, taking.home, self._desk.now
-        if presence is None or now < taking.complain_at:
-            return
-        waits = taking.unheard(self._desk.keeper, self._gone(taking))
-        if taking.source:
-            waits = [taking.source] if later(taking.heard, SILENT_MAX) <= now else []
-        waits = [one for one in waits if not gone_for_ever((one,), presence)]
-        here = [one for one in waits if presence.view.member(node_of(one)) is not None]
-        if here:
-            taking.patience = Duration(min(2 * taking.patience, COMPLAIN_LONGEST))
-            taking.complain_at = later(now, taking.patience)
-            word = fifo.Unreached(home.queue, home.term, home.run, here[0])
+    def _complain(self, queue: str, taking: TakeOver) -> None:
+        """Somebody who is here does not answer: another may hear him."""
+        presence, now = self._desk.presence, self._desk.now
+        silent = taking.silent(now)
+        if presence is not None and silent in presence.keepers:
+            taking.since = now
+            self._desk.note(f"{queue}: {silent} is silent; asks that another takes over")
+            word = fifo.Unreached(queue, taking.home.term, taking.home.run, silent)
             self._desk.send(presence.view.coordinator, word)
 
     def own_fence(self, queue: str, term: int) -> None:

@@ -130,8 +130,10 @@ class Transfer:
             if bring.number == 0 or (queue, keeper) not in self._sendings:
                 self._sendings[queue, keeper] = Sending(copy)
             sending = self._sendings[queue, keeper]
-        if sending is not None and sending.head == bring.head:
-            self._read_piece(queue, bring.term, keeper, sending, bring.number)
+        if sending is None or bring.head > sending.head:
+            return
+        number = bring.number if bring.head == sending.head else 0  # it goes on as of a later step
+        self._read_piece(queue, bring.term, keeper, sending, number)
 
     def begin(self, _: NodeId, begin: words.Begin) -> None:
         """A leader of this node brings a follower up."""

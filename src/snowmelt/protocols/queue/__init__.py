@@ -14,8 +14,8 @@ The life of an item (the picture is in docs/fifo.md):
    name and a number. A number that was used is told its first answer (`fifo/producers.py`). Where
    there is room the batch has the next positions. Else it waits in its order, or is refused.
 2. *Step* (`log.py`). Whatever changes while the leader's disk flushes is the next step. It carries
-   records and bodies. Leader and followers flush it at the same time. So a put is one round trip,
-   and one flush on each disk.
+   records and bodies. What is too large for one message goes ahead of it (`large.py`). Leader and
+   followers flush it at the same time. So a put is one round trip, and one flush on each disk.
 3. *Lease* (`state.py`, `deadlines.py`, `delivery.py`). A get takes the first ready positions under
    a token, for a time. Bodies come with the answer. What does not fit one answer is told as spans,
    and any copy gives their bodies (`spans.py`, `transfer.py`).

@@ -15,7 +15,7 @@ from snowmelt.protocols.queue.deadlines import delay
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.room import Room, WaitingPut
 from snowmelt.protocols.queue.state import State
-from snowmelt.protocols.queue.words import Body, ReplyTo
+from snowmelt.protocols.queue.words import Body, Placed, ReplyTo
 
 
 class Admission:
@@ -78,7 +78,8 @@ class Admission:
         )
         segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
         self._hand.add(self._home.queue, batch, segment)
-        self._log.store(Body(batch.key, stored(segment)))
+        placed = Placed(Interval(batch.start, batch.stop), put.producer, put.sequence)
+        self._log.store(Body(batch.key, stored(segment)), placed)
         done = put_done(self._log, batch.start, batch.stop)
         for operation in operations:
             self._log.owe(ReplyTo(operation, done))

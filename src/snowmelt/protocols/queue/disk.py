@@ -2,16 +2,20 @@
 
 1. Whatever comes while a write is under way is the next one: so one flush serves all who came in
    the meantime.
-2. A write that finds no room is tried again until there is some, before all others.
+2. Of a write that finds no room each queue is tried alone, and then again after a while, before
+   what came later for that queue; others go on. A body that is erased before there was room for it
+   is not written. So what shrinks a queue needs no more room than its records.
 3. What may linger waits so long for company, unless there is much of it. Whoever reads meanwhile is
    given its bodies from here.
 """
 
 from typing import Final
 
+import msgspec
+
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.node import Persist
-from snowmelt.core.record import BULK, Change, Write
+from snowmelt.core.record import BULK, Change, Erase, Write
 from snowmelt.protocols.fifo.desk import merged
 from snowmelt.protocols.fifo.settings import LINGER_LONGEST
 from snowmelt.protocols.queue.words import Flush
@@ -25,6 +29,40 @@ NOW: Final = Duration(0)
 
 Waits = tuple[str, Flush]
 """A queue, and what a flush is for."""
+Job = tuple[str, tuple[Change, ...], Flush]
+"""What is to be written for a queue, and what for."""
+
+
+class Stuck(msgspec.Struct):
+    """What found no room, of one queue, and what came behind it (rule 2)."""
+
+    again: Instant
+    """When it is tried once more."""
+    jobs: list[Job] = []
+    bodies: dict[bytes, int] = {}
+    """The keys of those that are in it, and in which job."""
+
+    def add(self, job: Job) -> list[bytes]:
+        """One more; which bodies need not be written any more."""
+        gone: list[bytes] = []
+        for change in job[1]:
+            if type(change) is Write and change.key[:1] == BULK:
+                self.bodies[change.key] = len(self.jobs)
+        self.jobs.append(job)
+        for change in job[1] if self.bodies else ():
+            if type(change) is Erase and change.start[:1] == BULK:
+                gone += [key for key in self.bodies if change.start <= key < change.stop]
+        for key in gone:
+            self._leave_out(key)
+        if gone and not self.bodies:
+            self.again = Instant(0)
+        return gone
+
+    def _leave_out(self, key: bytes) -> None:
+        at = self.bodies.pop(key)
+        queue, changes, flush = self.jobs[at]
+        left = tuple([one for one in changes if type(one) is not Write or one.key != key])
+        self.jobs[at] = queue, left, flush
 
 
 class Disk:
@@ -32,13 +70,11 @@ class Disk:
 
     def __init__(self) -> None:
         self.full = ""
-        """Why the last write found no room; empty when it did."""
-        self._again: Instant | None = None
-        """When to try once more."""
+        """Why something found no room and waits; empty when nothing does."""
         self._ticket = FIRST_TICKET
-        self._changes: list[Change] = []
-        self._waits: list[Waits] = []
-        self._writing: tuple[tuple[Change, ...], list[Waits]] | None = None
+        self._jobs: list[Job] = []
+        self._writing: list[Job] | None = None
+        self._stuck: dict[str, Stuck] = {}
         self._linger = LINGER_LONGEST
         """The shortest of what came since it was looked at last."""
         self._due: Instant | None = None
@@ -54,19 +90,28 @@ class Disk:
 
     @property
     def crowded(self) -> bool:
-        """Whether no more may linger (rule 3)."""
-        return self._bytes > LINGERING_BYTES
+        """Whether no more may linger (rule 3). On a full disk all may: no more puts come."""
+        return self._bytes > LINGERING_BYTES and not self._stuck
 
     def write(
         self, queue: str, changes: tuple[Change, ...], flush: Flush, linger: Duration = NOW
     ) -> None:
-        self._changes += changes
-        self._waits.append((queue, flush))
-        self._linger = min(self._linger, linger)
         if linger:
             bodies = [one for one in changes if type(one) is Write and one.key[:1] == BULK]
             self._bodies.update([(one.key, one.value) for one in bodies])
             self._bytes += sum([len(one.value) for one in bodies])
+        if self._stuck and queue in self._stuck:
+            self._join(self._stuck[queue], (queue, changes, flush))
+            return
+        self._jobs.append((queue, changes, flush))
+        self._linger = min(self._linger, linger)
+
+    def _join(self, stuck: Stuck, job: Job) -> None:
+        for key in stuck.add(job):
+            self._forget(key)
+
+    def _forget(self, key: bytes) -> None:
+        self._bytes -= len(self._bodies.pop(key, b""))
 
     def lingers(self, key: bytes) -> bytes | None:
         """A body that is not flushed yet (rule 3)."""
@@ -74,42 +119,61 @@ class Disk:
 
     def begin(self, now: Instant) -> Persist | None:
         """The next write, if there is one, its time has come, and the disk is free."""
-        if not self._waits:
+        if self._jobs:
+            due = later(now, self._linger)
+            self._due = due if self._due is None else min(self._due, due)
+            self._linger = LINGER_LONGEST
+        if self._writing is not None:
             return None
-        due = later(now, self._linger)
-        self._due = due if self._due is None else min(self._due, due)
-        self._linger = LINGER_LONGEST
-        if self._writing is not None or (now < self._due and not self.crowded):
+        jobs = self._next(now)
+        if not jobs:
             return None
-        if self._again is not None and now < self._again:
-            return None
-        changes = merged(self._changes) if self._bodies else tuple(self._changes)
-        self._writing = changes, self._waits
-        self._changes, self._waits, self._again, self._due = [], [], None, None
+        changes = [change for _, some, _ in jobs for change in some]
+        self._writing = jobs
         self._ticket += 1
-        return Persist(self._ticket, changes)
+        return Persist(self._ticket, merged(changes) if self._bodies else tuple(changes))
+
+    def _next(self, now: Instant) -> list[Job]:
+        for queue, stuck in self._stuck.items() if self._stuck else ():
+            if stuck.again <= now:
+                return self._stuck.pop(queue).jobs
+        if self._due is None or (now < self._due and not self.crowded):
+            return []
+        jobs, self._jobs, self._due = self._jobs, [], None
+        return jobs
 
     @property
     def due(self) -> Instant | None:
         """When to look again whether a write is to begin."""
-        if self._writing is not None or self._due is None:
+        if self._writing is not None:
             return None
-        return self._due if self._again is None else max(self._due, self._again)
+        again = [one.again for one in self._stuck.values()]
+        return min(again if self._due is None else [self._due, *again], default=None)
 
     def written(self) -> list[Waits]:
         """What was being written is flushed."""
         assert self._writing is not None
-        (changes, waits), self._writing, self.full = self._writing, None, ""
-        for change in changes if self._bodies else ():
-            if type(change) is Write:
-                self._bytes -= len(self._bodies.pop(change.key, b""))
-        return waits
+        jobs, self._writing = self._writing, None
+        if not self._stuck:
+            self.full = ""
+        for _, changes, _ in jobs if self._bodies else ():
+            for change in changes:
+                if type(change) is Write:
+                    self._forget(change.key)
+        return [(queue, flush) for queue, _, flush in jobs]
 
-    def failed(self, reason: str, now: Instant) -> Instant:
-        """It found no room, and left no trace; when it is tried again."""
+    def failed(self, reason: str, now: Instant) -> list[Waits]:
+        """It found no room, and left no trace; what it was for. It is tried again (rule 2)."""
         assert self._writing is not None
-        (changes, waits), self._writing, self.full = self._writing, None, reason
-        self._changes, self._waits = [*changes, *self._changes], [*waits, *self._waits]
-        self._again = again = later(now, AGAIN_AFTER)
-        self._linger = NOW
-        return again
+        jobs, self._writing, self.full = self._writing, None, reason
+        queues = dict.fromkeys([queue for queue, _, _ in jobs])
+        again = now if len(queues) > 1 else later(now, AGAIN_AFTER)
+        behind = [job for job in self._jobs if job[0] in queues]
+        self._jobs = [job for job in self._jobs if job[0] not in queues]
+        for job in (*jobs, *behind):
+            if job[0] not in self._stuck:
+                self._stuck[job[0]] = Stuck(again)
+            self._join(self._stuck[job[0]], job)
+        if not self._jobs:
+            self._due = None
+        return [(queue, flush) for queue, _, flush in jobs]

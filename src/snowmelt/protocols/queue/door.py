@@ -102,8 +102,9 @@ class Door:
         most = self._desk.limits.waiting_bytes
         if wrong is None and not leader.delivery.open.fits(operation, most):
             wrong = "Unavailable", f"{most} bytes of puts are waiting at this node already"
-        if wrong is None and self._disk.full and not leader.knows(put):
-            wrong = "DiskFull", self._disk.full
+        full = self._disk.full or leader.withdrawing.full
+        if wrong is None and full and not leader.knows(put):
+            wrong = "DiskFull", full
         if wrong is not None:
             leader.delivery.open.end(operation)
             self._desk.decline(operation, *wrong)

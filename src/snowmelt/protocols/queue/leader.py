@@ -37,6 +37,7 @@ from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS
+from snowmelt.protocols.queue.withdrawing import Withdrawing
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show
 
 TOKEN_BITS: Final = 40
@@ -81,6 +82,7 @@ class Leader:
         self._redriven = desk.now
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
+        self.withdrawing = Withdrawing(desk, self.state, self.log, self.publishing, self._later)
         for token in self.state.leases:
             desk.wake(self._deadlines.begin(token, desk.now))
         self.state.changed[STATUS] = None  # the first step of the term
@@ -155,7 +157,7 @@ class Leader:
 
     def _serve(self) -> None:
         """Items may have become ready, or there may be room; or patience has ended."""
-        if self.admission.waiting:
+        if self.admission.waiting and not self.withdrawing.full:
             self.admission.serve()
         while self._later and self.log.has_room(next(iter(self._later.values())).size):
             self._take_in(*self._later.popitem(last=False))
@@ -334,6 +336,7 @@ class Leader:
 
     def step(self) -> None:
         """What has changed is the next step; what is safe is told."""
+        self.withdrawing.look()
         self._serve()
         self.log.step()
         due = self.log.due(self._desk.limits.told)

@@ -13,6 +13,7 @@
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -28,7 +29,7 @@ from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.state import STATUS, State
-from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep, ReplyTo
+from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep, Placed, ReplyTo
 
 STEP_BYTES: Final = 4 << 20
 """Of the bodies of several puts in one step: it must fit a frame, with the largest put there is."""
@@ -68,6 +69,8 @@ class Log:
         """Of puts that are in no step yet."""
         self.bytes = 0
         """Of those bodies."""
+        self._placed: deque[tuple[int, Placed]] = deque()
+        """What came with bodies and is not safe, and with which step."""
         self._over: list[Interval] = []
         """What is erased once no copy is on its way (rule 4)."""
         self._gathered: list[Owed] = []
@@ -76,10 +79,11 @@ class Log:
         self._questions: deque[tuple[int, int, Owed]] = deque()
         """What waits for a step, and for the confirmation of a question (rule 3)."""
 
-    def store(self, body: Body) -> None:
+    def store(self, body: Body, placed: Placed) -> None:
         """These bodies go with the next step."""
         self._bodies.append(body)
         self.bytes += len(body.value)
+        self._placed.append((self._copy.head.step + 1, placed))
 
     def has_room(self, size: int) -> bool:
         """Whether the next step takes in so many bytes more; a single put it always does."""
@@ -164,6 +168,8 @@ class Log:
             self.confirmed = self._in_sync.sure()
         else:
             self.safe, self.confirmed = max(self.safe, own), followers.asked
+        while self._placed and self._placed[0][0] <= self.safe:
+            self._placed.popleft()
         due: list[Owed] = []
         while self._owed and self._owed[0][0] <= self.safe:
             step, owed = self._owed[0]
@@ -181,6 +187,40 @@ class Log:
         if self._questions and self._questions[-1][1] > followers.asked == self.confirmed:
             followers.ask()
         return due
+
+    # --- what found no room -----------------------------------------------------------------------
+
+    @property
+    def head(self) -> int:
+        """The last step that was made."""
+        return self._copy.head.step
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether a step may become safe without the own disk."""
+        return len(self._followers.all) > 0
+
+    def withdraw(self) -> list[Placed]:
+        """What came with bodies and is not safe: none of it stays (`withdrawing.py`)."""
+        placed = [one for _, one in self._placed]
+        self._placed.clear()
+        self._bodies.clear()
+        self.bytes = 0
+        return placed
+
+    def answer_anew(self, anew: Callable[[Owed], Owed]) -> None:
+        """What is owed is said in this way; what that changes is said with the next step."""
+        late: list[Owed] = []
+
+        def kept(some: list[Owed]) -> list[Owed]:
+            pairs = [(one, anew(one)) for one in some]
+            late.extend([new for one, new in pairs if new is not one])
+            return [new for one, new in pairs if new is one]
+
+        self._owed = deque([(step, kept(some)) for step, some in self._owed])
+        questions = [(step, asked, one) for step, asked, one in self._questions if kept([one])]
+        self._questions = deque(questions)
+        self._gathered = [*kept(self._gathered), *late]
 
     def _counted(self, some: list[Owed], step: int, own: int) -> list[Owed]:
         """Who put is told on how many nodes that is by now, and not on how many it will be."""

@@ -112,7 +112,7 @@ class QueueNode:
                 if ticket < disk.FIRST_TICKET:
                     desk.written(event)
                 else:
-                    desk.wake(self._copies.disk.failed(reason, now))
+                    self._found_no_room(reason)
             case Loaded(ticket, found):
                 if ticket < transfer.FIRST_TICKET:
                     desk.read(event)
@@ -182,6 +182,20 @@ class QueueNode:
             case _:
                 assert_never(flush)
 
+    def _found_no_room(self, reason: str) -> None:
+        """Whoever leads hears of it (`withdrawing.py`)."""
+        desk = self._desk
+        for queue, flush in self._copies.disk.failed(reason, desk.now):
+            leader = self._terms.leaders.get(queue)
+            match flush:
+                case words.OwnStep() if leader is not None:
+                    leader.withdrawing.found(reason)
+                    self._terms.touched[queue] = None
+                case words.Tell(target, words.Appended(term=term)):
+                    desk.send(target, words.NoRoom(queue, term, desk.keeper, reason))
+                case _:
+                    pass
+
     def _tick(self) -> None:
         for name in self._desk.alarms.due(self._desk.now):
             if name == REST:
@@ -248,6 +262,11 @@ class QueueNode:
         if leader is not None:
             leader.followers.appended(word.keeper, word.head)
 
+    def _no_room(self, _: NodeId, word: words.NoRoom) -> None:
+        leader = self._terms.leading(word.queue, word.term)
+        if leader is not None:
+            leader.withdrawing.found(word.reason)
+
     def _behind(self, _: NodeId, word: words.Behind) -> None:
         leader = self._terms.leading(word.queue, word.term)
         taking = self._terms.taking(word.queue, word.term)
@@ -290,6 +309,7 @@ class QueueNode:
             words.Append: self._following.append,
             words.Appended: self._appended,
             words.Behind: self._behind,
+            words.NoRoom: self._no_room,
             words.Confirm: self._following.confirm,
             words.Confirmed: self._confirmed,
             words.Fence: self._following.fence,

@@ -30,7 +30,7 @@ from snowmelt.protocols.queue.deadlines import delay
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.staged import Held
 from snowmelt.protocols.queue.state import STATUS, State
-from snowmelt.protocols.queue.words import Body, ReplyTo
+from snowmelt.protocols.queue.words import Body, Placed, ReplyTo
 
 
 class Publishing:
@@ -59,7 +59,7 @@ class Publishing:
         batch = staged.keep(count_of(put), put.size, term=term, due=due, until=until)
         segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
         self._hand.add(self._home.queue, batch, segment)
-        self._log.store(Body(batch.key, stored(segment)))
+        self._log.store(Body(batch.key, stored(segment)), Placed(batch.place))
         receipt = calls.Receipt(str(term), batch.start, batch.stop, put.size)
         self._tell(operation, self._said.keep(operation, receipt))
         self.tick()
@@ -164,6 +164,10 @@ class Publishing:
 
     def _tell(self, operation: OperationId, answer: msgspec.Struct) -> None:
         self._log.owe(ReplyTo(operation, answer))
+
+    def forget(self, operation: OperationId) -> None:
+        """What it staged is not there, and it was not told."""
+        self._said.forget(operation)
 
     def tick(self) -> None:
         """Drops what nobody published in its time."""

@@ -327,10 +327,10 @@ class State:
         self.redriving = rate
         self.changed[STATUS] = None
 
-    def lose(self, where: Interval) -> None:
-        """No copy of these can be read any more."""
+    def lose(self, where: Interval, *, told: bool = True) -> None:
+        """No copy of these can be read any more; only what somebody was told of counts as lost."""
         for part in self.batches.live.common(where):
-            self.lost += part.size
+            self.lost += part.size if told else 0
             for token, lease in list(self.leases.items()):
                 if lease.left.common(part):
                     lease.left.remove(part)

@@ -18,6 +18,7 @@ from snowmelt.protocols.fifo.segments import Segment
 from snowmelt.protocols.queue.batches import Batch
 
 Key = Annotated[bytes, msgspec.Meta(max_length=280)]
+Reason = Annotated[str, msgspec.Meta(max_length=4096)]
 Pairs = tuple[tuple[Key, bytes | None], ...]
 """Records by their keys; None for one that is there no more."""
 PIECE_BYTES: Final = 1 << 20
@@ -126,6 +127,13 @@ class Behind(OfTerm, frozen=True, tag="queue.behind", array_like=True):
     head: Head
 
 
+class NoRoom(OfTerm, frozen=True, tag="queue.no-room", array_like=True):
+    """Its disk has none for a step that came; it tries again."""
+
+    keeper: Keeper
+    reason: Reason
+
+
 class Confirmed(OfTerm, frozen=True, tag="queue.confirmed", array_like=True):
     """None was heard of."""
 
@@ -163,7 +171,7 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
 
 
 ToFollower = Append | Confirm | Fence | Piece | Fetch
-ToLeader = Appended | Behind | Confirmed | Fenced | Bring | Fetched | Superseded
+ToLeader = Appended | Behind | NoRoom | Confirmed | Fenced | Bring | Fetched | Superseded
 Message = ToFollower | ToLeader
 
 CONTROLLER: Final = (
@@ -217,6 +225,14 @@ class Show(msgspec.Struct, frozen=True, gc=False):
 
 
 Owed = ReplyTo | Deliver | Show
+
+
+class Placed(msgspec.Struct, frozen=True, gc=False):
+    """A put that was let in: where its items are, and under which number; none if it is staged."""
+
+    where: Interval
+    producer: str = ""
+    sequence: int = 0
 
 
 # --- what a flush was for -------------------------------------------------------------------------

@@ -1,0 +1,123 @@
+"""Puts whose bodies find no room are taken back, so that a queue on a full disk can shrink.
+
+1. A step that found no room, on this disk or a follower's, has some time to become safe all the
+   same: on others, or as there is room again. With no follower it has none.
+2. If it is not safe by then, the next step takes back what came with bodies and is not safe. The
+   items live no more, their numbers are free, the bodies are erased. So no disk needs room for
+   these: what is written and erased in one write is not written (`disk.py`).
+3. None of that was told. Whoever put is told `DiskFull` when that step is safe; who was to have
+   such an item asks again.
+4. Until then, puts that come are refused.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.publishing import Publishing
+from snowmelt.protocols.queue.state import State, without
+from snowmelt.protocols.queue.words import Owed, ReplyTo, Show
+
+GRACE: Final = milliseconds(1000)
+"""So long others have to make safe what found no room (rule 1)."""
+
+
+class Withdrawing:
+    """Of one queue, in one term."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        state: State,
+        log: Log,
+        publishing: Publishing,
+        later_puts: OrderedDict[OperationId, calls.Put],
+    ) -> None:
+        self.full = ""
+        """Why puts are refused; empty while they are not (rule 4)."""
+        self._desk = desk
+        self._state = state
+        self._log = log
+        self._publishing = publishing
+        self._later = later_puts
+        self._reason = ""
+        self._step = 0
+        """The one that is to become safe, and by when."""
+        self._by: Instant | None = None
+
+    def found(self, reason: str) -> None:
+        """A disk has no room for a step."""
+        self._reason = reason
+        if self._by is None:
+            self._step = self._log.head
+            self._by = later(self._desk.now, GRACE) if self._log.is_followed else self._desk.now
+        self._desk.wake(self._by)
+
+    def look(self) -> None:
+        """Whether the step is safe, or its time is over (rule 2)."""
+        if self._by is None:
+            return
+        if self._log.safe >= self._step:
+            self._by, self.full = None, ""
+        elif self._by <= self._desk.now:
+            self.full = self._reason
+            self._take_back()
+
+    def _take_back(self) -> None:
+        placed, state = self._log.withdraw(), self._state
+        for operation in self._later:
+            self._log.owe(ReplyTo(operation, self._declined))
+        self._later.clear()
+        if not placed:
+            return
+        gone = IntervalSet([one.where for one in placed])
+        takers = [one.operation for one in state.leases.values() if _in(gone, list(one.left))]
+        regrouped = self._take_from_groups(gone)
+        for one in reversed(placed):
+            state.lose(one.where, told=False)
+            if one.producer:
+                state.producers.unnote(one.producer, one.sequence)
+        for operation in takers:
+            if operation not in state.tokens:
+                state.takers.forget(operation)
+        self._log.answer_anew(lambda owed: self._anew(owed, gone, regrouped=regrouped))
+        self._step = self._log.head + 1
+
+    def _take_from_groups(self, gone: IntervalSet) -> bool:
+        regrouped = False
+        for name, group in self._state.groups:
+            if held := _in(gone, group.held):
+                group.held = [part for one in group.held for part in without([one], held)]
+                self._state.groups.keep(name, group)
+                regrouped = True
+        return regrouped
+
+    def _anew(self, owed: Owed, gone: IntervalSet, *, regrouped: bool) -> Owed:
+        """Rule 3."""
+        match owed:
+            case ReplyTo(operation, calls.PutDone(start, stop) | calls.Receipt(_, start, stop)) if (
+                _in(gone, [Interval(start, stop)])
+            ):
+                self._publishing.forget(operation)
+                return ReplyTo(operation, self._declined)
+            case ReplyTo(operation, calls.Assigned()) if regrouped:
+                return ReplyTo(operation, Declined("Unavailable", self._reason))
+            case Show(operation, positions) if held := _in(gone, list(positions)):
+                return Show(operation, tuple(without(list(positions), held)))
+            case _:
+                return owed
+
+    @property
+    def _declined(self) -> Declined:
+        return Declined("DiskFull", self._reason)
+
+
+def _in(gone: IntervalSet, some: list[Interval]) -> list[Interval]:
+    """What is gone of some."""
+    return [part for one in some for part in gone.common(one)]

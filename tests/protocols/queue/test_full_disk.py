@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from cluster_bench import ClusterBench
-from three_bench import Three, got, settled, three
+from three_bench import got, settled, three
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds

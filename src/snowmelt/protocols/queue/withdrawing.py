@@ -24,8 +24,8 @@ from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.state import State, without
 from snowmelt.protocols.queue.words import Owed, ReplyTo, Show
 
-GRACE: Final = milliseconds(1000)
-"""So long others have to make safe what found no room (rule 1)."""
+GRACE: Final = milliseconds(1500)
+"""So long others have to make safe what found no room; it is tried again in that time (rule 1)."""
 
 
 class Withdrawing:
@@ -39,8 +39,6 @@ class Withdrawing:
         publishing: Publishing,
         later_puts: OrderedDict[OperationId, calls.Put],
     ) -> None:
-        self.full = ""
-        """Why puts are refused; empty while they are not (rule 4)."""
         self._desk = desk
         self._state = state
         self._log = log
@@ -50,12 +48,18 @@ class Withdrawing:
         self._step = 0
         """The one that is to become safe, and by when."""
         self._by: Instant | None = None
+        self._refuses = False
+
+    @property
+    def full(self) -> str:
+        """Why puts are refused; empty while they are not (rule 4)."""
+        return self._reason if self._refuses and self._log.safe < self._step else ""
 
     def found(self, reason: str) -> None:
         """A disk has no room for a step."""
         self._reason = reason
-        if self._by is None:
-            self._step = self._log.head
+        if self._by is None or self._log.safe >= self._step:
+            self._step, self._refuses = self._log.head, False
             self._by = later(self._desk.now, GRACE) if self._log.is_followed else self._desk.now
         self._desk.wake(self._by)
 
@@ -64,9 +68,9 @@ class Withdrawing:
         if self._by is None:
             return
         if self._log.safe >= self._step:
-            self._by, self.full = None, ""
+            self._by, self._refuses = None, False
         elif self._by <= self._desk.now:
-            self.full = self._reason
+            self._refuses = True
             self._take_back()
 
     def _take_back(self) -> None:

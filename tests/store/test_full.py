@@ -232,6 +232,34 @@ def test_a_large_value_is_refused_where_the_disk_is_full_and_free_pages_lie_scat
         assert store.examine() == ()
 
 
+EXACT = """
+import json, resource, sys
+from pathlib import Path
+from snowmelt.core.record import Erase, Write
+from snowmelt.store import Store
+
+with Store.open(Path(sys.argv[1])) as store:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, resource.RLIM_INFINITY))
+    kept = 0
+    for size in (100_000, 8_000, 4_000):
+        while store.commit([[Write(b"~%05d" % kept, b"x" * size)]]) == [None]:
+            kept += 1
+    state = store.commit([[Write(b"n%d" % at, b"x" * 100) for at in range(50)]])
+    freed = store.commit([[Erase(b"~", b"~00010"), Write(b"n", b"1")]])
+    print(json.dumps([type(one).__name__ for one in state + freed]))
+"""
+
+
+def test_a_disk_that_payloads_filled_to_the_last_page_takes_small_state(tmp_path: Path) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", EXACT, tmp_path], capture_output=True, text=True, check=False
+    )
+    assert child.stderr == ""
+    assert json.loads(child.stdout) == ["NoneType", "NoneType"]
+    with Store.open(tmp_path) as store:
+        assert store.examine() == ()
+
+
 def test_a_disk_that_fills_refuses_and_recovers(tmp_path: Path) -> None:
     child = subprocess.run(
         [sys.executable, "-c", LIMITED, tmp_path], capture_output=True, text=True, check=False

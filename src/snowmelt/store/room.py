@@ -10,8 +10,8 @@ pages it changes, and a machine notes what it gave away. So there are three ceil
 The size of the store can be known from the engine. The disk's can't be asked for reliably, and a
 disk that fills in the middle of a write makes the engine report a plain i/o error, which looks like
 a dying disk. So the file is made longer ahead of the writes, by `posix_fallocate`: there "no space"
-comes as a clean answer, before anything was begun, and some space is always in hand: payloads leave all
-of it, small state leaves half of it for erasing.
+comes as a clean answer, before anything was begun, and some space is always in hand: payloads leave
+all of it, and small state half of it.
 
 What is committed to the log alone (`log.py`) is promised its room: it counts as if the engine had
 it, and what its transaction may need at most is behind the end of the engine's file already: in the

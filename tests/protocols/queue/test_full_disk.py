@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from cluster_bench import ClusterBench
-from three_bench import got, settled, three
+from three_bench import got, settled, three, without_steps
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
@@ -24,6 +24,7 @@ from snowmelt.protocols.fifo.calls import (
     Receipt,
     Settle,
 )
+from snowmelt.protocols.queue import followers
 from snowmelt.sim.disk import Disk
 
 FEW = 5
@@ -206,3 +207,32 @@ def test_a_leader_with_a_full_disk_goes_on_with_the_others_and_takes_puts_in_the
     assert isinstance(bench.told(master, 99, within=5), PutDone)
     settled(bench)
     assert got(bench) == [b"item 99"]
+
+
+@pytest.mark.parametrize("full", ["leader", "all"])
+def test_a_copy_that_finds_no_room_at_a_follower_keeps_no_bodies_on_a_full_leader(
+    full: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a copy is on its way nothing is erased that it names (`log.py`, rule 4)."""
+    monkeypatch.setattr(followers, "STEPS_BYTES", 0)
+    monkeypatch.setattr(followers, "RECENT_BYTES", 0)
+    bench, master, (first, second) = three()
+    without_steps(bench, first)
+    assert isinstance(bench.told(master, 0), PutDone)
+    small(bench, first, master, *([second] if full == "all" else []))
+    bench.slots[NodeId(first)].disk.bodies = 0
+    bench.drops.clear()
+    bench.run(3)
+    assert bench.leader().followers.sends
+    monkeypatch.undo()
+    kept = 1
+    while isinstance(told := bench.told(master, kept, within=5), PutDone):
+        kept += 1
+    assert is_full(told)
+    for number in range(kept):
+        assert takes(bench, master, bench.queue) == [b"item %d" % number]
+    for number in range(100, 120):  # one that is refused lets go what is kept for the copy
+        if is_full(bench.told(master, number, within=5)):
+            bench.run(2)
+            assert isinstance(bench.told(master, number, within=5), PutDone)
+        takes(bench, master, bench.queue)

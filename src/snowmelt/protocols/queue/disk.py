@@ -47,6 +47,8 @@ class Stuck(msgspec.Struct):
         gone: list[bytes] = []
         for change in job[1]:
             if type(change) is Write and change.key[:1] == BULK:
+                if change.key in self.bodies:  # it comes again
+                    self._leave_out(change.key)
                 self.bodies[change.key] = len(self.jobs)
         self.jobs.append(job)
         for change in job[1] if self.bodies else ():

@@ -137,10 +137,14 @@ class Followers:
             self._bytes -= self._steps.popleft().weight
         begin = self._steps[0].after.step if self._steps else self.copy.head.step
         if any(one.head.step < begin for one in sendings):
-            self.sent_anew = True
-            for one in self.all.values():
-                if one.sending is not None:
-                    one.sending = Sending(self.copy, one.sending)
+            self.send_anew()
+
+    def send_anew(self) -> None:
+        """Copies on their way go on as of the last step."""
+        self.sent_anew = True
+        for one in self.all.values():
+            if one.sending is not None:
+                one.sending = Sending(self.copy, one.sending)
 
     def ask(self) -> None:
         """Asks all whether a later term was heard of."""

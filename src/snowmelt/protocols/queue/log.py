@@ -208,6 +208,13 @@ class Log:
         self.bytes = 0
         return placed
 
+    def erases(self) -> bool:
+        """Whether the next step erases what waits for a copy on its way (rule 4)."""
+        if not self._over:
+            return False
+        self._followers.send_anew()
+        return True
+
     def answer_anew(self, anew: Callable[[Owed], Owed]) -> None:
         """What is owed is said in this way; what that changes is said with the next step."""
         late: list[Owed] = []

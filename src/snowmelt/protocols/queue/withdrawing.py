@@ -21,7 +21,7 @@ from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.publishing import Publishing
-from snowmelt.protocols.queue.state import State, without
+from snowmelt.protocols.queue.state import STATUS, State, without
 from snowmelt.protocols.queue.words import Owed, ReplyTo, Show
 
 GRACE: Final = milliseconds(1500)
@@ -62,6 +62,8 @@ class Withdrawing:
             self._step, self._refuses = self._log.head, False
             self._by = later(self._desk.now, GRACE) if self._log.is_followed else self._desk.now
         self._desk.wake(self._by)
+        if self._log.erases():  # that may make room
+            self._state.changed[STATUS] = None
 
     def look(self) -> None:
         """Whether the step is safe, or its time is over (rule 2)."""

@@ -244,6 +244,7 @@ class Transfer:
         records = sending.records if piece.last else ()
         if follower is not None:
             follower.sent = self._desk.now
+            follower.heavy = sum([len(one.value) for one in bodies])
         elif piece.last:
             self._sendings.pop((queue, piece.keeper))
         word = words.Piece(queue, piece.term, piece.head, piece.number, piece.last, bodies, records)

@@ -63,11 +63,20 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
     """Where bodies lie that nobody needs any more."""
     linger: Length = Duration(0)
     """How late it may be flushed; with any, its follower answers at once."""
+    ahead: tuple[Key, ...] = ()
+    """Those of its bodies that go ahead of it (`large.py`)."""
 
     @property
     def weight(self) -> int:
         """What it takes in memory, about."""
         return 200 + sum([len(one.value) for one in self.bodies]) + 40 * len(self.records)
+
+
+class Ahead(OfTerm, frozen=True, tag="queue.ahead", array_like=True):
+    """A body of a step that is on its way."""
+
+    head: Head
+    body: Body
 
 
 class Confirm(OfTerm, frozen=True, tag="queue.confirm", array_like=True):
@@ -156,7 +165,7 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
     """It heard of this term, which is later than that of whom it tells."""
 
 
-ToFollower = Append | Confirm | Fence | Piece | Fetch
+ToFollower = Append | Ahead | Confirm | Fence | Piece | Fetch
 ToLeader = Appended | Behind | Confirmed | Fenced | Bring | Fetched | Superseded
 Message = ToFollower | ToLeader
 

@@ -15,6 +15,7 @@ from snowmelt.protocols.queue.batches import STAGED
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.in_sync import InSync
+from snowmelt.protocols.queue.large import Gathering
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.publishing import Publishing
@@ -155,6 +156,10 @@ def is_put(batch):
     return batch.place.start < STAGED
 
 
+def a_step_does_not_wait_for_its_large_bodies(patch):
+    patch.setattr(Gathering, "step", lambda _self, step: replace(step, ahead=()))
+
+
 def a_copy_out_of_sync_leads(patch):
     patch.setattr(Home, "counted", property(lambda self: (self.master, *self.mirrors)))
 
@@ -176,6 +181,7 @@ def it_counts_without_the_others_before_that_is_written(patch):
         (a_step_goes_behind_any_other, (23,)),
         (what_comes_back_goes_to_the_end, (6,)),
         (positions_that_lingered_are_given_again, (713, 796)),
+        (a_step_does_not_wait_for_its_large_bodies, (8,)),
         (it_counts_without_the_others_before_that_is_written, (151, 571)),
         (a_copy_from_a_disk_has_all_that_it_told, (42, 44)),
         (the_next_leader_gives_what_a_group_has, (2,)),

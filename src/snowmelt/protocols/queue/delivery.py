@@ -5,6 +5,7 @@
 3. What can't be read here is asked of all followers. Only what each of them lacks is lost.
 """
 
+from itertools import accumulate
 from typing import Final, assert_never
 
 import msgspec
@@ -26,6 +27,7 @@ from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.spans import by_failures
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import (
+    PIECE_BYTES,
     Body,
     Deliver,
     Fetch,
@@ -200,7 +202,7 @@ class Delivery:
         for keeper in self._followers.all:
             lacks = [batch for batch, others in self._lacks.items() if keeper in others]
             if lacks:
-                names = tuple((one.place, one.term) for one in lacks[:FETCHED_AT_ONCE])
+                names = tuple((one.place, one.term) for one in _one_answer(lacks))
                 word = Fetch(self._home.queue, self._home.term, names)
                 self._desk.send(node_of(keeper), word)
         self._sought = self._desk.now
@@ -209,3 +211,10 @@ class Delivery:
     def tick(self) -> None:
         if self._lacks and later(self._sought, AGAIN_AFTER) <= self._desk.now:
             self._seek()
+
+
+def _one_answer(batches: list[Batch]) -> list[Batch]:
+    """The first of these, as many as fit one message, and one at least."""
+    sizes = accumulate([one.size for one in batches])
+    fitting = sum(size <= PIECE_BYTES for size in sizes)
+    return batches[: min(max(1, fitting), FETCHED_AT_ONCE)]

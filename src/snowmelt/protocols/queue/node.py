@@ -288,6 +288,7 @@ class QueueNode:
             fifo.Seek: self._seek,
             fifo.Sought: lambda _, message: registry.sought(message),
             words.Append: self._following.append,
+            words.Ahead: self._following.ahead,
             words.Appended: self._appended,
             words.Behind: self._behind,
             words.Confirm: self._following.confirm,

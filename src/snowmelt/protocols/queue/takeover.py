@@ -35,6 +35,8 @@ class TakeOver(msgspec.Struct):
     piece: tuple[Head, int] | None = None
     """Of that copy, which piece is next; None when the last of them is being written."""
     asked: Instant = Instant(0)
+    tries: int = 0
+    """How often it was asked for this piece, which may be large."""
     fenced: bool = False
     """Whether this node's own fence is flushed."""
     standing: tuple[int, str, tuple[Head, int] | None] | None = None

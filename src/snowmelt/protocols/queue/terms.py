@@ -9,7 +9,7 @@ Which node leads in which term is decided as for the fifo (`fifo/registry.py`); 
 
 from typing import Final
 
-from snowmelt.core.instant import later, milliseconds
+from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo import messages as fifo
 from snowmelt.protocols.fifo.desk import Desk
@@ -23,6 +23,7 @@ from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.takeover import TakeOver
 
 AGAIN_AFTER: Final = milliseconds(300)
+TRIES_MAX: Final = 5
 
 
 class Terms:
@@ -147,7 +148,9 @@ class Terms:
         """Asks, and asks again, for what take-overs still lack."""
         desk = self._desk
         for queue, taking in list(self._takeovers.items()):
-            if taking.asked and later(taking.asked, AGAIN_AFTER) > desk.now:
+            again = Duration(AGAIN_AFTER << min(taking.tries, TRIES_MAX))
+            if taking.asked and later(taking.asked, again) > desk.now:
+                desk.wake(later(taking.asked, again))
                 continue
             taking.asked, term = desk.now, taking.home.term
             presence = desk.presence
@@ -157,6 +160,7 @@ class Terms:
             self._complain(queue, taking)
             self.choose(queue, taking)  # a disk may be known to be gone by now
             if taking.source and taking.piece is not None:
+                taking.tries += 1
                 self._ask_piece(queue, taking)
             for keeper in taking.unheard(desk.keeper, self._gone(taking)):
                 if keeper != desk.keeper:

@@ -244,6 +244,7 @@ class Transfer:
             return
         if follower is not None:
             follower.sent = self._desk.now
+            follower.heavy = sum([len(one.value) for one in bodies])
         elif piece.last:
             self._sendings.pop((queue, piece.keeper))
         told = piece.term, piece.head, piece.number, piece.last

@@ -63,6 +63,8 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
     """Where bodies lie that nobody needs any more."""
     linger: Length = Duration(0)
     """How late it may be flushed; with any, its follower answers at once."""
+    ahead: tuple[Key, ...] = ()
+    """Those of its bodies that go ahead of it (`large.py`)."""
 
     @property
     def weight(self) -> int:
@@ -74,6 +76,13 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
         """What it takes on its way, at most."""
         records = sum([len(value) for _, value in self.records if value is not None])
         return self.weight + records + 20 * (len(self.records) + len(self.over))
+
+
+class Ahead(OfTerm, frozen=True, tag="queue.ahead", array_like=True):
+    """A body of a step that is on its way."""
+
+    head: Head
+    body: Body
 
 
 class Confirm(OfTerm, frozen=True, tag="queue.confirm", array_like=True):
@@ -162,30 +171,14 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
     """It heard of this term, which is later than that of whom it tells."""
 
 
-ToFollower = Append | Confirm | Fence | Piece | Fetch
+ToFollower = Append | Ahead | Confirm | Fence | Piece | Fetch
 ToLeader = Appended | Behind | Confirmed | Fenced | Bring | Fetched | Superseded
 Message = ToFollower | ToLeader
 
-CONTROLLER: Final = (
-    fifo.Home,
-    fifo.Where,
-    fifo.Nowhere,
-    fifo.Claim,
-    fifo.Activate,
-    fifo.Among,
-    fifo.Unreached,
-    fifo.Quits,
-    fifo.Needs,
-    fifo.Seek,
-    fifo.Sought,
-    fifo.Roll,
-    fifo.Rolled,
-)
-"""What is said of terms, as the fifo's nodes say it."""
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
     *get_args(ToFollower),
     *get_args(ToLeader),
-    *CONTROLLER,
+    *fifo.MESSAGES,
     *calls.REQUESTS,
 )
 

@@ -8,8 +8,6 @@ from msgspec.structs import replace
 from test_queue_life import left_alone, lived
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.publications import Publications
 from snowmelt.protocols.queue import records, sending, words
 from snowmelt.protocols.queue.batches import STAGED
 from snowmelt.protocols.queue.copy import Copy
@@ -18,6 +16,8 @@ from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.large import Gathering
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.state import State

@@ -7,12 +7,12 @@ import pytest
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Send
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.large import Gathering, parted
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.words import Ahead, Append, Body, Head
 
 LARGE = 20 << 20

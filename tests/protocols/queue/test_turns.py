@@ -13,10 +13,9 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist, Persisted, Reply, Requested
 from snowmelt.core.record import Write
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.desk import REST, Desk
-from snowmelt.protocols.fifo.limits import LIMITS
-from snowmelt.protocols.queue import copy, followers
+from snowmelt.protocols.queue import calls, copy, followers
+from snowmelt.protocols.queue.desk import REST, Desk
+from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.sending import PIECE_BODIES
 from snowmelt.protocols.queue.words import Append, Piece
 

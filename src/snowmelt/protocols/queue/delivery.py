@@ -13,19 +13,19 @@ import msgspec
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.segments import Segment, joined, part_of, stored
-from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.batches import Batch, Within
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Deadlines
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.fitting import fitting
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.open_calls import OpenCalls
+from snowmelt.protocols.queue.segments import Segment, joined, part_of, stored
 from snowmelt.protocols.queue.spans import by_failures
 from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.words import (
     PIECE_BYTES,
     Body,

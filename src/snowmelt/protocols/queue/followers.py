@@ -4,7 +4,7 @@
    up to so many bytes; then a copy that is on its way goes on as of the last (`sending.py`).
 2. A follower that lacks steps is sent them, or all of the copy when they are not at hand any more.
 3. What has no answer is said again. A silent follower, though its node is here, is told to the
-   controller, which names another (`fifo/registry.py`); at growing intervals.
+   controller, which names another (`registry.py`); at growing intervals.
 4. Where flushes may linger, a follower that began anew may lack what it told: it is asked what it
    has, and told what its leader has by then (`copy.py`, rule 5).
 5. What is large is given time before it is sent again, each time more.
@@ -17,12 +17,12 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Home, Unreached
-from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.queue.copy import RECENT_BYTES, Copy
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.large import parted
+from snowmelt.protocols.queue.messages import Home, Unreached
 from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.takeover import SILENT_MAX
 from snowmelt.protocols.queue.words import Ahead, Append, Begin, Confirm, Fence, Head, Message
 

@@ -8,13 +8,13 @@
 from typing import Final
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.large import Gathering
 from snowmelt.protocols.queue.sending import with_bodies
+from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.terms import Terms
 
 EARLY_STEPS: Final = 100

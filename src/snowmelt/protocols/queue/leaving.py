@@ -1,6 +1,6 @@
 """A node that is to leave in order: what only it has is handed over first.
 
-1. It asks who decides on homes until none of them names it (`fifo/registry.py`, rule 11). All that
+1. It asks who decides on homes until none of them names it (`registry.py`, rule 11). All that
    moves is moved by new terms: whoever leads next takes the newest copy, which may be here.
 2. Where fewer nodes would be left than must keep a queue, or there is no time, it may not leave; it
    says how many items of which queues that is for, and the way out.
@@ -10,10 +10,10 @@ from typing import Final
 
 from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.node import Announce
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Needs, Quits
 from snowmelt.protocols.membership import HandedOver
 from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.messages import Needs, Quits
 
 AGAIN_AFTER: Final = milliseconds(100)
 NAMED: Final = 3

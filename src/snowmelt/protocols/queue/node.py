@@ -26,13 +26,6 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.calling import Gone
-from snowmelt.protocols.fifo import messages as fifo
-from snowmelt.protocols.fifo.desk import NODE, REST, Desk
-from snowmelt.protocols.fifo.directory import Directory
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.registry import Registry
-from snowmelt.protocols.fifo.streams import Presence
 from snowmelt.protocols.membership import (
     CutOff,
     Leads,
@@ -44,9 +37,16 @@ from snowmelt.protocols.membership import (
     View,
 )
 from snowmelt.protocols.queue import disk, leaving, transfer, words
+from snowmelt.protocols.queue import messages as fifo
 from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.desk import NODE, REST, Desk
+from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.door import Door
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.registry import Registry
+from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.terms import Terms
 
 Effects = list[Effect[Any]]

@@ -1,6 +1,6 @@
 """Whom this node leads: how terms begin here, and how they end.
 
-Which node leads in which term is decided as for the fifo (`fifo/registry.py`); a term is a `Home`.
+Which node leads in which term is decided as for the fifo (`registry.py`); a term is a `Home`.
 
 1. A run leads in a term once at most. One that it began and left it claims anew.
 2. A term is served once the controller has written down that its copies are the queue's.
@@ -11,15 +11,15 @@ from typing import Final
 
 from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo import messages as fifo
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.directory import Directory
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.streams import gone_for_ever, node_of, stream_of
+from snowmelt.protocols.queue import messages as fifo
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.followers import Follower
 from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.streams import gone_for_ever, node_of, stream_of
 from snowmelt.protocols.queue.takeover import TakeOver
 
 AGAIN_AFTER: Final = milliseconds(300)

@@ -11,11 +11,11 @@ from snowmelt.core.ahead import Count
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo import messages as fifo
-from snowmelt.protocols.fifo.messages import Keeper, Length, Name, Term
-from snowmelt.protocols.fifo.segments import Segment
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue import messages as fifo
 from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.messages import Keeper, Length, Name, Term
+from snowmelt.protocols.queue.segments import Segment
 
 Key = Annotated[bytes, msgspec.Meta(max_length=280)]
 Pairs = tuple[tuple[Key, bytes | None], ...]

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, milliseconds, seconds
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.settings import QueueSettings
 
 
 class Load(msgspec.Struct, kw_only=True):

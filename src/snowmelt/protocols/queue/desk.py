@@ -34,9 +34,9 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Change, Found, Write
 from snowmelt.protocols import desk
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.messages import TERMS_AHEAD
-from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.messages import TERMS_AHEAD
+from snowmelt.protocols.queue.streams import Presence, keeper_of, stream_of
 
 Then = Callable[[], None]
 Refused = Callable[[str], None]

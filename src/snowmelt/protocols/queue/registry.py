@@ -51,15 +51,15 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Started
-from snowmelt.protocols.fifo import messages
-from snowmelt.protocols.fifo.census import Census
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.founding import Foundations
-from snowmelt.protocols.fifo.homes import Homes
-from snowmelt.protocols.fifo.quitting import Quitting
-from snowmelt.protocols.fifo.settings import QueueSettings, differences
-from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
+from snowmelt.protocols.queue import messages
+from snowmelt.protocols.queue.census import Census
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.founding import Foundations
+from snowmelt.protocols.queue.homes import Homes
+from snowmelt.protocols.queue.quitting import Quitting
+from snowmelt.protocols.queue.settings import QueueSettings, differences
+from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
 SHUNNED_FOR: Final[Duration] = seconds(120)

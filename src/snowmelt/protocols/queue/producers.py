@@ -21,8 +21,8 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.fifo.doubts import Doubts
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
+from snowmelt.protocols.queue.doubts import Doubts
+from snowmelt.protocols.queue.limits import LIMITS, Limits
 
 UNNAMED_PREFIX: Final = "c-"
 """How the names that clients make up for themselves begin; no person's choice may."""

@@ -9,11 +9,11 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.absence import waits
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Home, Nowhere, Roll, Rolled, Where
-from snowmelt.protocols.fifo.settings import QueueSettings, differences
-from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue.absence import waits
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.messages import Home, Nowhere, Roll, Rolled, Where
+from snowmelt.protocols.queue.settings import QueueSettings, differences
+from snowmelt.protocols.queue.streams import node_of
 
 AGAIN_AFTER: Final = milliseconds(300)
 PATIENCE: Final = seconds(10)

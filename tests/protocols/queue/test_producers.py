@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.doubts import Doubts
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.producers import FORGET_AFTER, NOT_REMEMBERED, Producers
+from snowmelt.protocols.queue.doubts import Doubts
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.producers import FORGET_AFTER, NOT_REMEMBERED, Producers
 
 
 class Journal:

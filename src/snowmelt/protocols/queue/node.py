@@ -114,10 +114,7 @@ class QueueNode:
                 else:
                     desk.wake(self._copies.disk.failed(reason, now))
             case Loaded(ticket, found):
-                if ticket < transfer.FIRST_TICKET:
-                    desk.read(event)
-                else:
-                    self._transfer.loaded(ticket, found)
+                self._transfer.loaded(ticket, found)
             case Expired():
                 self._timer = None
                 self._tick()

@@ -27,7 +27,6 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.batches import Batch, Batches
 from snowmelt.protocols.queue.dead import Dead
-from snowmelt.protocols.queue.doubts import Doubts
 from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.groups import Groups
@@ -94,7 +93,7 @@ class State:
         self.enders: OrderedDict[int, OperationId] = OrderedDict()
         """By the tokens of the last leases of which something went back: which call ended each."""
         self.groups = Groups(self.changed)
-        self.producers = Producers(self.changed, Doubts(), limits)
+        self.producers = Producers(self.changed, limits)
         self.staged = Staged(self.changed, self.over)
         self.publications = Publications(self.changed)
         self._limits = limits

@@ -6,10 +6,9 @@ import gc
 import mmap
 import os
 import socket
-import sys
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep
@@ -31,6 +30,7 @@ from snowmelt.runtime.peer.sharing import FREE_HEAD, PLACE_HEAD, SEGMENT_HEAD
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import Kind, framed
 from snowmelt.wire.greeting import Hello, Role, Welcome, heard, said
+from timing import quick_turns
 
 MIB = 1 << 20
 pytestmark = pytest.mark.skipif(not segments.POSSIBLE, reason="this system has no memory files")
@@ -290,17 +290,6 @@ def test_what_is_thrown_into_one_who_takes_a_place_costs_none() -> None:
     own.settle()
     assert len(own.segments._warm[LARGE]) == SEGMENT_BYTES // LARGE
     own.segments.close()
-
-
-@contextmanager
-def quick_turns() -> Iterator[None]:
-    """A thread that computes is not long before it lets another."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(0.0001)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)
 
 
 def throw(thread: Thread, error: type[BaseException]) -> None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 TRIES = 3
+PATIENCE = 20.0
 
 
 def in_time(most: float, call: Callable[[], T], least: float = 0.0) -> T:
@@ -23,6 +24,14 @@ def in_time(most: float, call: Callable[[], T], least: float = 0.0) -> T:
         if took < most:
             return told
     raise AssertionError(f"it took longer than {most} s {TRIES} times, the last {took:.3f} s")
+
+
+def until(so: Callable[[], object]) -> None:
+    """Returns once it is so; not quite for ever, for then it never is."""
+    end = time.monotonic() + PATIENCE
+    while not so():
+        assert time.monotonic() < end, "it did not come to be"
+        time.sleep(0.002)
 
 
 @contextmanager

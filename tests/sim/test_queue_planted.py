@@ -1,4 +1,4 @@
-"""Bugs planted in the one engine: the fifo's judges find each within some lives, or a small world."""
+"""Bugs planted in the one engine: judges find each within some lives, or in a small world."""
 
 from itertools import count
 

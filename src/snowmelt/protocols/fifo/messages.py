@@ -502,6 +502,8 @@ Message = (
     | Claim
     | Activate
     | Among
+    | Quits
+    | Needs
     | Unreached
     | Seek
     | Sought

@@ -10,7 +10,7 @@ from enum import Enum
 from random import Random
 from typing import Any, Final, assert_never
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
     Announced,
@@ -36,7 +36,7 @@ from snowmelt.protocols.membership import (
     Unsure,
     View,
 )
-from snowmelt.protocols.queue import disk, leaving, transfer, words
+from snowmelt.protocols.queue import disk, door, leaving, transfer, words
 from snowmelt.protocols.queue import messages as fifo
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.desk import NODE, REST, Desk
@@ -143,6 +143,7 @@ class QueueNode:
                 self._registry.unsure = until
             case Slept(late):
                 self._door.slept(late)
+                self._registry.reads_old = later(now, door.READ_WITHIN)
             case Leaving(until):
                 self._leaving.begin(until)
             case Gone(client):

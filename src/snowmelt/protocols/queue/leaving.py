@@ -41,7 +41,8 @@ class Leaving:
         if self._until is None:
             return
         if self._until <= desk.now:
-            self._ends(self._refusal(self._needs))
+            has_none = self._needs is None and not any(self._copies)
+            self._ends("" if has_none else self._refusal(self._needs))
             return
         if desk.presence is not None:
             desk.send(desk.presence.view.coordinator, Quits(desk.stream))
@@ -66,7 +67,8 @@ class Leaving:
         count = len(queues) if needs is None else needs.count
         items = sum(self._copies.of(one).items for one in queues)
         names = ", ".join(queues[:NAMED]) + (", …" if count > NAMED else "")
-        what = f"{self._desk.me} has {items} items of {count} queues ({names})"
+        kind = "queue" if count == 1 else "queues"
+        what = f"{self._desk.me} has {items} items of {count} {kind} ({names})"
         if needs is None:
             return f"{what}, and nobody who decides answered it: ask again, {AGAIN}"
         if needs.stuck:

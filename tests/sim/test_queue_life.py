@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.sim.families import family
-from snowmelt.sim.families.queue import QueueEngine, QueueLife
+from snowmelt.sim.families.fifo_engine import Engine
+from snowmelt.sim.families.queue import QueueLife
 from snowmelt.sim.faults import Crash
 from snowmelt.sim.life import Ending, live
 from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
@@ -64,7 +65,7 @@ def test_a_life_with_few_durable_copies_ends_well(seed):
     assert report.ending is Ending.SETTLED, report.sentence
 
 
-class Still(QueueEngine):
+class Still(Engine):
     """Nobody leaves in order: what was drawn before anybody did is what it was."""
 
     moves = False

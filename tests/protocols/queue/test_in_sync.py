@@ -15,6 +15,7 @@ from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.in_sync import InSync
+from snowmelt.protocols.queue.large import Ways
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.words import Head
 
@@ -37,7 +38,9 @@ class Bench:
         self.copy = Copy("q")
         self.others = {BOB: Follower(appended=0), COB: Follower(appended=0)}
         self.set = InSync(
-            self.desk, self.home, Followers(self.desk, self.home, self.copy, self.others)
+            self.desk,
+            self.home,
+            Followers(self.desk, self.home, self.copy, self.others, Ways()),
         )
         self.safe = 0
 

@@ -10,6 +10,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, Kept
 from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.large import Ways
 from snowmelt.protocols.queue.words import Head
 
 
@@ -19,6 +20,7 @@ class Copies:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.disk = Disk()
+        self.ways = Ways()
         self.bodies = Bodies(desk.limits.recent_bytes)
         self._copies: dict[str, Copy] = {}
 

@@ -21,7 +21,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.messages import Home, Unreached
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.queue.copy import RECENT_BYTES, Copy
-from snowmelt.protocols.queue.large import parted
+from snowmelt.protocols.queue.large import Ways, parted
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.takeover import SILENT_MAX
 from snowmelt.protocols.queue.words import Ahead, Append, Begin, Confirm, Fence, Head, Message
@@ -49,6 +49,8 @@ class Follower(msgspec.Struct):
     """When it was told something last."""
     sending: Sending | None = None
     """The copy that is on its way to it."""
+    parts: deque[Ahead | Append] = msgspec.field(default_factory=deque)
+    """What is to go behind large bodies that are on their way (`large.py`)."""
     heavy: int = 0
     """How many bytes of bodies its last piece has."""
     tries: int = 0
@@ -58,11 +60,14 @@ class Follower(msgspec.Struct):
 class Followers:
     """All of one term, by keepers."""
 
-    def __init__(self, desk: Desk, home: Home, copy: Copy, all_: dict[str, Follower]) -> None:
+    def __init__(
+        self, desk: Desk, home: Home, copy: Copy, all_: dict[str, Follower], ways: Ways
+    ) -> None:
         self.all = all_
         self.asked = 0
         """How often it was asked whether this leader leads still."""
         self._desk = desk
+        self._ways = ways
         self.home = home
         self.copy = copy
         term = home.term
@@ -103,6 +108,7 @@ class Followers:
             if run != follower.run:
                 follower.run, follower.appended, follower.fenced = run, None, False
                 follower.sending = None
+                follower.parts.clear()
                 self._desk.wake(self._desk.now)
 
     # --- what they are told -----------------------------------------------------------------------
@@ -121,8 +127,25 @@ class Followers:
                 if follower.fenced:
                     self._bring_up(name, follower)
             elif follower.appended is not None:
-                for part in parts:
-                    self._send(name, part)
+                self._go(name, parts)
+
+    def _go(self, keeper: str, parts: Iterable[Ahead | Append]) -> None:
+        """These go behind what goes already; large bodies when there is way for them."""
+        follower, target = self.all[keeper], node_of(keeper)
+        follower.parts.extend(parts)
+        while follower.parts:
+            part = follower.parts[0]
+            if type(part) is Ahead and not self._ways.goes(target, part, self._desk.now):
+                self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+                return
+            self._send(keeper, follower.parts.popleft())
+
+    def arrived(self, keeper: str) -> None:
+        """A large body is there: the next may go."""
+        follower = self._heard(keeper)
+        if follower is not None:
+            follower.tries = 0
+            self._go(keeper, ())
 
     def _forget_steps(self) -> None:
         """Those that all have, and the first of too many (rule 1)."""
@@ -198,6 +221,7 @@ class Followers:
         if follower is None:
             return
         follower.fenced = True
+        follower.parts.clear()
         if head.term != self.home.term:
             follower.appended = None
         elif follower.appended is not None:
@@ -249,8 +273,7 @@ class Followers:
         elif appended is not None and self._steps and self._steps[0].after.step <= appended:
             for step in self._steps:
                 if step.head.step > appended:
-                    for part in self._parts(step):
-                        self._send(keeper, part)
+                    self._go(keeper, self._parts(step))
         elif self.copy.head.term == term:  # else its first step is not made yet
             if follower.sending is None:
                 follower.sending = Sending(self.copy)
@@ -266,6 +289,9 @@ class Followers:
             if not (behind or unsure):
                 continue
             patience = self._patience(follower)
+            flies = bool(follower.parts) or self._ways.busy(node_of(name), self.home.queue, now)
+            if flies:
+                self._go(name, ())
             if follower.sending is not None and later(follower.heard, patience) > now:
                 self._desk.wake(later(follower.heard, patience))  # its next piece is on its way
                 continue
@@ -273,7 +299,7 @@ class Followers:
                 follower.sent, follower.tries = now, follower.tries + 1
                 if unsure:
                     self._send(name, Confirm(self.home.queue, self.home.term, self.asked))
-                if behind:
+                if behind and not flies:
                     self._bring_up(name, follower)
             self._desk.wake(later(follower.sent, self._patience(follower)))
         self._complain()

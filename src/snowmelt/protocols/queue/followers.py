@@ -121,7 +121,7 @@ class Followers:
         self._steps.append(step)
         self._bytes += step.weight
         self._forget_steps()
-        parts = self._parts(step)
+        parts = _parts(step, self._desk.limits.pull_bytes)
         for name, follower in self.all.items():
             if step.after.term != step.head.term:  # the first of this term
                 if follower.fenced:
@@ -181,11 +181,6 @@ class Followers:
     def _send(self, keeper: str, message: Message) -> None:
         self.all[keeper].sent = self._desk.now
         self._desk.send(node_of(keeper), message)
-
-    def _parts(self, step: Append) -> Iterable[Ahead | Append]:
-        """A step as it is sent."""
-        most = self._desk.limits.pull_bytes
-        return tuple(parted(step, most)) if step.weight > most else (step,)
 
     def _patience(self, follower: Follower) -> Duration:
         """How long what was sent last may be on its way (rule 5)."""
@@ -273,7 +268,7 @@ class Followers:
         elif appended is not None and self._steps and self._steps[0].after.step <= appended:
             for step in self._steps:
                 if step.head.step > appended:
-                    self._go(keeper, self._parts(step))
+                    self._go(keeper, _parts(step, self._desk.limits.pull_bytes))
         elif self.copy.head.term == term:  # else its first step is not made yet
             if follower.sending is None:
                 follower.sending = Sending(self.copy)
@@ -329,3 +324,8 @@ class Followers:
             if waits and long and presence is not None and name in presence.keepers:
                 return name
         return None
+
+
+def _parts(step: Append, most: int) -> Iterable[Ahead | Append]:
+    """A step as it is sent."""
+    return tuple(parted(step, most)) if step.weight > most else (step,)

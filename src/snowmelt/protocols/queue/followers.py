@@ -19,7 +19,7 @@ import msgspec
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.queue.copy import RECENT_BYTES, Copy
 from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.large import parted
+from snowmelt.protocols.queue.large import Ways, parted
 from snowmelt.protocols.queue.messages import Home, Unreached
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.streams import node_of
@@ -51,6 +51,8 @@ class Follower(msgspec.Struct):
     """When it was told something last."""
     sending: Sending | None = None
     """The copy that is on its way to it."""
+    parts: deque[Ahead | Append] = msgspec.field(default_factory=deque)
+    """What is to go behind large bodies that are on their way (`large.py`)."""
     heavy: int = 0
     """How many bytes of bodies its last piece has."""
     tries: int = 0
@@ -60,11 +62,14 @@ class Follower(msgspec.Struct):
 class Followers:
     """All of one term, by keepers."""
 
-    def __init__(self, desk: Desk, home: Home, copy: Copy, all_: dict[str, Follower]) -> None:
+    def __init__(
+        self, desk: Desk, home: Home, copy: Copy, all_: dict[str, Follower], ways: Ways
+    ) -> None:
         self.all = all_
         self.asked = 0
         """How often it was asked whether this leader leads still."""
         self._desk = desk
+        self._ways = ways
         self.home = home
         self.copy = copy
         term = home.term
@@ -109,6 +114,7 @@ class Followers:
             if run != follower.run:
                 follower.run, follower.appended, follower.fenced = run, None, False
                 follower.sending = None
+                follower.parts.clear()
                 self._desk.wake(self._desk.now)
 
     # --- what they are told -----------------------------------------------------------------------
@@ -127,14 +133,31 @@ class Followers:
         self._steps.append(step)
         self._bytes += step.weight
         self._forget_steps()
-        parts = self._parts(step)
+        parts = _parts(step, self._desk.limits.pull_bytes)
         for name, follower in self.all.items():
             if step.after.term != step.head.term:  # the first of this term
                 if follower.fenced:
                     self._bring_up(name, follower)
             elif follower.appended is not None:
-                for part in parts:
-                    self._send(name, part)
+                self._go(name, parts)
+
+    def _go(self, keeper: str, parts: Iterable[Ahead | Append]) -> None:
+        """These go behind what goes already; large bodies when there is way for them."""
+        follower, target = self.all[keeper], node_of(keeper)
+        follower.parts.extend(parts)
+        while follower.parts:
+            part = follower.parts[0]
+            if type(part) is Ahead and not self._ways.goes(target, part, self._desk.now):
+                self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+                return
+            self._send(keeper, follower.parts.popleft())
+
+    def arrived(self, keeper: str) -> None:
+        """A large body is there: the next may go."""
+        follower = self._heard(keeper)
+        if follower is not None:
+            follower.tries = 0
+            self._go(keeper, ())
 
     def _forget_steps(self) -> None:
         """Those that all have, and the first of too many (rule 1)."""
@@ -171,11 +194,6 @@ class Followers:
         self.all[keeper].sent = self._desk.now
         self._desk.send(node_of(keeper), message)
 
-    def _parts(self, step: Append) -> Iterable[Ahead | Append]:
-        """A step as it is sent."""
-        most = self._desk.limits.pull_bytes
-        return tuple(parted(step, most)) if step.weight > most else (step,)
-
     def _patience(self, follower: Follower) -> Duration:
         """How long what was sent last may be on its way (rule 5)."""
         size = self._bytes if follower.sending is None else follower.heavy
@@ -210,6 +228,7 @@ class Followers:
         if follower is None:
             return
         follower.fenced = True
+        follower.parts.clear()
         if head.term != self.home.term:
             follower.appended = None
         elif follower.appended is not None:
@@ -261,8 +280,7 @@ class Followers:
         elif appended is not None and self._steps and self._steps[0].after.step <= appended:
             for step in self._steps:
                 if step.head.step > appended:
-                    for part in self._parts(step):
-                        self._send(keeper, part)
+                    self._go(keeper, _parts(step, self._desk.limits.pull_bytes))
         elif self.copy.head.term == term:  # else its first step is not made yet
             if follower.sending is None:
                 follower.sending = Sending(self.copy)
@@ -278,6 +296,9 @@ class Followers:
             if not (behind or unsure):
                 continue
             patience = self._patience(follower)
+            flies = bool(follower.parts) or self._ways.busy(node_of(name), self.home.queue, now)
+            if flies:
+                self._go(name, ())
             if follower.sending is not None and later(follower.heard, patience) > now:
                 self._desk.wake(later(follower.heard, patience))  # its next piece is on its way
                 continue
@@ -285,7 +306,7 @@ class Followers:
                 follower.sent, follower.tries = now, follower.tries + 1
                 if unsure:
                     self._send(name, Confirm(self.home.queue, self.home.term, self.asked))
-                if behind:
+                if behind and not flies:
                     self._bring_up(name, follower)
             self._desk.wake(later(follower.sent, self._patience(follower)))
         self._complain()
@@ -315,3 +336,8 @@ class Followers:
             if waits and long and presence is not None and name in presence.keepers:
                 return name
         return None
+
+
+def _parts(step: Append, most: int) -> Iterable[Ahead | Append]:
+    """A step as it is sent."""
+    return tuple(parted(step, most)) if step.weight > most else (step,)

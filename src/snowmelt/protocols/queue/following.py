@@ -63,8 +63,12 @@ class Following:
 
     def ahead(self, source: NodeId, word: words.Ahead) -> None:
         """A body of a step that is on its way."""
-        copy = self.follows(source, word.queue, word.term)
-        if copy is None or (copy.whole and copy.head >= word.head):
+        copy, keeper = self.follows(source, word.queue, word.term), self._desk.keeper
+        if copy is None:
+            return
+        told = words.Arrived(word.queue, word.term, keeper, word.head, word.body.key)
+        self._desk.send(source, told)
+        if copy.whole and copy.head >= word.head:
             return
         whole = self._gathering(word).body(word)
         if whole is not None:

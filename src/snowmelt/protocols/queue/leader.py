@@ -29,6 +29,7 @@ from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
+from snowmelt.protocols.queue.large import Ways
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.publishing import Publishing
@@ -57,12 +58,13 @@ class Leader:
         copy: Copy,
         home: Home,
         followers: dict[str, Follower],
+        ways: Ways,
     ) -> None:
         desk = Seat(desk, home.queue)
         self.home = home
         self.copy = copy
         self.state = restored(home.settings, copy.records, desk.limits)
-        self.followers = Followers(desk, home, copy, followers)
+        self.followers = Followers(desk, home, copy, followers, ways)
         self.in_sync = InSync(desk, home, self.followers)
         self.log = Log(home, disk, copy, self.state, self.followers, self.in_sync)
         self.waiting = Waiting()

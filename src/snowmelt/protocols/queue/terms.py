@@ -228,7 +228,7 @@ class Terms:
             name: Follower(run=stream_of(here[name]) if name in here else "")
             for name in home.mirrors
         }
-        leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers)
+        leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers, copies.ways)
         for name, head in taking.heads.items():
             if name in followers:
                 leader.followers.begins(name, head)

@@ -128,6 +128,14 @@ class Appended(OfTerm, frozen=True, tag="queue.appended", array_like=True):
     head: Head
 
 
+class Arrived(OfTerm, frozen=True, tag="queue.arrived", array_like=True):
+    """This body of a step that is on its way has come."""
+
+    keeper: Keeper
+    head: Head
+    key: Key
+
+
 class Behind(OfTerm, frozen=True, tag="queue.behind", array_like=True):
     """It can't take a step that came: this is all that it has, flushed."""
 
@@ -172,7 +180,7 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
 
 
 ToFollower = Append | Ahead | Confirm | Fence | Piece | Fetch
-ToLeader = Appended | Behind | Confirmed | Fenced | Bring | Fetched | Superseded
+ToLeader = Appended | Arrived | Behind | Confirmed | Fenced | Bring | Fetched | Superseded
 Message = ToFollower | ToLeader
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (

@@ -40,10 +40,10 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.protocols.fifo.calls import Get, Open, Put
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.calls import Get, Open, Put
+from snowmelt.protocols.queue.settings import QueueSettings
 
 TICK_BAR = 0.001
 GET_BAR = 0.9

@@ -40,7 +40,7 @@ import snowmelt
 from snowmelt import aio
 from snowmelt.cli.local import LocalCluster, LocalNode, end_on_sigterm
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.protocols.fifo.calls import QueueStatus
+from snowmelt.protocols.queue.calls import QueueStatus
 
 QUEUE = "long"
 BODY = bytes(100)

@@ -1,11 +1,14 @@
 """How long a call takes, on a machine that has other things to do too."""
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
 TRIES = 3
+PATIENCE = 20.0
 
 
 def in_time(most: float, call: Callable[[], T], least: float = 0.0) -> T:
@@ -21,3 +24,22 @@ def in_time(most: float, call: Callable[[], T], least: float = 0.0) -> T:
         if took < most:
             return told
     raise AssertionError(f"it took longer than {most} s {TRIES} times, the last {took:.3f} s")
+
+
+def until(so: Callable[[], object]) -> None:
+    """Returns once it is so; not quite for ever, for then it never is."""
+    end = time.monotonic() + PATIENCE
+    while not so():
+        assert time.monotonic() < end, "it did not come to be"
+        time.sleep(0.002)
+
+
+@contextmanager
+def quick_turns() -> Iterator[None]:
+    """A thread that computes is not long before it lets another."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(0.0001)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)

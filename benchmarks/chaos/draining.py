@@ -8,7 +8,7 @@ from benchmarks.chaos.recording import Recorder, now
 import snowmelt
 from snowmelt.check import Ended, Kind
 from snowmelt.core.errors import Empty, SnowmeltError
-from snowmelt.protocols.fifo.calls import QueueStatus
+from snowmelt.protocols.queue.calls import QueueStatus
 
 GET_ITEMS = 5000
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from snowmelt.protocols.fifo.calls import Put, PutDone
+from snowmelt.protocols.queue.calls import Put, PutDone
 
 HEAD = 4
 ANSWER = b"\x00" * 40

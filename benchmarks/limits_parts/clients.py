@@ -12,7 +12,7 @@ from benchmarks.limits_parts.bare_server import HEAD, Cutter, framed
 from snowmelt import aio
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration
-from snowmelt.protocols.fifo.calls import Put, PutDone
+from snowmelt.protocols.queue.calls import Put, PutDone
 
 WAIT = 20.0
 

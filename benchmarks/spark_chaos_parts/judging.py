@@ -10,7 +10,7 @@ from benchmarks.spark_chaos_parts.program import Program
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import Empty, SnowmeltError
-from snowmelt.protocols.fifo.calls import QueueStatus
+from snowmelt.protocols.queue.calls import QueueStatus
 
 DRAIN_SECONDS = 600.0
 DRAINS = 4

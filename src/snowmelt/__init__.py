@@ -50,7 +50,7 @@ from snowmelt.core.errors import (
     Unreachable,
     WrongLoop,
 )
-from snowmelt.protocols.fifo.labels import Labels
+from snowmelt.protocols.queue.labels import Labels
 
 __all__ = [
     "AccessDenied",

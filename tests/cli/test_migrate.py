@@ -18,16 +18,16 @@ from snowmelt.core.record import Record, Write
 from snowmelt.protocols.baton.messages import Version
 from snowmelt.protocols.baton.values import Kept
 from snowmelt.protocols.etcd import Failed, Put, Transact, Trouble
-from snowmelt.protocols.fifo.homes import FIRST_IN_ETCD
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.rescuing import FIRST_TERM
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, twice
 from snowmelt.protocols.membership.records import BATONS, CLUSTER, HOMES, LEADER, Founded
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
 from snowmelt.protocols.membership.records import QUEUES as URGENT
 from snowmelt.protocols.membership.view import Known, Ledger, Member, View
 from snowmelt.protocols.priority.settings import Registered
+from snowmelt.protocols.queue.homes import FIRST_IN_ETCD
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.rescuing import FIRST_TERM
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.migrate import TERMS_UNHEARD, Migration, of_batons
 from snowmelt.sim.etcd import Model

@@ -31,7 +31,7 @@ def test_all_who_listen_get_what_is_published_from_then_on(cluster: LocalCluster
 def test_lines_of_a_file_are_published_and_positions_told(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    ear = listening(cluster, "lines", "--positions", "--timeout", "2")
+    ear = listening(cluster, "lines", "--positions", "-n", "2", "--timeout", "30")
     lines = tmp_path / "lines"
     lines.write_text("a\nb\n")
     with lines.open() as stream:

@@ -64,7 +64,10 @@ def test_lines_and_files(run: Run, start: Start, tmp_path: Path) -> None:
     start(
         "put", "lines", "--lines", "--buffers", "3", given=b"".join(b"%d\n" % n for n in range(50))
     )
-    ended = run("get", "lines", "--all", "--out", str(tmp_path), "--wait", "2")
+    assert (
+        run("get", "lines", "--out", str(tmp_path), "--wait", "30").returncode == 0
+    )  # it is there
+    ended = run("get", "lines", "--all", "--out", str(tmp_path), "--wait", "3")
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == [f"{number:012}" for number in range(1, 51)]
@@ -99,7 +102,7 @@ def test_what_a_killed_put_has_spilled_is_put_again(run: Run, start: Start, tmp_
     first.kill()
     first.wait()
     second = start("put", "spilled", "--lines", "--spill", folder, "--producer", "again")
-    assert run("get", "spilled", "--all", "--wait", "2").stdout in ("one", "two")
+    assert run("get", "spilled", "--wait", "20").stdout in ("one", "two")
     assert second.wait(20) == 0
 
 

@@ -12,8 +12,8 @@ from snowmelt.core.errors import OutcomeUnknown, Unreachable
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId, contact
-from snowmelt.protocols.fifo.calls import Fetched, Leased, Opened, Part, Place, Settled, Span
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.calls import Fetched, Leased, Opened, Part, Place, Settled, Span
+from snowmelt.protocols.queue.settings import QueueSettings
 
 HERE = Place(NodeId("n1"), Address("127.0.0.1", 1))
 AWAY = Place(NodeId("n2"), Address("127.0.0.1", 2))

@@ -35,7 +35,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.fifo.calls import (
+from snowmelt.protocols.queue.calls import (
     PIECES_MAX,
     Fetch,
     Fetched,
@@ -51,7 +51,7 @@ from snowmelt.protocols.fifo.calls import (
     Settled,
     Span,
 )
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import shown, steady_now
 
 MASTER = Place(NodeId("n1"), Address("n1", 1))

@@ -27,8 +27,8 @@ from snowmelt.core.errors import BadOption, LeaseLost
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.fifo.calls import Get, Leased, Opened, Part, Place, Settle, Settled, Span
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.calls import Get, Leased, Opened, Part, Place, Settle, Settled, Span
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 LEASE = seconds(30)

@@ -16,6 +16,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.core.errors import DataLost, Full, SnowmeltError, TooLarge
+from snowmelt.core.instant import seconds
 
 # What is thrown may come into a finalizer of what another test left.
 in_finalizers = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -279,7 +280,8 @@ async def test_a_cancelled_put_is_in_as_a_whole_or_not_at_all(tmp_path):
         assert set(returned) <= set(came)
 
 
-def test_places_that_nobody_has_taken_hold_no_end_up(tmp_path):
+def test_places_that_nobody_has_taken_hold_no_end_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("snowmelt.protocols.pool.departure.ON_THEIR_WAY", seconds(8))
     with snowmelt.open(tmp_path) as cluster:
         pool = cluster.pool("frames", buffers=10)
         before = told_ahead(pool)
@@ -288,4 +290,4 @@ def test_places_that_nobody_has_taken_hold_no_end_up(tmp_path):
         assert pool._part.engine.places
         begun = time.monotonic()
         pool.close()
-        assert time.monotonic() - begun < 0.09  # no moment is waited for
+        assert time.monotonic() - begun < 4  # no moment is waited for

@@ -37,15 +37,9 @@ from snowmelt.protocols.pool.calls import (
 )
 from snowmelt.protocols.pool.messages import Span
 from snowmelt.runtime.peer import Engine, PeerConfig
+from timing import until
 
 ONE = b"\0\0\0\0\1\0\0\0"
-
-
-def until(so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 5
-    while not so():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 class Alarm(Enum):

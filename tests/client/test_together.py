@@ -18,7 +18,7 @@ from snowmelt.client.together.machine import Together
 from snowmelt.client.together.tickets import Bundle
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
-from snowmelt.protocols.fifo.calls import Part
+from snowmelt.protocols.queue.calls import Part
 
 LATE = Duration(50)
 OVERDUE = Duration(30)

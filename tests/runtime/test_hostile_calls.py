@@ -18,9 +18,9 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import MessageError
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed
-from snowmelt.protocols.fifo.calls import Describe, Open, Put, PutDone, QueueStatus
 from snowmelt.protocols.membership import GetStatus
 from snowmelt.protocols.priority.calls import Open as PriorityOpen
+from snowmelt.protocols.queue.calls import Describe, Open, Put, PutDone, QueueStatus
 from snowmelt.wire.codec import Codec, Request
 
 CALLS = 4_000

@@ -14,9 +14,9 @@ from runtime.network import Serving, Stranger, serving
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.protocols.calling import Answer, Call, Declined
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.labels import Labels, pack
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.labels import Labels, pack
+from snowmelt.protocols.queue.settings import QueueSettings
 
 FAR = 2**62
 ONE = Batch.of([b"x"])

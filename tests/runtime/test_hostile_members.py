@@ -17,10 +17,10 @@ from runtime.network import Serving, serving, until
 from snowmelt.core.errors import MessageError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.baton import messages as baton_messages
-from snowmelt.protocols.fifo import messages as fifo_messages
 from snowmelt.protocols.membership import messages as membership_messages
 from snowmelt.protocols.multicast import messages as multicast_messages
 from snowmelt.protocols.priority import messages as priority_messages
+from snowmelt.protocols.queue import messages as fifo_messages
 from snowmelt.wire.codec import Codec
 
 FAMILIES = {

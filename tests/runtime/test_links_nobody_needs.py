@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from random import Random
 from select import select
 from socket import socket
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 import pytest
@@ -36,6 +36,7 @@ from snowmelt.runtime.peer import Engine, PeerConfig, PeerLimits
 from snowmelt.wire.codec import Codec
 from snowmelt.wire.framing import Kind, framed
 from snowmelt.wire.greeting import Hello, Role, Welcome, heard, said
+from timing import until
 
 SOON = PeerLimits(unused=milliseconds(60))
 ONE = Get(1, 1 << 40, PATIENCE)
@@ -83,13 +84,6 @@ def processes(count: int) -> Iterator[tuple[list[Engine], list[Peer]]]:
     machines = [Peer(f"c-{number}") for number in range(count)]
     with ExitStack() as stack:
         yield [stack.enter_context(running(one, one.me)) for one in machines], machines
-
-
-def until(so: Any) -> None:
-    end = monotonic() + 5
-    while not so():
-        assert monotonic() < end, "it did not come to be"
-        sleep(0.005)
 
 
 def links(one: Engine) -> int:

@@ -22,13 +22,7 @@ from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.peer import PeerConfig
 from snowmelt.runtime.peer.limits import LARGE, PeerLimits
 from snowmelt.runtime.peer.sharing import COPIED_BYTES
-
-
-def until(so, seconds=5.0):
-    end = monotonic() + seconds
-    while not so():
-        assert monotonic() < end, "it did not come to be"
-        sleep(0.002)
+from timing import until
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 1 << 20, (3 << 20) + 1])
@@ -209,15 +203,15 @@ def test_a_call_on_a_closed_engine_says_so_and_one_that_waits_ends():
 
 def test_what_is_queued_leaves_before_the_end():
     with engine("c-b") as (taker, machine):
-        with engine("c-a") as (giver, _):
+        with engine("c-a") as (giver, giving):
             know(taker, machine, giver)
             came = []
             thread = threading.Thread(target=lambda: came.append(len(taker.call(GET, 20).blob)))
             thread.start()
-            sleep(0.1)
-            giver.call(put(bytes(100 << 20)), 5)
+            until(lambda: len(giving.line) == 1)
+            giver.call(put(bytes(20 << 20)), 5)
         thread.join(20)
-        assert came == [100 << 20]
+        assert came == [20 << 20]
 
 
 # --- who is reached ------------------------------------------------------------------------------
@@ -471,7 +465,7 @@ def test_what_is_more_than_may_be_on_its_way_comes_later(limits, size):
                 giver._links.send(effect.target, effect.message)
 
         inside(giver, give_all_at_once)
-        until(lambda: len(came) == 50, 20)
+        until(lambda: len(came) == 50)
         assert {len(got.blob) for got in came} == {size}
         assert giving.lost() == taking.lost() == []
         until(lambda: taker._links.stores.held == 0)

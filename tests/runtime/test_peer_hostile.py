@@ -5,10 +5,9 @@ import random
 import resource
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any, Self
 
 import msgspec
@@ -29,6 +28,7 @@ from snowmelt.runtime.peer.outgoing import CHUNK_HEAD, PARCEL_HEAD
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import HEADER, FrameReader, Kind, framed
 from snowmelt.wire.greeting import Gate, Goodbye, Hello, Proof, Role, Welcome, heard, said
+from timing import until
 
 TOKEN = "the token"
 NONCE = bytes(16)
@@ -98,13 +98,6 @@ def is_served(to: Engine, machine: Simple) -> None:
         machine.line.clear()
         to.call(put(b"x"), 5)
         assert taker.call(GET, 5).blob == b"x"
-
-
-def until(so: Callable[[], Any]) -> None:
-    end = monotonic() + 5
-    while not so():
-        assert monotonic() < end, "it did not come to be"
-        sleep(0.002)
 
 
 def hello(name: str = "c-x", role: Role = Role.PEER, **more: Any) -> bytes:

@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 from runtime.peering import GET, Simple, engine, know, put
-from runtime.test_peer_hostile import FOUND, REQUEST, Stranger, chunk, hello, parcel, until
+from runtime.test_peer_hostile import FOUND, REQUEST, Stranger, chunk, hello, parcel
 from runtime.test_tls import TOKEN, Papers
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import milliseconds
@@ -33,6 +33,7 @@ from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.runtime.peer.link import Link
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import Kind, framed
+from timing import until
 
 TOKEN_ALONE = Credentials(token=TOKEN)
 

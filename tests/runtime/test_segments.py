@@ -6,10 +6,9 @@ import gc
 import mmap
 import os
 import socket
-import sys
 from array import array
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep
@@ -31,16 +30,10 @@ from snowmelt.runtime.peer.sharing import FREE_HEAD, PLACE_HEAD, SEGMENT_HEAD
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import Kind, framed
 from snowmelt.wire.greeting import Hello, Role, Welcome, heard, said
+from timing import quick_turns, until
 
 MIB = 1 << 20
 pytestmark = pytest.mark.skipif(not segments.POSSIBLE, reason="this system has no memory files")
-
-
-def until(so: Callable[[], Any], seconds: float = 5.0) -> None:
-    end = monotonic() + seconds
-    while not so():
-        assert monotonic() < end, "it did not come to be"
-        sleep(0.002)
 
 
 class Own:
@@ -292,17 +285,6 @@ def test_what_is_thrown_into_one_who_takes_a_place_costs_none() -> None:
     own.segments.close()
 
 
-@contextmanager
-def quick_turns() -> Iterator[None]:
-    """A thread that computes is not long before it lets another."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(0.0001)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)
-
-
 def throw(thread: Thread, error: type[BaseException]) -> None:
     whose = ctypes.c_ulong(thread.ident or 0)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(whose, ctypes.py_object(error))
@@ -527,9 +509,14 @@ def test_one_who_has_more_said_than_he_reads_loses_his_link(attacked: Attacked) 
     link = next(iter(victim._links._links))
     much = victim.config.limits.unsent_bytes + FRAME_BYTES_MAX
     assert link.overdue(link.began) is None
-    inside(victim, lambda: link.outgoing.add_frame(bytes(much + 1)))
-    error = link.overdue(link.began)
-    assert "slow reader" in str(error)
+    errors = []
+
+    def said() -> None:
+        link.outgoing.add_frame(bytes(much + 1))
+        errors.append(link.overdue(link.began))  # before any of it is sent
+
+    inside(victim, said)
+    assert "slow reader" in str(errors)
 
 
 def test_descriptors_pass_between_processes_of_one_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -570,6 +557,6 @@ def test_bodies_of_another_size_lie_in_segments_again_once_space_was_taken_back(
         assert moved(MIB - 1) is False  # none is left
         del rooms
         assert moved(MIB)
-        until(lambda: moved(4 * MIB - 1), 20)
+        until(lambda: moved(4 * MIB - 1))
         assert moved(4 * MIB)
         assert moved(4 * MIB)

@@ -18,11 +18,11 @@ from runtime.test_tls import TOKEN, Papers, url
 from snowmelt.cli.local import LocalCluster
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.fifo.streams import keeper_of
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership.messages import Adopt, Heartbeat, Join
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.messages import Spare
+from snowmelt.protocols.queue.streams import keeper_of
 from snowmelt.protocols.queue.words import Append, Fence, Head
 from snowmelt.wire.greeting import Role
 

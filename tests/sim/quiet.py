@@ -30,12 +30,12 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Gone
-from snowmelt.protocols.fifo.limits import Limits as FifoLimits
-from snowmelt.protocols.fifo.settings import QueueSettings as FifoSettings
 from snowmelt.protocols.membership import Depart, Departed
 from snowmelt.protocols.priority.calls import Receipt
 from snowmelt.protocols.priority.limits import Limits as PriorityLimits
 from snowmelt.protocols.priority.settings import QueueSettings as PrioritySettings
+from snowmelt.protocols.queue.limits import Limits as FifoLimits
+from snowmelt.protocols.queue.settings import QueueSettings as FifoSettings
 from snowmelt.sim.families import priority, queue
 from snowmelt.sim.families.fifo_together import Caller, Joint
 from snowmelt.sim.families.membership import address

@@ -215,7 +215,14 @@ BUGS = {
 }
 AS_WELL = {"slept": (Host, "handle", nobody_hears_that_he_slept)}
 """What guards against the same, and must be gone before the bug can show."""
-FIRST = {"only the floor": 60, "cut off": 45, "slept": 100, "drift": 115, "saved": 230}
+FIRST = {
+    "only the floor": 60,
+    "lease": 35,
+    "cut off": 55,
+    "slept": 120,
+    "drift": 115,
+    "saved": 230,
+}
 """Where rare bugs are sought from, so that the search is short."""
 LIVES = 40
 

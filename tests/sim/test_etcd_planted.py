@@ -12,7 +12,6 @@ from snowmelt.protocols.baton.fences import Fences
 from snowmelt.protocols.baton.messages import Stored
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.values import Values
-from snowmelt.protocols.fifo.homes import Homes
 from snowmelt.protocols.membership.coordinator import EtcdCoordinator
 from snowmelt.protocols.membership.currency import Currency
 from snowmelt.protocols.membership.election import Election
@@ -22,6 +21,7 @@ from snowmelt.protocols.membership.office import Office
 from snowmelt.protocols.membership.records import Records
 from snowmelt.protocols.membership.view import Ledger
 from snowmelt.protocols.priority.roll import Roll
+from snowmelt.protocols.queue.homes import Homes
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, live
 from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of

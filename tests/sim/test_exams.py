@@ -13,10 +13,10 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persist
 from snowmelt.core.record import BULK, Write
-from snowmelt.protocols.fifo.calls import PutDone
-from snowmelt.protocols.fifo.segments import Segment, stored
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch as Placed
+from snowmelt.protocols.queue.calls import PutDone
+from snowmelt.protocols.queue.segments import Segment, stored
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.fifo_exam import judge_copies
 from snowmelt.sim.families.fifo_words import Ledger

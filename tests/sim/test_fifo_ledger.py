@@ -6,8 +6,8 @@ from snowmelt.check.history import Ended
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, Span
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.calls import Leased, Part, PutDone, Span
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.faults import FailingDisk, LongPause, Stalls
 from snowmelt.sim.judge.lapses import lingering

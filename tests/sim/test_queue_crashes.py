@@ -15,7 +15,7 @@ from anvil import Anvil, struck
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.families.fifo_actors import Listened, Stage
 from snowmelt.sim.families.fifo_clients import Consumer, Producer
 from snowmelt.sim.families.fifo_groups import Reader, Stager

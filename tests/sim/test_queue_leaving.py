@@ -94,7 +94,7 @@ def test_who_is_needed_is_told_how_many_items_that_is_for():
     world.rest(3)
     [text] = world.refused
     assert text == (
-        "n2 has 20 items of 1 queues (q1) that need as many nodes as there are: start another "
+        "n2 has 20 items of 1 queue (q1) that need as many nodes as there are: start another "
         "first, or stop it as it is, and start it again on its folder"
     )
     assert world.all_is_there() == []
@@ -109,5 +109,5 @@ def test_what_takes_too_long_is_refused_and_goes_on():
     world.world.request(leaver, OperationId(leaver, 1), Depart())
     world.rest(6)
     [text] = world.refused
-    assert "20 items of 1 queues (q2)" in text
+    assert "20 items of 1 queue (q2)" in text
     assert "nobody who decides answered" in text

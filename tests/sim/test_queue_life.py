@@ -5,6 +5,8 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.sim.families import family
+from snowmelt.sim.families.fifo_engine import Engine
+from snowmelt.sim.families.queue import QueueLife
 from snowmelt.sim.faults import Crash
 from snowmelt.sim.life import Ending, live
 from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
@@ -60,4 +62,20 @@ def test_what_one_copy_alone_was_told_waits_for_it(seed):
 @pytest.mark.parametrize("seed", [151, 571])
 def test_a_life_with_few_durable_copies_ends_well(seed):
     report = lived(seed, kinds_of("queue"))
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+class Still(Engine):
+    """Nobody leaves in order: what was drawn before anybody did is what it was."""
+
+    moves = False
+
+
+class StillLife(QueueLife):
+    engine = Still()
+
+
+def test_what_came_while_the_controller_slept_leaves_nobody_out():
+    """One of its copies did not answer its leader; the other never hears him."""
+    report = live(drawn("queue", 105, kinds_of("queue")), StillLife)
     assert report.ending is Ending.SETTLED, report.sentence

@@ -7,7 +7,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import MessageError
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Call
-from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.words import NOTHING, Bring
 from snowmelt.wire.codec import CALL_BYTES_MAX, Codec, encode
 

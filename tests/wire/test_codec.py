@@ -13,11 +13,11 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols import echo, membership
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
-from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership import messages as words
 from snowmelt.protocols.multicast import calls as topics
 from snowmelt.protocols.multicast import messages as multicast
+from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue import words as queue
 from snowmelt.wire import codec
 from snowmelt.wire.codec import Codec, encode

@@ -10,9 +10,9 @@ from rich.table import Table
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.priority.steps import PriorityStatus
 from snowmelt.core.instant import SECOND
-from snowmelt.protocols.fifo.calls import QueueStatus
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.priority.settings import QueueSettings as PrioritySettings
+from snowmelt.protocols.queue.calls import QueueStatus
+from snowmelt.protocols.queue.settings import QueueSettings
 
 SHOWN_BYTES = 60
 COUNTS = (

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from snowmelt.cli.tables import listing
-from snowmelt.protocols.fifo.rescuing import Housed, Left
-from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue.rescuing import Housed, Left
+from snowmelt.protocols.queue.streams import node_of
 from snowmelt.runtime.rescue import Plan, Rescue
 
 

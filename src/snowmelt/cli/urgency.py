@@ -13,7 +13,7 @@ from snowmelt.client.priority.options import PriorityOptions
 from snowmelt.client.priority.steps import PriorityStatus
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import QueueStatus
+from snowmelt.protocols.queue.calls import QueueStatus
 
 PRIORITY: Final = typer.Option(
     help="Of each item; makes a priority queue when there is none.", metavar="NUMBER"

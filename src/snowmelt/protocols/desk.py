@@ -1,6 +1,6 @@
 """What desks of machines with parts have in common: the clock, and what goes out.
 
-Each family's own desk (`fifo/desk.py`, `priority/desk.py`) adds who is here, and the disk.
+Each family's own desk (`queue/desk.py`, `priority/desk.py`) adds who is here, and the disk.
 """
 
 from collections import deque

@@ -38,9 +38,6 @@ from snowmelt.protocols.baton.calls import ETCD_VALUE_BYTES_MAX
 from snowmelt.protocols.baton.fences import KEY as FENCES
 from snowmelt.protocols.baton.fences import founded_anew, term_of
 from snowmelt.protocols.baton.settings import TOPICS
-from snowmelt.protocols.fifo.homes import FIRST_IN_ETCD
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.rescuing import FIRST_TERM
 from snowmelt.protocols.host import own_start, shared_key, shared_range
 from snowmelt.protocols.membership import disk
 from snowmelt.protocols.membership.disk import LEDGER, MOVED, kept, twice
@@ -60,6 +57,9 @@ from snowmelt.protocols.membership.records import Change as Kept
 from snowmelt.protocols.membership.view import Ledger, Surpass
 from snowmelt.protocols.priority.roll import SETTINGS
 from snowmelt.protocols.priority.settings import Registered
+from snowmelt.protocols.queue.homes import FIRST_IN_ETCD
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.rescuing import FIRST_TERM
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import Line
 from snowmelt.runtime.folders import MEMBERSHIP

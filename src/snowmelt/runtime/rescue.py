@@ -35,8 +35,6 @@ from snowmelt.core.names import NodeId, node_id
 from snowmelt.core.node import Started
 from snowmelt.core.record import BULK, Change, Write
 from snowmelt.protocols.baton import fences
-from snowmelt.protocols.fifo import rescuing as homes
-from snowmelt.protocols.fifo.rescuing import Housed, Trace
 from snowmelt.protocols.host import own_start, shared_key, shared_range
 from snowmelt.protocols.membership import rescuing as views
 from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, Unreadable, kept, twice
@@ -44,6 +42,8 @@ from snowmelt.protocols.membership.rescuing import Cannot, Witness
 from snowmelt.protocols.membership.view import Ledger
 from snowmelt.protocols.priority.roll import SETTINGS
 from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.queue import rescuing as homes
+from snowmelt.protocols.queue.rescuing import Housed, Trace
 from snowmelt.runtime.folders import MEMBERSHIP, check_new, looked_at
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp

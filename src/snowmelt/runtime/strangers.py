@@ -31,7 +31,7 @@ class Strangers:
     """Stands between the network and the machines of a node.
 
     >>> from snowmelt.core.names import Address
-    >>> from snowmelt.protocols.fifo.messages import Seek
+    >>> from snowmelt.protocols.queue.messages import Seek
     >>> from snowmelt.protocols.membership import Member
     >>> came = []
     >>> strangers = Strangers(NodeId("n1"), Counts(), lambda source, _: came.append(source))

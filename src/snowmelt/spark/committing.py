@@ -36,7 +36,7 @@ from snowmelt.core.errors import (
     SequenceTooOld,
 )
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import Planned, Receipt, Share
+from snowmelt.protocols.queue.calls import Planned, Receipt, Share
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import PRIORITY, SinkOptions
 from snowmelt.spark.several import asked

@@ -19,7 +19,7 @@ from snowmelt.client.queue.options import Producer, queue_settings
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
-from snowmelt.protocols.fifo.settings import HOLD_LONGEST
+from snowmelt.protocols.queue.settings import HOLD_LONGEST
 
 TIMEOUT: Final = 60.0
 FIFO: Final = "fifo"

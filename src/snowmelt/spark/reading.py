@@ -23,7 +23,7 @@ from snowmelt.client.leases.delivered import runs
 from snowmelt.client.queue.group_steps import Reading
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.fifo.calls import Part, Span
+from snowmelt.protocols.queue.calls import Part, Span
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SourceOptions
 from snowmelt.spark.partitions import Portion, cut, within

@@ -16,8 +16,8 @@ from snowmelt.core.batch import OFFSET_BYTES, Buffer
 from snowmelt.core.errors import BadOption
 from snowmelt.core.headers import Headers
 from snowmelt.core.times import chained
-from snowmelt.protocols.fifo.calls import Part
-from snowmelt.protocols.fifo.labels import Labels, are_labels, unpack
+from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.labels import Labels, are_labels, unpack
 
 ROWS_MAX: Final = 32_768
 BYTES_MAX: Final = 8 << 20

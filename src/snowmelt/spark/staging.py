@@ -21,7 +21,7 @@ from snowmelt.client.queue.bodies import CALL_ITEMS
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.core.headers import Headers
-from snowmelt.protocols.fifo.calls import Receipt
+from snowmelt.protocols.queue.calls import Receipt
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import PRIORITY, SinkOptions
 from snowmelt.spark.rows import joined_rows, labels_of

@@ -34,7 +34,7 @@ from pyspark.sql.types import StructType
 from snowmelt.client.cluster_async import Cluster
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, Mark
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
-from snowmelt.protocols.fifo.calls import QueueStatus
+from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.connections import Planned, known
 from snowmelt.spark.errors import plainly

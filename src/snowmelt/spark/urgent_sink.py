@@ -25,10 +25,10 @@ from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption, DataLost, NotStaged
 from snowmelt.core.headers import Headers
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import Planned, Receipt, Share
 from snowmelt.protocols.priority.batches import Share as Places
 from snowmelt.protocols.priority.batches import union
 from snowmelt.protocols.priority.calls import Receipt as Staged
+from snowmelt.protocols.queue.calls import Planned, Receipt, Share
 from snowmelt.spark.options import SinkOptions
 from snowmelt.spark.rows import labels_of
 

@@ -21,8 +21,8 @@ from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.groups import PriorityGroup
 from snowmelt.client.priority.notes import Note, Stretch, parts_of
 from snowmelt.core.errors import BadOption, LeaseLost, OutcomeUnknown, SnowmeltError
-from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.queue.calls import Part
 from snowmelt.spark.columns import check_priority, readable
 from snowmelt.spark.connections import Planned, cluster_at, known
 from snowmelt.spark.errors import plainly

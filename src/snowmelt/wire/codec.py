@@ -18,8 +18,6 @@ from snowmelt.protocols.baton import calls as baton_calls
 from snowmelt.protocols.baton import messages as baton_messages
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
 from snowmelt.protocols.echo import messages as echo_messages
-from snowmelt.protocols.fifo import calls as fifo_calls
-from snowmelt.protocols.fifo import messages as fifo_messages
 from snowmelt.protocols.membership import messages as membership_messages
 from snowmelt.protocols.multicast import calls as multicast_calls
 from snowmelt.protocols.multicast import messages as multicast_messages
@@ -27,6 +25,8 @@ from snowmelt.protocols.pool import introductions as pool_introductions
 from snowmelt.protocols.pool import messages as pool_messages
 from snowmelt.protocols.priority import calls as priority_calls
 from snowmelt.protocols.priority import messages as priority_messages
+from snowmelt.protocols.queue import calls as fifo_calls
+from snowmelt.protocols.queue import messages as fifo_messages
 from snowmelt.protocols.queue import words as queue_words
 
 # Nobody but its own process may tell a node to depart.

@@ -16,11 +16,10 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.limits import Limits
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import Member, View
-from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue import QueueNode, calls
+from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.disk import Disk, Ending
 
 ME = NodeId("n1")

@@ -24,11 +24,11 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.calling import Elsewhere
-from snowmelt.protocols.fifo.calls import Get, Open, Put
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import CutOff, Member, View
 from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.calls import Get, Open, Put
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.sim.disk import Disk, Ending
 

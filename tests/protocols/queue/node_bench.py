@@ -18,11 +18,11 @@ from snowmelt.core.node import (
     SetTimer,
 )
 from snowmelt.core.record import Write
-from snowmelt.protocols.fifo.calls import Open, Put
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.calls import Open, Put
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.state import State
 from snowmelt.sim.disk import Disk, Ending
 

@@ -26,10 +26,9 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Elsewhere
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership import Member, View
-from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue import QueueNode, calls
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.disk import Disk
 
 WALL = 10**18

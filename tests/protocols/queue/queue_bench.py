@@ -17,13 +17,13 @@ from snowmelt.core.node import (
     Send,
 )
 from snowmelt.core.record import Damaged, Missing, Record, Write
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.limits import LIMITS
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.protocols.fifo.streams import Presence, keeper_of
 from snowmelt.protocols.membership import Member, View
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.limits import LIMITS
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.node import QueueNode, QueueTimer
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.streams import Presence, keeper_of
 
 MEMBERS = tuple(
     Member(NodeId(f"n{number}"), Address("127.0.0.1", 4410 + number), birth=1, start=1)

@@ -10,10 +10,9 @@ from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.labels import Labels, pack
-from snowmelt.protocols.fifo.limits import Limits
-from snowmelt.protocols.queue import followers
+from snowmelt.protocols.queue import calls, followers
+from snowmelt.protocols.queue.labels import Labels, pack
+from snowmelt.protocols.queue.limits import Limits
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import FRAME_BYTES_MAX
 

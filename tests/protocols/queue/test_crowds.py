@@ -8,7 +8,7 @@ from node_bench import NodeBench
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.calls import (
+from snowmelt.protocols.queue.calls import (
     Assign,
     Assigned,
     Describe,
@@ -23,8 +23,8 @@ from snowmelt.protocols.fifo.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.queue.deadlines import Deadlines
+from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.open_calls import PUT_COST
 
 EMPTY = bytes(8)

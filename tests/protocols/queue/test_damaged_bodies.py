@@ -7,7 +7,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.words import Fetch, Fetched, Piece
 
 ITEMS = [b"%03d" % at for at in range(600)]

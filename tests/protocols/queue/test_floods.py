@@ -12,16 +12,16 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist, Requested, Send
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.calls import Open, Opened
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.directory import Directory
-from snowmelt.protocols.fifo.founding import LONGEST, Foundations
-from snowmelt.protocols.fifo.limits import LIMITS
-from snowmelt.protocols.fifo.messages import Home, Where
-from snowmelt.protocols.fifo.registry import Registry
-from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.protocols.fifo.streams import Presence, keeper_of, node_of
 from snowmelt.protocols.membership import View
+from snowmelt.protocols.queue.calls import Open, Opened
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.directory import Directory
+from snowmelt.protocols.queue.founding import LONGEST, Foundations
+from snowmelt.protocols.queue.limits import LIMITS
+from snowmelt.protocols.queue.messages import Home, Where
+from snowmelt.protocols.queue.registry import Registry
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.streams import Presence, keeper_of, node_of
 
 MEMBERS = tuple(Nodes(3).members.values())
 OTHERS = 1

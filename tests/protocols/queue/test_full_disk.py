@@ -14,7 +14,8 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persisted, PersistFailed
 from snowmelt.core.record import BULK, Write
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.calls import (
+from snowmelt.protocols.queue import followers
+from snowmelt.protocols.queue.calls import (
     Assign,
     Assigned,
     Get,
@@ -24,7 +25,6 @@ from snowmelt.protocols.fifo.calls import (
     Receipt,
     Settle,
 )
-from snowmelt.protocols.queue import followers
 from snowmelt.sim.disk import Disk
 
 FEW = 5
@@ -214,8 +214,8 @@ def test_a_copy_that_finds_no_room_at_a_follower_keeps_no_bodies_on_a_full_leade
     full: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a copy is on its way nothing is erased that it names (`log.py`, rule 4)."""
-    monkeypatch.setattr(followers, "STEPS_BYTES", 0)
-    monkeypatch.setattr(followers, "RECENT_BYTES", 0)
+    for bound in ("STEPS_BYTES", "STEPS_LEAST", "RECENT_BYTES"):
+        monkeypatch.setattr(followers, bound, 0)
     bench, master, (first, second) = three()
     without_steps(bench, first)
     assert isinstance(bench.told(master, 0), PutDone)

@@ -5,7 +5,7 @@ from node_bench import NodeBench
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import Get, Settle
+from snowmelt.protocols.queue.calls import Get, Settle
 from snowmelt.protocols.queue.leader import Leader
 
 

@@ -7,14 +7,15 @@ import pytest
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Send
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Among, Home
-from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.protocols.fifo.streams import Presence
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.in_sync import InSync
+from snowmelt.protocols.queue.large import Ways
+from snowmelt.protocols.queue.messages import Among, Home
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.words import Head
 
@@ -37,7 +38,9 @@ class Bench:
         self.copy = Copy("q")
         self.others = {BOB: Follower(appended=0), COB: Follower(appended=0)}
         self.set = InSync(
-            self.desk, self.home, Followers(self.desk, self.home, self.copy, self.others)
+            self.desk,
+            self.home,
+            Followers(self.desk, self.home, self.copy, self.others, Ways()),
         )
         self.safe = 0
 

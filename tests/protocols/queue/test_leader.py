@@ -4,8 +4,8 @@ import msgspec
 from queue_bench import Bench, values
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.limits import LIMITS
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.limits import LIMITS
 
 MANY = 1 << 40
 

@@ -9,7 +9,7 @@ from cluster_bench import ClusterBench
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.calls import (
+from snowmelt.protocols.queue.calls import (
     Assign,
     Describe,
     Get,
@@ -23,7 +23,7 @@ from snowmelt.protocols.fifo.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.fifo.limits import Limits
+from snowmelt.protocols.queue.limits import Limits
 
 
 def others(bench: ClusterBench, node: str) -> list[str]:

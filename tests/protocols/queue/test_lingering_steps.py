@@ -4,10 +4,10 @@ import pytest
 from alone import Alone
 
 from snowmelt.core.instant import milliseconds
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.log import BOUND_AHEAD
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.words import Head
 

@@ -12,9 +12,9 @@ from snowmelt.core.errors import OutcomeUnknown
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Requested
 from snowmelt.protocols.calling import Elsewhere
-from snowmelt.protocols.fifo.calls import Describe, Get, Open
-from snowmelt.protocols.fifo.messages import Where
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.calls import Describe, Get, Open
+from snowmelt.protocols.queue.messages import Where
+from snowmelt.protocols.queue.settings import QueueSettings
 
 CALLS = 256
 QUEUE = "mails"

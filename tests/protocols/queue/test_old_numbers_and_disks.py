@@ -11,10 +11,10 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Halt
 from snowmelt.core.record import Record
-from snowmelt.protocols.fifo.calls import Get, Publish, Purge, Put, PutDone
-from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.calls import Get, Publish, Purge, Put, PutDone
 from snowmelt.protocols.queue.copy import FORM
+from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.words import Fenced
 
 # --- numbers that are too old ---------------------------------------------------------------------

@@ -11,8 +11,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.fifo.calls import Describe, Get, Purge, Put, PutDone, Settle
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
+from snowmelt.protocols.queue.calls import Describe, Get, Purge, Put, PutDone, Settle
+from snowmelt.protocols.queue.limits import LIMITS, Limits
 
 
 def full(limits: Limits = LIMITS) -> NodeBench:

@@ -2,11 +2,11 @@
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.record import Erase
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import STAGED, Batch
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.records import records
 from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import Head
 

@@ -8,9 +8,9 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.asking import PIECES_MAX
-from snowmelt.protocols.fifo.calls import Describe, Get, Redrive, Settle, Settled
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.asking import PIECES_MAX
+from snowmelt.protocols.queue.calls import Describe, Get, Redrive, Settle, Settled
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.state import State
 
 

@@ -10,7 +10,8 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Requested
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.calls import (
+from snowmelt.protocols.queue.batches import STAGED
+from snowmelt.protocols.queue.calls import (
     Describe,
     Get,
     Publish,
@@ -21,8 +22,7 @@ from snowmelt.protocols.fifo.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.queue.batches import STAGED
+from snowmelt.protocols.queue.limits import LIMITS, Limits
 
 HOUR = Duration(3600 * SECOND)
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.fifo.publications import Publication
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.publications import Publication
 from snowmelt.protocols.queue.records import changed, records, restored
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.state import STATUS, State
 
 ANN, BOB = NodeId("ann"), NodeId("bob")

@@ -10,8 +10,8 @@ from cluster_bench import ClusterBench
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.calls import Put, PutDone
 from snowmelt.protocols.queue import copy, followers, sending
+from snowmelt.protocols.queue.calls import Put, PutDone
 from snowmelt.protocols.queue.words import Head
 
 

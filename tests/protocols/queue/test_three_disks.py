@@ -12,7 +12,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist
 from snowmelt.protocols.calling import Declined, Elsewhere
-from snowmelt.protocols.fifo.calls import Get, Leased, Purge, Put, PutDone, Settle
+from snowmelt.protocols.queue.calls import Get, Leased, Purge, Put, PutDone, Settle
 from snowmelt.protocols.queue.words import Appended
 from snowmelt.sim.disk import Ending
 

@@ -12,7 +12,10 @@ from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Reply
 from snowmelt.protocols import membership, queue
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.fifo.calls import (
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import Identity, Settings
+from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue.calls import (
     Assign,
     Changed,
     Describe,
@@ -29,11 +32,8 @@ from snowmelt.protocols.fifo.calls import (
     Settled,
     Survey,
 )
-from snowmelt.protocols.fifo.limits import Limits
-from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import Identity, Settings
-from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.families.membership import Founder
 from snowmelt.sim.world import Observer, World
 

@@ -9,8 +9,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.fifo.calls import Describe, Get, Leased, Put, Settle
-from snowmelt.protocols.fifo.waiting import SPARE, Waiting
+from snowmelt.protocols.queue.calls import Describe, Get, Leased, Put, Settle
+from snowmelt.protocols.queue.waiting import SPARE, Waiting
 
 
 def waiting(gets: int) -> NodeBench:

@@ -6,7 +6,7 @@ from cluster_bench import ClusterBench
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.fifo.calls import Put
+from snowmelt.protocols.queue.calls import Put
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import Append, Fence, Piece

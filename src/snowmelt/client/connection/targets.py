@@ -16,9 +16,9 @@ from typing import Final
 from snowmelt.client.connection.url import Place
 from snowmelt.core.errors import AccessDenied, OtherCluster
 from snowmelt.core.names import NodeId, contact
-from snowmelt.protocols.fifo.calls import Opened
 from snowmelt.protocols.membership.messages import Status
 from snowmelt.protocols.priority.calls import Opened as OpenedPriority
+from snowmelt.protocols.queue.calls import Opened
 
 OTHERS_MAX: Final = 16
 AWAY_SECONDS: Final = 5.0

@@ -58,11 +58,11 @@ from snowmelt.core.node import Announced, Halt, Requested, Started
 from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols import priority, queue
 from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere, Gone
-from snowmelt.protocols.fifo.calls import Opened
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
+from snowmelt.protocols.queue.calls import Opened
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.folders import EPOCHS, OPENINGS, check_embedded, check_nobody_within

@@ -18,7 +18,7 @@ from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.tasks import TogetherAsync
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.fifo.calls import (
+from snowmelt.protocols.queue.calls import (
     GroupStatus,
     Located,
     Planned,
@@ -27,7 +27,7 @@ from snowmelt.protocols.fifo.calls import (
     Share,
     Span,
 )
-from snowmelt.protocols.fifo.labels import Labels
+from snowmelt.protocols.queue.labels import Labels
 
 
 class Fifo(Taking[FifoSteps]):

@@ -64,7 +64,7 @@ from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, contact, queue_name
 from snowmelt.protocols.calling import FIRST_WAIT
-from snowmelt.protocols.fifo.calls import (
+from snowmelt.protocols.queue.calls import (
     Changed,
     Describe,
     Get,
@@ -83,8 +83,8 @@ from snowmelt.protocols.fifo.calls import (
     Redrive,
     Settle,
 )
-from snowmelt.protocols.fifo.labels import each_own
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.labels import each_own
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 PUT_LONGEST: Final = 8 * 3600.0

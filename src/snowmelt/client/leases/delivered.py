@@ -26,7 +26,7 @@ from snowmelt.core.errors import LeaseLost
 from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.fifo.labels import sliced, unpack
+from snowmelt.protocols.queue.labels import sliced, unpack
 from snowmelt.protocols.seap.keys import KEY_BYTES, key_at, to_float, unpacked
 from snowmelt.protocols.seap.keys import part as keys_of
 
@@ -109,7 +109,7 @@ class Refused(msgspec.Struct, frozen=True):
 def part_items(part: Part) -> int:
     """How many items a part holds. O(1).
 
-    >>> from snowmelt.protocols.fifo.calls import Part
+    >>> from snowmelt.protocols.queue.calls import Part
     >>> part_items(Part(7, bytes(8), b""))
     1
     """
@@ -261,7 +261,7 @@ def _ordered(parts: tuple[Portion, ...]) -> tuple[list[Portion], list[int], list
 def put_at_of(part: Part, place: int) -> datetime | None:
     """When the item at a place of a part was put; None where that is not known.
 
-    >>> from snowmelt.protocols.fifo.calls import Part
+    >>> from snowmelt.protocols.queue.calls import Part
     >>> part = Part(7, bytes(8), b"", times=times.whole(1, 1_700_000_000_123_456_789))
     >>> str(put_at_of(part, 7)), put_at_of(Part(7, bytes(8), b""), 7)
     ('2023-11-14 22:13:20.123456+00:00', None)
@@ -273,7 +273,7 @@ def put_at_of(part: Part, place: int) -> datetime | None:
 def joined(parts: tuple[Part, ...]) -> Batch:
     """The bodies of all parts as one batch; nothing is copied when there is one part. O(bytes).
 
-    >>> from snowmelt.protocols.fifo.calls import Part
+    >>> from snowmelt.protocols.queue.calls import Part
     >>> one = Batch.of([b"a", b"b"])
     >>> part = Part(5, bytes(one.offsets), bytes(one.blob))
     >>> [bytes(body) for body in joined((part, part))]

@@ -16,7 +16,7 @@ from snowmelt.client.leases.delivered import part_items
 from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import contact
-from snowmelt.protocols.fifo.calls import Fetch, Fetched, Part, Place, Span
+from snowmelt.protocols.queue.calls import Fetch, Fetched, Part, Place, Span
 
 FETCH_SECONDS: Final = 5.0
 _WEIGHT: Final = 4 << 20

@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from snowmelt.client.queue.group_steps import Mark
-from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import Receipt
+from snowmelt.protocols.queue.calls import Part
 
 
 class Note(msgspec.Struct, frozen=True, array_like=True):

@@ -11,8 +11,8 @@ import msgspec
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.headers import headers_in
-from snowmelt.protocols.fifo.labels import Labels, pack
-from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
+from snowmelt.protocols.queue.labels import Labels, pack
+from snowmelt.protocols.queue.settings import BODY_BYTES_MAX
 
 CALL_BYTES: Final = 8 << 20
 CALL_ITEMS: Final = 32_768

@@ -20,7 +20,7 @@ from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.interval import POSITION_MAX, Interval
 from snowmelt.core.names import plain_name
-from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.queue import calls
 
 EVERYTHING: Final = 1 << 40
 """A limit that limits nothing."""

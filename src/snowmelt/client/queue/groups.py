@@ -5,7 +5,7 @@ from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, GroupSteps, Mark
-from snowmelt.protocols.fifo.calls import Located
+from snowmelt.protocols.queue.calls import Located
 
 
 class Group:

@@ -8,8 +8,8 @@ from typing import Any, Final
 from snowmelt.client.connection.steps import Ending, KeepingPort
 from snowmelt.core.errors import SnowmeltError, Unreachable
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.calls import Open
 from snowmelt.protocols.priority.calls import Open as OpenPriority
+from snowmelt.protocols.queue.calls import Open
 
 _OPENS: Final = (Open, OpenPriority)
 _GRACE: Final = 0.03

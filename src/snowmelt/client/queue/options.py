@@ -10,7 +10,7 @@ from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import new_name
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
-from snowmelt.protocols.fifo.settings import OPTIONS, REPLICAS_MAX, QueueSettings
+from snowmelt.protocols.queue.settings import OPTIONS, REPLICAS_MAX, QueueSettings
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
 _PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -18,10 +18,10 @@ from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, Full
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.asking import DIGEST_MAX
-from snowmelt.protocols.fifo.calls import Plan, Planned, Publish, Put, PutDone, Receipt, Share
-from snowmelt.protocols.fifo.labels import Labels
-from snowmelt.protocols.fifo.settings import HOLD_LONGEST
+from snowmelt.protocols.queue.asking import DIGEST_MAX
+from snowmelt.protocols.queue.calls import Plan, Planned, Publish, Put, PutDone, Receipt, Share
+from snowmelt.protocols.queue.labels import Labels
+from snowmelt.protocols.queue.settings import HOLD_LONGEST
 from snowmelt.runtime.clock import seconds_until, steady_now
 
 HOLD: Final = 6 * 3600.0

@@ -144,7 +144,7 @@ def words_of(told: Told) -> tuple[Word, ...]:
 def dealt(parts: Sequence[Part], wants: Sequence[int]) -> list[tuple[Part, ...]]:
     """So many items for each, from the first on; and last, what is left.
 
-    >>> from snowmelt.protocols.fifo.calls import Part
+    >>> from snowmelt.protocols.queue.calls import Part
     >>> three = Part(7, b"".join(at.to_bytes(4, "little") for at in range(4)), b"abc")
     >>> [[(part.start, part.blob) for part in hand] for hand in dealt([three], [1, 0, 1])]
     [[(7, b'a')], [], [(8, b'b')], [(9, b'c')]]

@@ -11,7 +11,7 @@ Each part below has rules with numbers of its own, at the top of its file.
 The life of an item (the picture is in docs/fifo.md):
 
 1. *Put* (`admission.py`, `room.py`). A client sends a batch to the leader, under its producer's
-   name and a number. A number that was used is told its first answer (`fifo/producers.py`). Where
+   name and a number. A number that was used is told its first answer (`producers.py`). Where
    there is room the batch has the next positions. Else it waits in its order, or is refused.
 2. *Step* (`log.py`). Whatever changes while the leader's disk flushes is the next step. It carries
    records and bodies. What is too large for one message goes ahead of it (`large.py`). Leader and

@@ -6,14 +6,14 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.segments import Segment, stored
+from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.room import Room, WaitingPut
+from snowmelt.protocols.queue.segments import Segment, stored
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo
 

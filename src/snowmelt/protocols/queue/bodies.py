@@ -2,8 +2,8 @@
 
 from collections import OrderedDict
 
-from snowmelt.protocols.fifo.segments import Segment
 from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.segments import Segment
 
 Name = tuple[str, int, int]
 """A queue, where a batch's bodies begin, and its term."""

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.node import Halt, Started
-from snowmelt.protocols.fifo import messages as fifo
-from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.queue import messages as fifo
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, kept_in
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.large import Ways
 from snowmelt.protocols.queue.words import Head
 
 
@@ -18,6 +19,7 @@ class Copies:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.disk = Disk()
+        self.ways = Ways()
         self.bodies = Bodies(desk.limits.recent_bytes)
         self._copies: dict[str, Copy] = {}
 

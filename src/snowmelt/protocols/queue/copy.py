@@ -23,8 +23,8 @@ import msgspec
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.core.record import BULK, Change, Erase, Write, erase
-from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.queue.batches import KIND, Batches
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
 
 COPY: Final = b"m"

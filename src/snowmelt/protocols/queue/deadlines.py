@@ -4,7 +4,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
 from snowmelt.core.instant import Duration, Instant, later
-from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.queue.desk import Desk
 
 SPARE: Final = 64
 """So many deadlines more may be kept than twice those that count."""

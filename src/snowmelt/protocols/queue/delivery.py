@@ -5,6 +5,7 @@
 3. What can't be read here is asked of all followers. Only what each of them lacks is lost.
 """
 
+from itertools import accumulate
 from typing import Final, assert_never
 
 import msgspec
@@ -12,20 +13,21 @@ import msgspec
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.segments import Segment, joined, part_of, stored
-from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.batches import Batch, Within
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Deadlines
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.fitting import fitting
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.open_calls import OpenCalls
+from snowmelt.protocols.queue.segments import Segment, joined, part_of, stored
 from snowmelt.protocols.queue.spans import by_failures
 from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.words import (
+    PIECE_BYTES,
     Body,
     Deliver,
     Fetch,
@@ -200,7 +202,7 @@ class Delivery:
         for keeper in self._followers.all:
             lacks = [batch for batch, others in self._lacks.items() if keeper in others]
             if lacks:
-                names = tuple((one.place, one.term) for one in lacks[:FETCHED_AT_ONCE])
+                names = tuple((one.place, one.term) for one in _one_answer(lacks))
                 word = Fetch(self._home.queue, self._home.term, names)
                 self._desk.send(node_of(keeper), word)
         self._sought = self._desk.now
@@ -209,3 +211,10 @@ class Delivery:
     def tick(self) -> None:
         if self._lacks and later(self._sought, AGAIN_AFTER) <= self._desk.now:
             self._seek()
+
+
+def _one_answer(batches: list[Batch]) -> list[Batch]:
+    """The first of these, as many as fit one message, and one at least."""
+    sizes = accumulate([one.size for one in batches])
+    fitting = sum(size <= PIECE_BYTES for size in sizes)
+    return batches[: min(max(1, fitting), FETCHED_AT_ONCE)]

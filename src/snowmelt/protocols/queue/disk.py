@@ -16,8 +16,8 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.node import Persist
 from snowmelt.core.record import BULK, Change, Erase, Write
-from snowmelt.protocols.fifo.desk import merged
-from snowmelt.protocols.fifo.settings import LINGER_LONGEST
+from snowmelt.protocols.queue.desk import merged
+from snowmelt.protocols.queue.settings import LINGER_LONGEST
 from snowmelt.protocols.queue.words import Flush
 
 FIRST_TICKET: Final = 1 << 40

@@ -9,15 +9,14 @@ from typing import Any, Final
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.asking import put_problem
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.directory import Directory
-from snowmelt.protocols.fifo.finding import Finding
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue import calls, words
+from snowmelt.protocols.queue.asking import put_problem
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.finding import Finding
 from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
 

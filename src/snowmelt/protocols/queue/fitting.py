@@ -4,8 +4,8 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.queue.batches import Batches
+from snowmelt.protocols.queue.calls import Part
 from snowmelt.protocols.queue.failures import Failure
 
 REASON_COST: Final = 100

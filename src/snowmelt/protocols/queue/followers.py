@@ -4,31 +4,38 @@
    up to so many bytes; then a copy that is on its way goes on as of the last (`sending.py`).
 2. A follower that lacks steps is sent them, or all of the copy when they are not at hand any more.
 3. What has no answer is said again. A silent follower, though its node is here, is told to the
-   controller, which names another (`fifo/registry.py`); at growing intervals.
+   controller, which names another (`registry.py`); at growing intervals.
 4. Where flushes may linger, a follower that began anew may lack what it told: it is asked what it
    has, and told what its leader has by then (`copy.py`, rule 5).
+5. What is large is given time before it is sent again, each time more.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Home, Unreached
-from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.queue.copy import RECENT_BYTES, Copy
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.large import Ways, parted
+from snowmelt.protocols.queue.messages import Home, Unreached
 from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.takeover import SILENT_MAX
-from snowmelt.protocols.queue.words import Append, Begin, Confirm, Fence, Head, Message
+from snowmelt.protocols.queue.words import Ahead, Append, Begin, Confirm, Fence, Head, Message
 
 AGAIN_AFTER: Final = milliseconds(300)
 COMPLAIN_LONGEST: Final = seconds(80)
 STEP_MAX: Final = 66 << 20
 """No larger step is sent: a copy is, in pieces. Many records can be as large, and no single put."""
 STEPS_BYTES: Final = 16 << 20
-"""Of steps that are kept (rule 1)."""
+STEPS_LEAST: Final = 4
+"""Of steps that are kept (rule 1), or so many if they are large."""
+LIGHT_BYTES: Final = 1 << 20
+BYTES_PER_SECOND: Final = 32 << 20
+TRIES_MAX: Final = 4
 
 
 class Follower(msgspec.Struct):
@@ -44,16 +51,25 @@ class Follower(msgspec.Struct):
     """When it was told something last."""
     sending: Sending | None = None
     """The copy that is on its way to it."""
+    parts: deque[Ahead | Append] = msgspec.field(default_factory=deque)
+    """What is to go behind large bodies that are on their way (`large.py`)."""
+    heavy: int = 0
+    """How many bytes of bodies its last piece has."""
+    tries: int = 0
+    """How often the same was sent again (rule 5)."""
 
 
 class Followers:
     """All of one term, by keepers."""
 
-    def __init__(self, desk: Desk, home: Home, copy: Copy, all_: dict[str, Follower]) -> None:
+    def __init__(
+        self, desk: Desk, home: Home, copy: Copy, all_: dict[str, Follower], ways: Ways
+    ) -> None:
         self.all = all_
         self.asked = 0
         """How often it was asked whether this leader leads still."""
         self._desk = desk
+        self._ways = ways
         self.home = home
         self.copy = copy
         term = home.term
@@ -98,6 +114,7 @@ class Followers:
             if run != follower.run:
                 follower.run, follower.appended, follower.fenced = run, None, False
                 follower.sending = None
+                follower.parts.clear()
                 self._desk.wake(self._desk.now)
 
     # --- what they are told -----------------------------------------------------------------------
@@ -116,12 +133,31 @@ class Followers:
         self._steps.append(step)
         self._bytes += step.weight
         self._forget_steps()
+        parts = _parts(step, self._desk.limits.pull_bytes)
         for name, follower in self.all.items():
             if step.after.term != step.head.term:  # the first of this term
                 if follower.fenced:
                     self._bring_up(name, follower)
             elif follower.appended is not None:
-                self._send(name, step)
+                self._go(name, parts)
+
+    def _go(self, keeper: str, parts: Iterable[Ahead | Append]) -> None:
+        """These go behind what goes already; large bodies when there is way for them."""
+        follower, target = self.all[keeper], node_of(keeper)
+        follower.parts.extend(parts)
+        while follower.parts:
+            part = follower.parts[0]
+            if type(part) is Ahead and not self._ways.goes(target, part, self._desk.now):
+                self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+                return
+            self._send(keeper, follower.parts.popleft())
+
+    def arrived(self, keeper: str) -> None:
+        """A large body is there: the next may go."""
+        follower = self._heard(keeper)
+        if follower is not None:
+            follower.tries = 0
+            self._go(keeper, ())
 
     def _forget_steps(self) -> None:
         """Those that all have, and the first of too many (rule 1)."""
@@ -130,7 +166,8 @@ class Followers:
         least = min([*known, *[one.head.step for one in sendings]], default=self.copy.head.step)
         while self._steps:
             first = self._steps[0]
-            if first.head.step > least and self._bytes <= STEPS_BYTES:
+            few = self._bytes <= STEPS_BYTES or len(self._steps) <= STEPS_LEAST
+            if first.head.step > least and few:
                 break
             if self._bytes <= RECENT_BYTES and not all(one.fenced for one in self.all.values()):
                 break  # who has not answered yet may lack no more than these
@@ -161,6 +198,12 @@ class Followers:
         self.all[keeper].sent = self._desk.now
         self._desk.send(node_of(keeper), message)
 
+    def _patience(self, follower: Follower) -> Duration:
+        """How long what was sent last may be on its way (rule 5)."""
+        size = self._bytes if follower.sending is None else follower.heavy
+        way = max(0, size - LIGHT_BYTES) * SECOND // BYTES_PER_SECOND
+        return Duration(AGAIN_AFTER + (way << min(follower.tries, TRIES_MAX)))
+
     # --- what they say ----------------------------------------------------------------------------
 
     def _heard(self, keeper: str) -> Follower | None:
@@ -179,7 +222,7 @@ class Followers:
             follower.sending = None
         known = head.term == self.home.term and head.step <= self.copy.head.step
         if known and head.step > (follower.appended or -1):
-            follower.appended = head.step
+            follower.appended, follower.tries = head.step, 0
         if follower.appended != self.copy.head.step:
             self._later(follower)
 
@@ -189,6 +232,7 @@ class Followers:
         if follower is None:
             return
         follower.fenced = True
+        follower.parts.clear()
         if head.term != self.home.term:
             follower.appended = None
         elif follower.appended is not None:
@@ -219,7 +263,10 @@ class Followers:
     def bring(self, keeper: str) -> Sending | None:
         """The copy on its way to one that wants its next piece."""
         follower = self._heard(keeper)
-        return None if follower is None else follower.sending
+        if follower is None:
+            return None
+        follower.tries = 0
+        return follower.sending
 
     def _later(self, follower: Follower) -> None:
         """What it lacks is on its way, or is sent again after a while."""
@@ -237,7 +284,7 @@ class Followers:
         elif appended is not None and self._steps and self._steps[0].after.step <= appended:
             for step in self._steps:
                 if step.head.step > appended:
-                    self._send(keeper, step)
+                    self._go(keeper, _parts(step, self._desk.limits.pull_bytes))
         elif self.copy.head.term == term:  # else its first step is not made yet
             if follower.sending is None:
                 follower.sending = Sending(self.copy)
@@ -252,16 +299,20 @@ class Followers:
             unsure = follower.confirmed < self.asked and confirmed < self.asked
             if not (behind or unsure):
                 continue
-            if follower.sending is not None and later(follower.heard, AGAIN_AFTER) > now:
-                self._desk.wake(later(follower.heard, AGAIN_AFTER))  # its next piece is on its way
+            patience = self._patience(follower)
+            flies = bool(follower.parts) or self._ways.busy(node_of(name), self.home.queue, now)
+            if flies:
+                self._go(name, ())
+            if follower.sending is not None and later(follower.heard, patience) > now:
+                self._desk.wake(later(follower.heard, patience))  # its next piece is on its way
                 continue
-            if later(follower.sent, AGAIN_AFTER) <= now:
-                follower.sent = now
+            if later(follower.sent, patience) <= now:
+                follower.sent, follower.tries = now, follower.tries + 1
                 if unsure:
                     self._send(name, Confirm(self.home.queue, self.home.term, self.asked))
-                if behind:
+                if behind and not flies:
                     self._bring_up(name, follower)
-            self._desk.wake(later(follower.sent, AGAIN_AFTER))
+            self._desk.wake(later(follower.sent, self._patience(follower)))
         self._complain()
 
     def _complain(self) -> None:
@@ -284,7 +335,13 @@ class Followers:
         presence, now = self._desk.presence, self._desk.now
         for name, one in self.all.items():
             waits = one.appended != self.copy.head.step or one.confirmed < self.asked
-            long = later(max(one.heard, self._began), SILENT_MAX) <= now
+            most = Duration(SILENT_MAX + self._patience(one))
+            long = later(max(one.heard, self._began), most) <= now
             if waits and long and presence is not None and name in presence.keepers:
                 return name
         return None
+
+
+def _parts(step: Append, most: int) -> Iterable[Ahead | Append]:
+    """A step as it is sent."""
+    return tuple(parted(step, most)) if step.weight > most else (step,)

@@ -8,12 +8,13 @@
 from typing import Final
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.large import Gathering
 from snowmelt.protocols.queue.sending import with_bodies
+from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.terms import Terms
 
 EARLY_STEPS: Final = 100
@@ -28,6 +29,7 @@ class Following:
         self._terms = terms
         self._early: dict[str, dict[words.Head, words.Append]] = {}
         """Steps that came before those that they go behind, by these (rule 2)."""
+        self._large: dict[str, Gathering] = {}
         self._next: dict[str, tuple[int, words.Head, int]] = {}
         """By queue, of the copy that comes: its term, its head, and which piece is next."""
         self._records: dict[str, words.Pairs] = {}
@@ -52,12 +54,32 @@ class Following:
         copy = self.follows(source, step.queue, step.term)
         if copy is None:
             return
-        queue, keeper, early = step.queue, self._desk.keeper, self._early.get(step.queue, {})
         has = copy.head if step.linger else copy.flushed
         if copy.whole and has >= step.head:
-            told = words.Appended(queue, step.term, keeper, has)
+            told = words.Appended(step.queue, step.term, self._desk.keeper, has)
             self._desk.send(source, told)
-        elif copy.whole and copy.head == step.after:
+        elif (whole := self._gathering(step).step(step) if step.ahead else step) is not None:
+            self._append(source, copy, whole)
+
+    def ahead(self, source: NodeId, word: words.Ahead) -> None:
+        """A body of a step that is on its way."""
+        copy, keeper = self.follows(source, word.queue, word.term), self._desk.keeper
+        if copy is None:
+            return
+        told = words.Arrived(word.queue, word.term, keeper, word.head, word.body.key)
+        self._desk.send(source, told)
+        if copy.whole and copy.head >= word.head:
+            return
+        whole = self._gathering(word).body(word)
+        if whole is not None:
+            self._append(source, copy, whole)
+
+    def _gathering(self, word: words.Append | words.Ahead) -> Gathering:
+        return self._large.setdefault(word.queue, Gathering())
+
+    def _append(self, source: NodeId, copy: Copy, step: words.Append) -> None:
+        queue, keeper, early = step.queue, self._desk.keeper, self._early.get(step.queue, {})
+        if copy.whole and copy.head == step.after:
             self._take(source, copy, step)
             while (waiting := early.pop(copy.head, None)) is not None:
                 self._take(source, copy, waiting)
@@ -101,6 +123,7 @@ class Following:
             told = words.Behind(queue, fence.term, keeper, words.NOTHING)
         self._next.pop(queue, None)
         self._records.pop(queue, None)
+        self._large.pop(queue, None)
         self._copies.disk.write(queue, copy.raise_fence(fence.term), words.Tell(source, told))
 
     def piece(self, source: NodeId, piece: words.Piece) -> None:
@@ -110,6 +133,7 @@ class Following:
             if node_of(taking.source) != source or taking.piece != (piece.head, piece.number):
                 return
             taking.piece = None if piece.last else (piece.head, piece.number + 1)
+            taking.tries = 0
             self._write(source, self._copies.of(queue), piece)
             return
         copy = self.follows(source, queue, piece.term)

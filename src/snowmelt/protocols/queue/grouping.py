@@ -1,4 +1,4 @@
-"""What a leader does for groups (`fifo/groups.py`): they are of the state, and change in its steps.
+"""What a leader does for groups (`groups.py`): they are of the state, and change in its steps.
 
 1. A group is given something only when it is done with all it was given before; until then it is
    told the same again. So whoever lost an answer, or crashed before it wrote down what it was
@@ -20,9 +20,9 @@ from typing import assert_never
 from snowmelt.core.interval import Interval, first_positions
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.groups import LEASE_MAX, Group, assign_problem, locate_problem
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.groups import LEASE_MAX, Group, assign_problem, locate_problem
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import State

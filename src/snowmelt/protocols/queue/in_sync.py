@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Among, Home
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Follower, Followers
+from snowmelt.protocols.queue.messages import Among, Home
 
 PATIENCE: Final = milliseconds(1000)
 REST: Final = seconds(5)

@@ -16,27 +16,28 @@ from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.interval import merged
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.answers import Answers
-from snowmelt.protocols.fifo.desk import Desk, Seat
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.streams import node_of
-from snowmelt.protocols.fifo.waiting import Waiting, WaitingGet
+from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.admission import Admission
+from snowmelt.protocols.queue.answers import Answers
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines, delay
 from snowmelt.protocols.queue.delivery import Delivery
+from snowmelt.protocols.queue.desk import Desk, Seat
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
+from snowmelt.protocols.queue.large import Ways
 from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS
+from snowmelt.protocols.queue.streams import node_of
+from snowmelt.protocols.queue.waiting import Waiting, WaitingGet
 from snowmelt.protocols.queue.withdrawing import Withdrawing
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show
 
@@ -58,12 +59,13 @@ class Leader:
         copy: Copy,
         home: Home,
         followers: dict[str, Follower],
+        ways: Ways,
     ) -> None:
         desk = Seat(desk, home.queue)
         self.home = home
         self.copy = copy
         self.state = restored(home.settings, copy.records, desk.limits)
-        self.followers = Followers(desk, home, copy, followers)
+        self.followers = Followers(desk, home, copy, followers, ways)
         self.in_sync = InSync(desk, home, self.followers)
         self.log = Log(home, disk, copy, self.state, self.followers, self.in_sync)
         self.waiting = Waiting()

@@ -1,6 +1,6 @@
 """A node that is to leave in order: what only it has is handed over first.
 
-1. It asks who decides on homes until none of them names it (`fifo/registry.py`, rule 11). All that
+1. It asks who decides on homes until none of them names it (`registry.py`, rule 11). All that
    moves is moved by new terms: whoever leads next takes the newest copy, which may be here.
 2. Where fewer nodes would be left than must keep a queue, or there is no time, it may not leave; it
    says how many items of which queues that is for, and the way out.
@@ -10,10 +10,10 @@ from typing import Final
 
 from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.node import Announce
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Needs, Quits
 from snowmelt.protocols.membership import HandedOver
 from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.messages import Needs, Quits
 
 AGAIN_AFTER: Final = milliseconds(100)
 NAMED: Final = 3
@@ -41,7 +41,8 @@ class Leaving:
         if self._until is None:
             return
         if self._until <= desk.now:
-            self._ends(self._refusal(self._needs))
+            has_none = self._needs is None and not any(self._copies)
+            self._ends("" if has_none else self._refusal(self._needs))
             return
         if desk.presence is not None:
             desk.send(desk.presence.view.coordinator, Quits(desk.stream))
@@ -66,7 +67,8 @@ class Leaving:
         count = len(queues) if needs is None else needs.count
         items = sum(self._copies.of(one).items for one in queues)
         names = ", ".join(queues[:NAMED]) + (", …" if count > NAMED else "")
-        what = f"{self._desk.me} has {items} items of {count} queues ({names})"
+        kind = "queue" if count == 1 else "queues"
+        what = f"{self._desk.me} has {items} items of {count} {kind} ({names})"
         if needs is None:
             return f"{what}, and nobody who decides answered it: ask again, {AGAIN}"
         if needs.stuck:

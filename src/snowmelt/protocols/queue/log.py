@@ -21,12 +21,12 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import PutDone
-from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.queue.calls import PutDone
 from snowmelt.protocols.queue.copy import HOME, Copy
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.in_sync import InSync
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep, Placed, ReplyTo

@@ -10,7 +10,7 @@ from enum import Enum
 from random import Random
 from typing import Any, Final, assert_never
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
     Announced,
@@ -26,13 +26,6 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.calling import Gone
-from snowmelt.protocols.fifo import messages as fifo
-from snowmelt.protocols.fifo.desk import NODE, REST, Desk
-from snowmelt.protocols.fifo.directory import Directory
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.registry import Registry
-from snowmelt.protocols.fifo.streams import Presence
 from snowmelt.protocols.membership import (
     CutOff,
     Leads,
@@ -43,10 +36,17 @@ from snowmelt.protocols.membership import (
     Unsure,
     View,
 )
-from snowmelt.protocols.queue import disk, leaving, transfer, words
+from snowmelt.protocols.queue import disk, door, leaving, transfer, words
+from snowmelt.protocols.queue import messages as fifo
 from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.desk import NODE, REST, Desk
+from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.door import Door
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.registry import Registry
+from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.terms import Terms
 
 Effects = list[Effect[Any]]
@@ -114,10 +114,7 @@ class QueueNode:
                 else:
                     self._found_no_room(reason)
             case Loaded(ticket, found):
-                if ticket < transfer.FIRST_TICKET:
-                    desk.read(event)
-                else:
-                    self._transfer.loaded(ticket, found)
+                self._transfer.loaded(ticket, found)
             case Expired():
                 self._timer = None
                 self._tick()
@@ -146,6 +143,7 @@ class QueueNode:
                 self._registry.unsure = until
             case Slept(late):
                 self._door.slept(late)
+                self._registry.reads_old = later(now, door.READ_WITHIN)
             case Leaving(until):
                 self._leaving.begin(until)
             case Gone(client):
@@ -267,6 +265,12 @@ class QueueNode:
         if leader is not None:
             leader.withdrawing.found(word.reason)
 
+    def _arrived(self, source: NodeId, word: words.Arrived) -> None:
+        self._copies.ways.came(source, word.queue, word.head, word.key)
+        leader = self._terms.leading(word.queue, word.term)
+        if leader is not None:
+            leader.followers.arrived(word.keeper)
+
     def _behind(self, _: NodeId, word: words.Behind) -> None:
         leader = self._terms.leading(word.queue, word.term)
         taking = self._terms.taking(word.queue, word.term)
@@ -307,7 +311,9 @@ class QueueNode:
             fifo.Seek: self._seek,
             fifo.Sought: lambda _, message: registry.sought(message),
             words.Append: self._following.append,
+            words.Ahead: self._following.ahead,
             words.Appended: self._appended,
+            words.Arrived: self._arrived,
             words.Behind: self._behind,
             words.NoRoom: self._no_room,
             words.Confirm: self._following.confirm,

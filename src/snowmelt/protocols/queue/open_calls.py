@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.fifo.calls import Put
 from snowmelt.protocols.queue.bodies import Bodies
+from snowmelt.protocols.queue.calls import Put
 
 PUT_COST: Final = 2_048
 """What a put takes in memory, besides its bytes."""

@@ -1,7 +1,7 @@
 """Putting in two moves: many stage, one publishes all of it, in one step, once under one number.
 
 1. What this producer published under this number is not published again; where it went is told.
-   But when it is not the same that is to be published now (`fifo/publications.py`), that is
+   But when it is not the same that is to be published now (`publications.py`), that is
    refused: who says it is done would lose what is new in it.
 2. All or nothing: when one of the batches is not staged any more, or there is no room for all of
    them together, nothing is put.
@@ -17,17 +17,17 @@ import msgspec
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.answers import Answers
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.publications import Publication, items_of
-from snowmelt.protocols.fifo.segments import Segment, stored
+from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.admission import bounds, count_of, no_room, put_before, put_done
+from snowmelt.protocols.queue.answers import Answers
 from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.publications import Publication, items_of
+from snowmelt.protocols.queue.segments import Segment, stored
 from snowmelt.protocols.queue.staged import Held
 from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo

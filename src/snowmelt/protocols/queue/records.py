@@ -26,11 +26,11 @@ import msgspec
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.spans import spans, stretches
-from snowmelt.protocols.fifo import publications
-from snowmelt.protocols.fifo.groups import Group
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue import publications
 from snowmelt.protocols.queue.failures import Failure
+from snowmelt.protocols.queue.groups import Group
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.staged import NEXT
 from snowmelt.protocols.queue.state import STATUS, Lease, State, without
 from snowmelt.protocols.queue.words import Pairs

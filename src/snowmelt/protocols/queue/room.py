@@ -9,7 +9,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.fifo.calls import Put
+from snowmelt.protocols.queue.calls import Put
 from snowmelt.protocols.queue.deadlines import Ends
 
 

@@ -10,14 +10,14 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.fifo.calls import Place, Span
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.streams import gone_for_ever
 from snowmelt.protocols.queue.batches import KIND, Batches, Within
+from snowmelt.protocols.queue.calls import Place, Span
 from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.failures import Failure
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.streams import gone_for_ever
 
 PLACE_MAX: Final = 2**63
 

@@ -4,7 +4,7 @@ Rules:
 
 1. Every item that lives is ready, delayed, leased, dead, or a group's. A lease has a holder.
 2. Items that go back have their own positions, and are the next to be given.
-3. The same number of one producer is the same put (`fifo/producers.py`).
+3. The same number of one producer is the same put (`producers.py`).
 4. The same get has the same lease. One that is done with it, and asks again, has nothing: nobody
    may be there to take it. One whose lease ended by itself was perhaps not told, and asks anew.
 5. What is said of a lease that is over is refused only if it is not so: who acknowledges what was
@@ -25,16 +25,15 @@ from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.fifo.doubts import Doubts
-from snowmelt.protocols.fifo.groups import Groups
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.producers import Producers
-from snowmelt.protocols.fifo.publications import Publications
-from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.queue.batches import Batch, Batches
 from snowmelt.protocols.queue.dead import Dead
 from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.fitting import tellable
+from snowmelt.protocols.queue.groups import Groups
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.producers import Producers
+from snowmelt.protocols.queue.publications import Publications
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.takers import Takers
 
@@ -94,7 +93,7 @@ class State:
         self.enders: OrderedDict[int, OperationId] = OrderedDict()
         """By the tokens of the last leases of which something went back: which call ended each."""
         self.groups = Groups(self.changed)
-        self.producers = Producers(self.changed, Doubts(), limits)
+        self.producers = Producers(self.changed, limits)
         self.staged = Staged(self.changed, self.over)
         self.publications = Publications(self.changed)
         self._limits = limits

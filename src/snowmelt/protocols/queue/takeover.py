@@ -9,7 +9,7 @@
    be missing in it, and nobody has it. Where all of them are lost, it is the newest of the others.
 4. When it lies elsewhere it is brought here, piece by piece, and then replaces the own copy.
 5. Where it goes no further since somebody who is here is silent, the controller is told: another is
-   to try, who may hear him (`fifo/registry.py`, rule 2).
+   to try, who may hear him (`registry.py`, rule 2).
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
-from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Head
 
 SILENT_MAX: Final = seconds(5)
@@ -35,6 +35,8 @@ class TakeOver(msgspec.Struct):
     piece: tuple[Head, int] | None = None
     """Of that copy, which piece is next; None when the last of them is being written."""
     asked: Instant = Instant(0)
+    tries: int = 0
+    """How often it was asked for this piece, which may be large."""
     fenced: bool = False
     """Whether this node's own fence is flushed."""
     standing: tuple[int, str, tuple[Head, int] | None] | None = None

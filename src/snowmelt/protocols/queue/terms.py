@@ -1,6 +1,6 @@
 """Whom this node leads: how terms begin here, and how they end.
 
-Which node leads in which term is decided as for the fifo (`fifo/registry.py`); a term is a `Home`.
+Which node leads in which term is decided as for the fifo (`registry.py`); a term is a `Home`.
 
 1. A run leads in a term once at most. One that it began and left it claims anew.
 2. A term is served once the controller has written down that its copies are the queue's.
@@ -9,20 +9,21 @@ Which node leads in which term is decided as for the fifo (`fifo/registry.py`); 
 
 from typing import Final
 
-from snowmelt.core.instant import later, milliseconds
+from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo import messages as fifo
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.directory import Directory
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.streams import gone_for_ever, node_of, stream_of
+from snowmelt.protocols.queue import messages as fifo
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.followers import Follower
 from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.streams import gone_for_ever, node_of, stream_of
 from snowmelt.protocols.queue.takeover import TakeOver
 
 AGAIN_AFTER: Final = milliseconds(300)
+TRIES_MAX: Final = 5
 
 
 class Terms:
@@ -147,7 +148,9 @@ class Terms:
         """Asks, and asks again, for what take-overs still lack."""
         desk = self._desk
         for queue, taking in list(self._takeovers.items()):
-            if taking.asked and later(taking.asked, AGAIN_AFTER) > desk.now:
+            again = Duration(AGAIN_AFTER << min(taking.tries, TRIES_MAX))
+            if taking.asked and later(taking.asked, again) > desk.now:
+                desk.wake(later(taking.asked, again))
                 continue
             taking.asked, term = desk.now, taking.home.term
             presence = desk.presence
@@ -157,6 +160,7 @@ class Terms:
             self._complain(queue, taking)
             self.choose(queue, taking)  # a disk may be known to be gone by now
             if taking.source and taking.piece is not None:
+                taking.tries += 1
                 self._ask_piece(queue, taking)
             for keeper in taking.unheard(desk.keeper, self._gone(taking)):
                 if keeper != desk.keeper:
@@ -224,7 +228,7 @@ class Terms:
             name: Follower(run=stream_of(here[name]) if name in here else "")
             for name in home.mirrors
         }
-        leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers)
+        leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers, copies.ways)
         for name, head in taking.heads.items():
             if name in followers:
                 leader.followers.begins(name, head)

@@ -11,16 +11,15 @@ import msgspec
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Load
 from snowmelt.core.record import Found, Missing, Record
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.segments import Segment, joined, part_of, unstored
-from snowmelt.protocols.fifo.streams import node_of
-from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue import calls, words
 from snowmelt.protocols.queue.batches import Batch, Within
 from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.segments import Segment, joined, part_of, unstored
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.spans import batches_of
+from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.terms import Terms
 
 FIRST_TICKET: Final = 1 << 41
@@ -244,6 +243,7 @@ class Transfer:
             return
         if follower is not None:
             follower.sent = self._desk.now
+            follower.heavy = sum([len(one.value) for one in bodies])
         elif piece.last:
             self._sendings.pop((queue, piece.keeper))
         told = piece.term, piece.head, piece.number, piece.last

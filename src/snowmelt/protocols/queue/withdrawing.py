@@ -17,8 +17,8 @@ from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.state import STATUS, State, without

@@ -11,11 +11,11 @@ from snowmelt.core.ahead import Count
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo import messages as fifo
-from snowmelt.protocols.fifo.messages import Keeper, Length, Name, Term
-from snowmelt.protocols.fifo.segments import Segment
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue import messages as fifo
 from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.messages import Keeper, Length, Name, Term
+from snowmelt.protocols.queue.segments import Segment
 
 Key = Annotated[bytes, msgspec.Meta(max_length=280)]
 Reason = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -64,6 +64,8 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
     """Where bodies lie that nobody needs any more."""
     linger: Length = Duration(0)
     """How late it may be flushed; with any, its follower answers at once."""
+    ahead: tuple[Key, ...] = ()
+    """Those of its bodies that go ahead of it (`large.py`)."""
 
     @property
     def weight(self) -> int:
@@ -75,6 +77,13 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
         """What it takes on its way, at most."""
         records = sum([len(value) for _, value in self.records if value is not None])
         return self.weight + records + 20 * (len(self.records) + len(self.over))
+
+
+class Ahead(OfTerm, frozen=True, tag="queue.ahead", array_like=True):
+    """A body of a step that is on its way."""
+
+    head: Head
+    body: Body
 
 
 class Confirm(OfTerm, frozen=True, tag="queue.confirm", array_like=True):
@@ -118,6 +127,14 @@ class Appended(OfTerm, frozen=True, tag="queue.appended", array_like=True):
 
     keeper: Keeper
     head: Head
+
+
+class Arrived(OfTerm, frozen=True, tag="queue.arrived", array_like=True):
+    """This body of a step that is on its way has come."""
+
+    keeper: Keeper
+    head: Head
+    key: Key
 
 
 class Behind(OfTerm, frozen=True, tag="queue.behind", array_like=True):
@@ -170,30 +187,14 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
     """It heard of this term, which is later than that of whom it tells."""
 
 
-ToFollower = Append | Confirm | Fence | Piece | Fetch
-ToLeader = Appended | Behind | NoRoom | Confirmed | Fenced | Bring | Fetched | Superseded
+ToFollower = Append | Ahead | Confirm | Fence | Piece | Fetch
+ToLeader = Appended | Arrived | Behind | NoRoom | Confirmed | Fenced | Bring | Fetched | Superseded
 Message = ToFollower | ToLeader
 
-CONTROLLER: Final = (
-    fifo.Home,
-    fifo.Where,
-    fifo.Nowhere,
-    fifo.Claim,
-    fifo.Activate,
-    fifo.Among,
-    fifo.Unreached,
-    fifo.Quits,
-    fifo.Needs,
-    fifo.Seek,
-    fifo.Sought,
-    fifo.Roll,
-    fifo.Rolled,
-)
-"""What is said of terms, as the fifo's nodes say it."""
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
     *get_args(ToFollower),
     *get_args(ToLeader),
-    *CONTROLLER,
+    *fifo.MESSAGES,
     *calls.REQUESTS,
 )
 

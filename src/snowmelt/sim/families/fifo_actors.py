@@ -13,7 +13,7 @@ from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Effect, Event, Node, Send
 from snowmelt.core.outcome import Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Answer, Ask, Call, Caller, Declined
-from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.queue import calls
 from snowmelt.sim.world import World
 
 PATIENCE: Final = seconds(15)

@@ -18,7 +18,7 @@ from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.queue.options import Producer as Numbers
 from snowmelt.core.errors import SnowmeltError, StateError, Unavailable, Unreachable
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
-from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.queue import calls
 from snowmelt.sim.families import consumers, loops
 from snowmelt.sim.families.consumers import Habits
 from snowmelt.sim.families.fifo_actors import DELAY, Phase, Stage

@@ -16,8 +16,8 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Node
 from snowmelt.core.record import BULK, Damaged, Record
 from snowmelt.protocols import queue as machines
-from snowmelt.protocols.fifo.limits import Limits
-from snowmelt.protocols.fifo.segments import unstored
+from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.segments import unstored
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.fifo_planted import machine
 from snowmelt.sim.planted import Bug

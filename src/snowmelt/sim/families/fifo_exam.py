@@ -20,7 +20,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.calls import QueueStatus
+from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.exam import Losses
 from snowmelt.sim.families.fifo_clients import Producer

@@ -21,7 +21,7 @@ from snowmelt.client.queue.staging_steps import publish, stage
 from snowmelt.core.errors import GroupHeld, LeaseLost, NotStaged
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.fifo.calls import Located, Publish, PutDone, Receipt
+from snowmelt.protocols.queue.calls import Located, Publish, PutDone, Receipt
 from snowmelt.sim.families.fifo_actors import DELAY, PATIENCE, PAUSE, Phase, Stage
 from snowmelt.sim.families.fifo_clients import Putter
 from snowmelt.sim.families.fifo_programs import Program

@@ -7,11 +7,10 @@ waits for longer than its node takes to restart.
 from random import Random
 
 import msgspec
-from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, milliseconds, seconds
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.settings import QueueSettings
 
 
 class Load(msgspec.Struct, kw_only=True):
@@ -52,7 +51,7 @@ def load_of(chance: Random, theme: str) -> Load:
         consumers=chance.randint(2, 4),
         reason=chance.choice((9, 9, 900)),
     )
-    load.limits = _limits(chance, load)
+    load.limits = _limits(chance)
     match theme:
         case "bounded":
             load.queues = 1
@@ -63,8 +62,6 @@ def load_of(chance: Random, theme: str) -> Load:
         case "bursts":
             load.queues, load.batches, load.items = 1, 4, 16
             load.consumers, load.work, load.waits = load.consumers + 1, milliseconds(50), 0.7
-            # So many leases end while one call is asked again that three are too few to remember.
-            load.limits = replace(load.limits, endings=LIMITS.endings)
         case "late readers":
             load.queues, load.late = 1, 0.4
             load.items, load.batches = chance.choice((60, 300)), 8
@@ -91,24 +88,17 @@ def load_of(chance: Random, theme: str) -> Load:
     return load
 
 
-def _limits(chance: Random, load: Load) -> Limits:
+def _limits(chance: Random) -> Limits:
     """In most lives some limits are so small that they are met."""
     if chance.random() < 0.3:
         return LIMITS
-    small = load.theme in ("late readers", "backlog") or chance.random() < 0.4
-    runs = chance.choice((16, 64, LIMITS.run_items))
     return Limits(
         recent_bytes=chance.choice((0, 3_000, LIMITS.recent_bytes)),
-        ahead_bytes=chance.choice((1, 2_000, LIMITS.ahead_bytes)),
         fetch_bytes=chance.choice((100, 1_000, LIMITS.fetch_bytes)),
         pull_bytes=chance.choice((50, 1_000, LIMITS.pull_bytes)),
-        drop_items=chance.choice((1, 4, 20)) if small else LIMITS.drop_items,
-        drop_bytes=chance.choice((50, LIMITS.drop_bytes)) if small else LIMITS.drop_bytes,
         lease_runs=chance.choice((2, LIMITS.lease_runs)),
         group_pieces=chance.choice((2, LIMITS.group_pieces)),
         surveyed=chance.choice((5, LIMITS.surveyed)),
-        run_items=runs if load.theme not in ("late readers", "backlog") else LIMITS.run_items,
-        endings=chance.choice((3, LIMITS.endings)),
         producer_gaps=chance.choice((3, 8)) if chance.random() < 0.5 else LIMITS.producer_gaps,
         producer_recent=chance.choice((2, LIMITS.producer_recent)),
     )

@@ -12,15 +12,14 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Event
 from snowmelt.core.record import Change
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.limits import Limits
-from snowmelt.protocols.fifo.producers import Producer, Producers
-from snowmelt.protocols.queue import QueueNode, words
+from snowmelt.protocols.queue import QueueNode, calls, words
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.producers import Producer, Producers
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.sim.planted import QUEUE_BUGS, Bug

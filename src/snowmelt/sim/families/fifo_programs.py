@@ -13,7 +13,7 @@ from snowmelt.client.queue.options import Producer
 from snowmelt.core.instant import Instant
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.calling import Ask
-from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.queue import calls
 from snowmelt.sim.families import programs
 from snowmelt.sim.families.fifo_actors import Stage, Then
 from snowmelt.sim.families.fifo_words import Ledger, numbers, put_of

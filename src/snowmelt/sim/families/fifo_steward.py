@@ -16,7 +16,7 @@ from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.queue.group_steps import groups, survey
 from snowmelt.core.instant import SECOND, Instant, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
-from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.queue import calls
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Phase, Stage
 from snowmelt.sim.families.fifo_clients import USUAL, Putter
 from snowmelt.sim.families.fifo_exam import Exam

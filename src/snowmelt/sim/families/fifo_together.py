@@ -28,7 +28,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.queue import calls
 from snowmelt.runtime.clock import shown, steady_now
 from snowmelt.sim.families.fifo_actors import DELAY, PAUSE, Phase
 from snowmelt.sim.families.fifo_clients import Consumer, Producer

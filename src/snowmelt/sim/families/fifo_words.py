@@ -12,9 +12,9 @@ from snowmelt.client.leases.delivered import Part
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.labels import unpack
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.labels import unpack
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.judge.positions import Held, PositionLedger
 from snowmelt.sim.judge.values import FOR_EVER, Came, Given, Numbers, Place, Put, Terms
 

@@ -30,8 +30,8 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import DataLost, GroupHeld, LeaseLost, NoSuchQueue, Unavailable
 from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome
-from snowmelt.protocols.fifo import calls as fifo_calls
 from snowmelt.protocols.priority.calls import Receipt
+from snowmelt.protocols.queue import calls as fifo_calls
 from snowmelt.sim.families.fifo_actors import PAUSE, Phase, Stage
 from snowmelt.sim.families.priority_load import Load
 from snowmelt.sim.families.priority_programs import LIGHT, SECONDS, Program

@@ -28,8 +28,8 @@ from snowmelt.core.instant import SECOND, Duration, Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.outcome import Outcome
 from snowmelt.protocols.calling import Ask
-from snowmelt.protocols.fifo import settings as fifo
 from snowmelt.protocols.priority import settings as priority
+from snowmelt.protocols.queue import settings as fifo
 from snowmelt.sim.families.fifo_actors import Actor, Phase, Stage
 from snowmelt.sim.families.shipped import Done, Interrupted, Run, answer_of, patience_of
 from snowmelt.sim.judge.book import Book

@@ -18,9 +18,9 @@ from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announce, Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.core.record import BULK, Damaged
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, Forget, View
+from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt.sim.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
 from snowmelt.sim.families.fifo_engine import BYTES_MAX, FIFO, Engine, Role

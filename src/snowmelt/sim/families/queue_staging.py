@@ -13,7 +13,7 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.queue.options import Producer as Numbers
 from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.core.errors import AlreadyPublished, NotStaged
-from snowmelt.protocols.fifo.calls import Planned, Publish, Receipt, Share
+from snowmelt.protocols.queue.calls import Planned, Publish, Receipt, Share
 from snowmelt.sim.families.fifo_groups import SECONDS, Stager
 from snowmelt.sim.families.shipped import Interrupted
 from snowmelt.sim.judge.values import Put

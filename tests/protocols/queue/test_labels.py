@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from snowmelt.core.batch import Batch
-from snowmelt.protocols.fifo.labels import Labels, are_labels, checked, pack, sliced, unpack
-from snowmelt.protocols.fifo.segments import Segment, part_of, stored, unstored
+from snowmelt.protocols.queue.labels import Labels, are_labels, checked, pack, sliced, unpack
+from snowmelt.protocols.queue.segments import Segment, part_of, stored, unstored
 
 SOON = 4.0
 HUGE = b"\xff\xff\xff\xff"

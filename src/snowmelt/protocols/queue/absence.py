@@ -2,8 +2,8 @@
 
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.messages import Home, Nowhere
-from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of
+from snowmelt.protocols.queue.messages import Home, Nowhere
+from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 
 
 def waits(home: Home, presence: Presence, now: Instant) -> Nowhere | None:

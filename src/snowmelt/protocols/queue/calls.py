@@ -8,7 +8,7 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, backwards
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.settings import QueueSettings
 
 PART_BYTES: Final = 64
 SPAN_BYTES: Final = 64

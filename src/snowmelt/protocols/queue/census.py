@@ -7,9 +7,9 @@ nothing of later terms, or of some queues at all; those who have copies do.
 from typing import Final
 
 from snowmelt.core.instant import Instant, later, milliseconds
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Seek, Sought
-from snowmelt.protocols.fifo.streams import Presence
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.messages import Seek, Sought
+from snowmelt.protocols.queue.streams import Presence
 
 AGAIN_AFTER: Final = milliseconds(500)
 AT_ONCE: Final = 200

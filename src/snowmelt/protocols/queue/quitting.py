@@ -3,9 +3,9 @@
 from typing import Final
 
 from snowmelt.core.instant import Instant, later, seconds
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Home, Needs
-from snowmelt.protocols.fifo.streams import Presence
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.messages import Home, Needs
+from snowmelt.protocols.queue.streams import Presence
 
 QUITS_FOR: Final = seconds(3)
 """Who asks no more stays."""

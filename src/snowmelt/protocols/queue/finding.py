@@ -7,13 +7,13 @@ from typing import Any
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Elsewhere
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.absence import waits
-from snowmelt.protocols.fifo.asking import problem
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.directory import Directory, Told
-from snowmelt.protocols.fifo.messages import Home, Nowhere
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.absence import waits
+from snowmelt.protocols.queue.asking import problem
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.directory import Directory, Told
+from snowmelt.protocols.queue.messages import Home, Nowhere
+from snowmelt.protocols.queue.settings import QueueSettings
 
 Serves = Callable[[OperationId, Any], bool]
 """Does what is asked, if its queue is served here; says whether it is."""

@@ -14,7 +14,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.fifo.calls import Get
+from snowmelt.protocols.queue.calls import Get
 
 SILENT_MAX: Final = seconds(12)
 SPARE: Final = 64

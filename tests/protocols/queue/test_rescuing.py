@@ -5,8 +5,9 @@ import pytest
 
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.record import Record
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.rescuing import (
+from snowmelt.protocols.queue.copy import FORM, Kept
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.rescuing import (
     FIRST_TERM,
     TERMS_LEFT_OUT,
     Left,
@@ -16,8 +17,7 @@ from snowmelt.protocols.fifo.rescuing import (
     traces,
     written,
 )
-from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.protocols.queue.copy import FORM, Kept
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.words import Head
 
 N1, N2, N3, NEW = "n1/1", "n2/2", "n3/3", "n1/f"

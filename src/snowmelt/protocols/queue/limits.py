@@ -13,22 +13,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # bodies
     recent_bytes: int = 64 << 20
     """Of segments at hand, so that what is read soon after it came is not read from the disk."""
-    ahead_bytes: int = 256 << 10
-    """Read from the disk beyond what was asked for."""
     fetch_bytes: int = 65 << 20
     """Of items asked for in one answer; it ends with the put that reaches it."""
     answer_bytes: int = 70 << 20
     """In one answer, with all that goes with the items: it must fit a frame, or nobody gets it."""
     spans_bytes: int = 16 << 20
     """Of what one answer tells of items that lie elsewhere, and of why they failed."""
-    answer_segments: int = 4096
-    """In one answer: each costs some microseconds, however small it is."""
     pull_bytes: int = 4 << 20
-    """In one piece from keeper to keeper."""
-    drop_items: int = 256
-    """Settled at the front of a run, before its keepers are told to drop them."""
-    drop_bytes: int = 4 << 20
-    """The same, in bytes."""
+    """Of bodies that go with their step; what is larger goes ahead of it."""
 
     # calls
     put_items: int = 32_768
@@ -52,14 +44,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     get_items: int = 100_000
     """For one get, or one peek."""
     lease_runs: int = 1 << 15
-    """From so many runs items are taken at once: one answer has to tell where each lies."""
+    """From so many batches items are taken at once."""
     group_pieces: int = 1024
     """Of intervals given to a group at once; its record has them all."""
     surveyed: int = 100_000
     """Of items in one survey; each may lie elsewhere."""
-
-    # what a queue is made of
-    run_items: int = 16_384
 
     told: int = 256
     """Of what waited for a write, or for a step to be safe, in one turn; the rest in the next."""
@@ -71,8 +60,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # what is remembered
     answered: int = 10_000
     """Of gets, by a leader."""
-    endings: int = 256
-    """Of intervals of tokens of leases that were acknowledged to the last item."""
     enders: int = 1_000
     """Of leases of which something went back: by which operation each ended."""
     producer_gaps: int = 8192

@@ -18,9 +18,9 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.directory import PATIENCE
-from snowmelt.protocols.fifo.messages import Where
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.directory import PATIENCE
+from snowmelt.protocols.queue.messages import Where
 
 LONGEST: Final = seconds(2)
 """So long the making of one queue keeps others waiting (rule 3)."""
@@ -38,7 +38,7 @@ class Foundations:
     """The queues that are being made, and those that wait.
 
     >>> from random import Random
-    >>> from snowmelt.protocols.fifo.limits import Limits
+    >>> from snowmelt.protocols.queue.limits import Limits
     >>> foundations = Foundations(Desk(NodeId("n1"), Random(1), Limits(foundations=1)))
     >>> for queue, client in (("a", "c1"), ("b", "c1"), ("c", "c1"), ("d", "c2")):
     ...     foundations.begins(NodeId("n1"), Where(queue, None, client))

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.groups import Group
+from snowmelt.protocols.queue.groups import Group
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -13,7 +13,7 @@ import msgspec
 
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.calls import Assign, GroupStatus, Locate
+from snowmelt.protocols.queue.calls import Assign, GroupStatus, Locate
 
 LEASE_MAX: Final = 2**53
 """Leases are drawn, not counted: a mark of another cluster must not fit by accident."""

@@ -8,12 +8,10 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
-from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.absence import waits
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Home, Nowhere, Roll, Rolled, Where
-from snowmelt.protocols.fifo.settings import QueueSettings, differences
-from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.queue.absence import waits
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.messages import Home, Nowhere, Roll, Rolled, Where
+from snowmelt.protocols.queue.settings import QueueSettings, differences
 
 AGAIN_AFTER: Final = milliseconds(300)
 PATIENCE: Final = seconds(10)
@@ -43,14 +41,6 @@ class Directory:
     def home(self, queue: str) -> Home | None:
         """The last active home of a queue that was heard of."""
         return self._homes.get(queue)
-
-    def master_of(self, queue: str) -> NodeId | None:
-        """Which node is a queue's master, as far as is known."""
-        home = self._homes.get(queue)
-        if home is None:
-            self._send(Where(queue))  # so that it is known the next time
-            return None
-        return node_of(home.master)
 
     def forget(self, queue: str) -> None:
         """What was known of this queue has turned out to be old."""

@@ -51,15 +51,15 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Started
-from snowmelt.protocols.fifo import messages
-from snowmelt.protocols.fifo.census import Census
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.founding import Foundations
-from snowmelt.protocols.fifo.homes import Homes
-from snowmelt.protocols.fifo.quitting import Quitting
-from snowmelt.protocols.fifo.settings import QueueSettings, differences
-from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
+from snowmelt.protocols.queue import messages
+from snowmelt.protocols.queue.census import Census
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.founding import Foundations
+from snowmelt.protocols.queue.homes import Homes
+from snowmelt.protocols.queue.quitting import Quitting
+from snowmelt.protocols.queue.settings import QueueSettings, differences
+from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
 SHUNNED_FOR: Final[Duration] = seconds(120)
@@ -74,6 +74,9 @@ class Registry:
         self._kept = Homes(desk, self._decided, on_disk=on_disk)
         self.unsure = Instant(0)
         """Until then another may lead, and not know of this one (rule 9)."""
+        self.reads_old = Instant(-1)
+        """Until then this process reads what came while it slept: of that complaints count for
+        nothing. Who does not answer still is complained of again."""
         self._leads = on_disk
         """Whether homes are for this node to decide on, if it is the coordinator (rule 7)."""
         self._census = Census(desk)
@@ -215,7 +218,7 @@ class Registry:
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
             return
-        if self._is_outgrown(home, message.term, presence):
+        if self._is_outgrown(home, message.term, presence) or self._desk.now <= self.reads_old:
             return
         if (home.term, home.run) != (message.term, message.run):
             return

@@ -13,11 +13,11 @@ import msgspec
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Halt, Send, Started
 from snowmelt.core.record import Write
-from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.rescuing import FIRST_TERM
 from snowmelt.protocols.membership import KeepRecord, Leads, RecordsKept
 from snowmelt.protocols.membership.records import HOMES
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.rescuing import FIRST_TERM
 
 FIRST_IN_ETCD: Final = "/first"
 """Beside the homes in etcd, under a name that no queue may have: `first_term`."""

@@ -7,7 +7,7 @@ import msgspec
 from snowmelt.core.ahead import COUNT_MAX, Count, Whole
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.queue.settings import QueueSettings
 
 TERM_MAX: Final = 1 << 22
 """Above the bits of a lease's token that count within a term, there is room for so many."""

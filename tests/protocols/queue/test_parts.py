@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.fifo.calls import Part
-from snowmelt.protocols.fifo.segments import (
+from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.segments import (
     Segment,
     joined,
     part_of,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.headers import Headers, fit, headers_in
-from snowmelt.protocols.fifo.settings import HEADER_BYTES_MAX
+from snowmelt.protocols.queue.settings import HEADER_BYTES_MAX
 
 _ARRAY_OF_THREE: Final = b"\x93"
 

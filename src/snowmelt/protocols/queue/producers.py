@@ -21,8 +21,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.fifo.doubts import Doubts
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, Limits
 
 UNNAMED_PREFIX: Final = "c-"
 """How the names that clients make up for themselves begin; no person's choice may."""
@@ -39,8 +38,6 @@ class Producer(msgspec.Struct):
     """When it last heard anything, by the wall clock."""
     recent: dict[int, Interval] = {}
     """Where its last numbers went."""
-    doubtful: int = 0
-    """So many of them were kept for being in doubt when there were too many last."""
     packed: bytearray = msgspec.field(default_factory=bytearray)
     """The same, one by one, as its record has them: that is written at each put, and they are many;
     so each is packed once. Nothing when it must be done anew."""
@@ -78,15 +75,14 @@ class KeptNumbers(msgspec.Struct, frozen=True, array_like=True):
 class Producers:
     """All producers of one queue.
 
-    >>> producers = Producers({}, Doubts())
+    >>> producers = Producers({})
     >>> producers.note("loader", 7, Interval(20, 30), wall=0)
     >>> producers.earlier("loader", 7), producers.earlier("loader", 8)
     (Interval(start=20, stop=30), None)
     """
 
-    def __init__(self, changed: dict[bytes, None], doubts: Doubts, limits: Limits = LIMITS) -> None:
+    def __init__(self, changed: dict[bytes, None], limits: Limits = LIMITS) -> None:
         self._changed = changed
-        self._doubts = doubts
         self._limits = limits
         self._known: dict[str, Producer] = {}
         self._unnamed: OrderedDict[str, None] = OrderedDict()
@@ -175,22 +171,19 @@ class Producers:
         else:
             known.packed.clear()
         known.recent[number] = where
-        if len(known.recent) > 2 * self._limits.producer_recent + known.doubtful:
+        if len(known.recent) > 2 * self._limits.producer_recent:
             self._let_go(known)
             self._fold(name, known)
         self._bound(known)
 
     def _let_go(self, known: Producer) -> None:
-        """Where its first numbers went is known no more, but for those in doubt (rule 1)."""
-        first = list(known.recent.items())[: -self._limits.producer_recent]
-        doubted = IntervalSet(where for _, where in self._doubts.all())
-        sure = [number for number, where in first if doubted.first_in(where) is None]
-        for number in sure:
+        """Where its first numbers went is known no more (rule 1)."""
+        for number in list(known.recent)[: -self._limits.producer_recent]:
             del known.recent[number]
-        known.doubtful = len(first) - len(sure)
         known.packed.clear()
 
     def unnote(self, name: str, number: int) -> None:
+        """It was not put after all, and nobody was told that it was."""
         known = self._known[name]
         known.numbers.remove(Interval(number, number + 1))
         known.recent.pop(number, None)
@@ -198,13 +191,6 @@ class Producers:
         self._changed[HEAD + name.encode()] = None
         if known.folded:
             self._changed[NUMBERS + name.encode()] = None
-
-    def forget_put(self, where: Interval) -> None:
-        """What lay there is lost, and was told to nobody. O(all that is remembered)."""
-        for name, known in self._known.items():
-            lost = [one for one, place in known.recent.items() if place.common(where).size]
-            for number in lost:
-                self.unnote(name, number)
 
     def refuse(self, name: str, number: int, turns: dict[str, int], wall: int) -> None:
         """A put was refused to these callers, up to these turns (rule 2)."""
@@ -322,7 +308,7 @@ def _packed_recent(known: Producer) -> msgspec.Raw:
 
 
 def _map_head(count: int) -> bytes:
-    """How msgpack begins a map of so many; those in doubt are remembered however many they are."""
+    """How msgpack begins a map of so many."""
     if count < 16:
         return bytes((0x80 | count,))
     return b"\xde" + count.to_bytes(2) if count < 1 << 16 else b"\xdf" + count.to_bytes(4)

@@ -9,11 +9,11 @@ from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import in_short
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import queue_name
-from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
-from snowmelt.protocols.fifo.labels import are_labels, check_shared, checked
-from snowmelt.protocols.fifo.limits import LIMITS
-from snowmelt.protocols.fifo.settings import (
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
+from snowmelt.protocols.queue.labels import are_labels, check_shared, checked
+from snowmelt.protocols.queue.limits import LIMITS
+from snowmelt.protocols.queue.settings import (
     BODY_BYTES_MAX,
     DELAY_LONGEST,
     HEADER_BYTES_MAX,

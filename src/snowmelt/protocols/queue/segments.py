@@ -8,8 +8,8 @@ import msgspec
 
 from snowmelt.core import times
 from snowmelt.core.batch import OFFSET_BYTES, Batch
-from snowmelt.protocols.fifo import labels
-from snowmelt.protocols.fifo.calls import Part
+from snowmelt.protocols.queue import labels
+from snowmelt.protocols.queue.calls import Part
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -27,10 +27,10 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.record import BULK, Change, Record, Write
-from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.queue.copy import COPY, HOME, RECORD, TWIN, kept_in
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.streams import node_of
 
 TERMS_LEFT_OUT: Final = 1 << 12
 """By so many a term leaps. There is room for a thousand such leaps (`messages.TERM_MAX`)."""

@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import Plan, Publish, Receipt, Share
-from snowmelt.protocols.fifo.producers import NOT_REMEMBERED, UNNAMED_PREFIX
+from snowmelt.protocols.queue.calls import Plan, Publish, Receipt, Share
+from snowmelt.protocols.queue.producers import NOT_REMEMBERED, UNNAMED_PREFIX
 
 KEPT_MAX: Final = 1024
 PLANS_MAX: Final = 1000

@@ -1,12 +1,11 @@
-"""What the parts of a machine with queues share: the clock, what goes out, and the disk.
+"""What the parts of a node share: the clock, what goes out, and what the controller writes.
 
 The parts never touch each other's state; they speak by messages, also within one node. A message
 to oneself is worked off before anything is written, so that what it changes is in the same write.
 
-The disk takes one write at a time. While it is under way, what is to be written gathers, and goes
-in one piece when it is done: so one flush serves all who came in the meantime, and a record that
-changed ten times is written once. A write with a `linger` may wait that long for company, and
-what depends on it does not wait for it at all: that is what its queue's owner chose.
+The controller's homes are written one write at a time. While it is under way, what is to be written
+gathers, and goes in one piece when it is done; a record that changed ten times is written once.
+(Copies of queues are written by `disk.py`.)
 
 Each leader has a *seat* at the desk. What it asks to be woken for wakes it alone, so a node's idle
 work does not grow with its queues; what other parts ask for wakes the node's own parts.
@@ -21,37 +20,28 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.ahead import is_far
-from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
     Effect,
-    Loaded,
     Persist,
     Persisted,
     PersistFailed,
-    Scan,
     Send,
 )
-from snowmelt.core.record import Change, Found, Write
+from snowmelt.core.record import Change, Write
 from snowmelt.protocols import desk
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.messages import TERMS_AHEAD
-from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.messages import TERMS_AHEAD
+from snowmelt.protocols.queue.streams import Presence, keeper_of, stream_of
 
 Then = Callable[[], None]
-Refused = Callable[[str], None]
-Read = Callable[[tuple[Found, ...]], None]
 
 NODE: Final = ""
 """The name that stands for the node's own parts, where queues are woken by theirs."""
 REST: Final = "\0"
 """The name for what is left of a turn that was long enough."""
 AGAIN_AFTER: Final = milliseconds(1000)
-NOW: Final = Duration(0)
-
-
-def _nothing() -> None:
-    """What is to be done after a write that nobody waits for."""
 
 
 class Job(msgspec.Struct):
@@ -59,9 +49,6 @@ class Job(msgspec.Struct):
 
     changes: tuple[Change, ...]
     then: Then
-    flushed: Then
-    refused: Refused | None
-    """What to do when there is no room; without it the job is tried again until there is."""
 
 
 class Desk(desk.Desk):
@@ -76,13 +63,11 @@ class Desk(desk.Desk):
         self.due: Instant | None = None
         """When the disk must begin to write; None when there is nothing to write."""
         self._jobs: list[Job] = []
-        self.full = False
         self._tickets = count(1)
         self.writing: tuple[int, list[Job]] | None = None
         """The write that is under way; until it is done no other can begin."""
         self._flushed: deque[Job] = deque()
         """What is on the disk, and what depends on it not done yet."""
-        self._reads: dict[int, Read] = {}
 
     # --- the clock and who is here ----------------------------------------------------------------
 
@@ -132,76 +117,37 @@ class Desk(desk.Desk):
 
     # --- the disk ---------------------------------------------------------------------------------
 
-    def write(
-        self,
-        changes: tuple[Change, ...],
-        then: Then,
-        refused: Refused | None = None,
-        linger: Duration = NOW,
-        flushed: Then = _nothing,
-    ) -> None:
-        """Asks for changes; `then` is done when they are flushed, or at once if they may linger.
-
-        `flushed` is done when they are on the disk, however long that takes.
-        """
-        not_after = later(self.now, linger)
-        if self.due is None or not_after < self.due:
-            self.due = not_after
-        if linger:
-            self._jobs.append(Job(changes, _nothing, flushed, None))
-            then()
-        else:
-            self._jobs.append(Job(changes, then, flushed, refused))
+    def write(self, changes: tuple[Change, ...], then: Then) -> None:
+        """Asks for changes; `then` is done when they are flushed."""
+        self._jobs.append(Job(changes, then))
+        if self.due is None:
+            self.due = self.now
 
     def begin_write(self) -> None:
         jobs, self._jobs, self.due = self._jobs, [], None
         ticket = next(self._tickets)
         self.writing = ticket, jobs
-        self._effects.append(
-            Persist(ticket, merged([change for job in jobs for change in job.changes]))
-        )
+        self._effects.append(Persist(ticket, merged([one for job in jobs for one in job.changes])))
 
     def written(self, event: Persisted | PersistFailed) -> None:
+        """The write is done; one that found no room is tried again until there is some."""
         assert self.writing is not None
         ticket, jobs = self.writing
         assert ticket == event.ticket, "writes are answered in the order asked"
         self.writing = None
         if type(event) is Persisted:
-            self.full = False
             self._flushed.extend(jobs)
             self.finish()
         else:
-            assert type(event) is PersistFailed
-            self.full = True
-            self._without_room(jobs, event.reason)
+            self._jobs = [*jobs, *self._jobs]
+            self.due = later(self.now, AGAIN_AFTER)
 
     def finish(self) -> None:
         """Does what depends on what is flushed, in order; of thousands, some a turn."""
         for _ in range(min(len(self._flushed), self.limits.told)):
-            job = self._flushed.popleft()
-            job.flushed()
-            job.then()
+            self._flushed.popleft().then()
         if self._flushed:
             self.alarms.wake(REST, self.now)
-
-    def scan(self, start: bytes, stop: bytes, bytes_max: int, then: Read) -> None:
-        ticket = next(self._tickets)
-        self._reads[ticket] = then
-        self._effects.append(Scan(ticket, start, stop, bytes_max))
-
-    def read(self, event: Loaded) -> None:
-        self._reads.pop(event.ticket)(event.found)
-
-    def _without_room(self, jobs: list[Job], reason: str) -> None:
-        """Refuses what can be refused, so that there is room for the rest."""
-        refusable = [job for job in jobs if job.refused is not None]
-        again = [job for job in jobs if job.refused is None]
-        self._jobs = again + self._jobs
-        if self._jobs:  # with nothing more to give up, it waits for room
-            self.due = self.now if refusable else later(self.now, AGAIN_AFTER)
-        for job in refusable:
-            assert job.refused is not None
-            job.refused(reason)
 
 
 class Seat(Desk):

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.doubts import Doubts
-from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.producers import FORGET_AFTER, NOT_REMEMBERED, Producers
+from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.producers import FORGET_AFTER, NOT_REMEMBERED, Producers
 
 
 class Journal:
@@ -16,7 +15,7 @@ class Journal:
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self.changed: dict[bytes, None] = {}
-        self.producers = Producers(self.changed, Doubts(), limits)
+        self.producers = Producers(self.changed, limits)
         self.written: dict[bytes, bytes] = {}
         self.bytes = 0
         self._limits = limits
@@ -176,47 +175,29 @@ def test_below_a_floor_nothing_is_known_whichever_record_is_older() -> None:
 
 def test_what_an_earlier_version_wrote_is_read() -> None:
     old = msgspec.msgpack.encode(((Interval(0, 3), Interval(9, 12)), {11: Interval(5, 6)}, 17))
-    producers = Producers({}, Doubts())
+    producers = Producers({})
     producers.restore(b"ploader", old)
     known = [number for number in range(14) if producers.earlier("loader", number) is not None]
     assert known == [0, 1, 2, 9, 10, 11]
     assert sorted(producers.keys()) == [b"nloader", b"ploader"]
     value = producers.record(b"nloader")
     assert value is not None
-    again = Producers({}, Doubts())
+    again = Producers({})
     again.restore(b"nloader", value)
     assert [again.earlier("loader", number) for number in (2, 3)] == [NOT_REMEMBERED, None]
 
 
-def test_what_came_to_nothing_is_not_remembered() -> None:
-    journal = Journal(Limits(producer_recent=2))
-    for number in range(8):
-        journal.put("loader", number)
-    journal.producers.unnote("loader", 0)
-    journal.producers.unnote("loader", 7)
-    journal.write()
-    for one in (journal, journal.read()):
-        known = [
-            number for number in range(9) if one.producers.earlier("loader", number) is not None
-        ]
-        assert known == [1, 2, 3, 4, 5, 6]
-
-
 def test_what_is_packed_put_by_put_is_what_is_known():
-    """Numbers are put, taken back, put again elsewhere, and so many that the oldest fall out."""
+    """Numbers are put, put again elsewhere, and so many that the oldest fall out."""
     few = msgspec.structs.replace(LIMITS, producer_recent=8)
     for seed in range(50):
         dice, journal = Random(seed), Journal(few)
         known: dict[int, Interval] = {}
         for at in range(60):
             number = dice.randrange(at + 1)
-            if number in known and dice.random() < 0.5:
-                journal.producers.unnote("loader", number)
-                del known[number]
-            else:
-                where = Interval(100 * at, 100 * at + dice.randrange(1, 100))
-                journal.producers.note("loader", number, where, at)
-                known[number] = where
+            where = Interval(100 * at, 100 * at + dice.randrange(1, 100))
+            journal.producers.note("loader", number, where, at)
+            known[number] = where
             if dice.random() < 0.7:  # a step takes in what several changed
                 journal.write()
         journal.write()
@@ -227,7 +208,6 @@ def test_what_is_packed_put_by_put_is_what_is_known():
 
 @pytest.mark.parametrize("count", [15, 16, 65_535, 65_536])
 def test_however_many_puts_of_a_producer_are_remembered_they_are_written_down(count: int) -> None:
-    """As those in doubt are, whatever the limit says."""
     journal = Journal(Limits(producer_recent=1 << 17))
     for number in range(count):
         journal.producers.note("loader", number, Interval(number, number + 1), 0)

@@ -51,6 +51,11 @@ class Follower(msgspec.Struct):
     """When it was told something last."""
     sending: Sending | None = None
     """The copy that is on its way to it."""
+
+    def send_anew(self, copy: Copy) -> None:
+        """What is on its way goes on as of the last step."""
+        if self.sending is not None:
+            self.sending = Sending(copy, self.sending)
     parts: deque[Ahead | Append] = msgspec.field(default_factory=deque)
     """What is to go behind large bodies that are on their way (`large.py`)."""
     heavy: int = 0
@@ -174,14 +179,9 @@ class Followers:
             self._bytes -= self._steps.popleft().weight
         begin = self._steps[0].after.step if self._steps else self.copy.head.step
         if any(one.head.step < begin for one in sendings):
-            self.send_anew()
-
-    def send_anew(self) -> None:
-        """Copies on their way go on as of the last step."""
-        self.sent_anew = True
-        for one in self.all.values():
-            if one.sending is not None:
-                one.sending = Sending(self.copy, one.sending)
+            self.sent_anew = True
+            for one in self.all.values():
+                one.send_anew(self.copy)
 
     def ask(self) -> None:
         """Asks all whether a later term was heard of."""

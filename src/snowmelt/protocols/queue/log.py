@@ -212,7 +212,9 @@ class Log:
         """Whether the next step erases what waits for a copy on its way (rule 4)."""
         if not self._over:
             return False
-        self._followers.send_anew()
+        self._followers.sent_anew = True
+        for one in self._followers.all.values():
+            one.send_anew(self._copy)
         return True
 
     def answer_anew(self, anew: Callable[[Owed], Owed]) -> None:

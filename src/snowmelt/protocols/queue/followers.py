@@ -51,17 +51,17 @@ class Follower(msgspec.Struct):
     """When it was told something last."""
     sending: Sending | None = None
     """The copy that is on its way to it."""
-
-    def send_anew(self, copy: Copy) -> None:
-        """What is on its way goes on as of the last step."""
-        if self.sending is not None:
-            self.sending = Sending(copy, self.sending)
     parts: deque[Ahead | Append] = msgspec.field(default_factory=deque)
     """What is to go behind large bodies that are on their way (`large.py`)."""
     heavy: int = 0
     """How many bytes of bodies its last piece has."""
     tries: int = 0
     """How often the same was sent again (rule 5)."""
+
+    def send_anew(self, copy: Copy) -> None:
+        """What is on its way goes on as of the last step."""
+        if self.sending is not None:
+            self.sending = Sending(copy, self.sending)
 
 
 class Followers:

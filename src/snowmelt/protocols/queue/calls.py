@@ -1,4 +1,4 @@
-"""What clients ask of a fifo, and what they are told. Items never travel one by one."""
+"""What clients ask of a queue, and what they are told. Items never travel one by one."""
 
 from typing import Annotated, Final, get_args
 

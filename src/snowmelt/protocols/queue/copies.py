@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.node import Halt, Started
-from snowmelt.protocols.queue import messages as fifo
+from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, kept_in
 from snowmelt.protocols.queue.desk import Desk
@@ -61,8 +61,8 @@ class Copies:
         except StoreVersion as error:
             self.desk.effect(Halt(str(error), "StoreVersion"))
 
-    def held(self, after: str, most: int) -> tuple[tuple[fifo.Held, ...], bool]:
+    def held(self, after: str, most: int) -> tuple[tuple[messages.Held, ...], bool]:
         """What the controller asks: which copies there are, some at once, and whether of more."""
         names = sorted(name for name in self._copies if name > after)
-        held = (fifo.Held(one, self.of(one).fence, self.of(one).home) for one in names[:most])
+        held = (messages.Held(one, self.of(one).fence, self.of(one).home) for one in names[:most])
         return tuple(held), len(names) > most

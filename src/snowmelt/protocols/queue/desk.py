@@ -52,7 +52,7 @@ class Job(msgspec.Struct):
 
 
 class Desk(desk.Desk):
-    """The clock, the outbox and the disk of one fifo machine."""
+    """The clock, the outbox and the controller's writes of one node."""
 
     def __init__(self, me: NodeId, chance: Random, limits: Limits = LIMITS) -> None:
         super().__init__(me, chance)

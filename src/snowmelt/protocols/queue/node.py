@@ -36,8 +36,7 @@ from snowmelt.protocols.membership import (
     Unsure,
     View,
 )
-from snowmelt.protocols.queue import disk, door, leaving, transfer, words
-from snowmelt.protocols.queue import messages as fifo
+from snowmelt.protocols.queue import disk, door, leaving, messages, transfer, words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.desk import NODE, REST, Desk
 from snowmelt.protocols.queue.directory import Directory
@@ -250,10 +249,10 @@ class QueueNode:
         self._terms.heard(home)
         self._directory.heard(home)
 
-    def _seek(self, source: NodeId, seek: fifo.Seek) -> None:
+    def _seek(self, source: NodeId, seek: messages.Seek) -> None:
         held, more = self._copies.held(seek.after, HELD_AT_ONCE)
         if self._desk.stream:
-            self._desk.send(source, fifo.Sought(self._desk.stream, seek.after, held, more))
+            self._desk.send(source, messages.Sought(self._desk.stream, seek.after, held, more))
 
     def _appended(self, _: NodeId, word: words.Appended) -> None:
         leader = self._terms.leading(word.queue, word.term)
@@ -297,19 +296,19 @@ class QueueNode:
     def _table(self) -> dict[type, Callable[[NodeId, Any], None]]:
         registry, directory = self._registry, self._directory
         return {
-            fifo.Home: self._home,
-            fifo.Nowhere: lambda _, message: directory.nowhere(message),
-            fifo.Rolled: lambda _, message: directory.rolled(message),
-            fifo.Where: registry.where,
-            fifo.Roll: registry.roll,
-            fifo.Claim: lambda _, message: registry.claim(message),
-            fifo.Activate: registry.said,
-            fifo.Quits: registry.quits,
-            fifo.Needs: lambda _, message: self._leaving.heard(message),
-            fifo.Among: registry.said,
-            fifo.Unreached: lambda _, message: registry.unreached(message),
-            fifo.Seek: self._seek,
-            fifo.Sought: lambda _, message: registry.sought(message),
+            messages.Home: self._home,
+            messages.Nowhere: lambda _, message: directory.nowhere(message),
+            messages.Rolled: lambda _, message: directory.rolled(message),
+            messages.Where: registry.where,
+            messages.Roll: registry.roll,
+            messages.Claim: lambda _, message: registry.claim(message),
+            messages.Activate: registry.said,
+            messages.Quits: registry.quits,
+            messages.Needs: lambda _, message: self._leaving.heard(message),
+            messages.Among: registry.said,
+            messages.Unreached: lambda _, message: registry.unreached(message),
+            messages.Seek: self._seek,
+            messages.Sought: lambda _, message: registry.sought(message),
             words.Append: self._following.append,
             words.Ahead: self._following.ahead,
             words.Appended: self._appended,

@@ -36,7 +36,7 @@ def node_of(name: str) -> NodeId:
 
 
 class Presence:
-    """Who is here, by the names that the fifo uses."""
+    """Who is here, by the names of disks and runs."""
 
     def __init__(
         self, view: View, before: "Presence | None" = None, now: Instant = BEGINNING

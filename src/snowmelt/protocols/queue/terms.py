@@ -1,6 +1,6 @@
 """Whom this node leads: how terms begin here, and how they end.
 
-Which node leads in which term is decided as for the fifo (`registry.py`); a term is a `Home`.
+Which node leads in which term is decided by the controller (`registry.py`); a term is a `Home`.
 
 1. A run leads in a term once at most. One that it began and left it claims anew.
 2. A term is served once the controller has written down that its copies are the queue's.
@@ -11,8 +11,7 @@ from typing import Final
 
 from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import messages as fifo
-from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue import messages, words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
@@ -88,7 +87,7 @@ class Terms:
         """Rule 1."""
         presence = self._desk.presence
         if presence is not None:
-            claim = fifo.Claim(queue, term, self._desk.stream)
+            claim = messages.Claim(queue, term, self._desk.stream)
             self._desk.send(presence.view.coordinator, claim)
 
     def superseded(self, _: NodeId, word: words.Superseded) -> None:
@@ -174,7 +173,7 @@ class Terms:
         if presence is not None and silent in presence.keepers:
             taking.since = now
             self._desk.note(f"{queue}: {silent} is silent; asks that another takes over")
-            word = fifo.Unreached(queue, taking.home.term, taking.home.run, silent)
+            word = messages.Unreached(queue, taking.home.term, taking.home.run, silent)
             self._desk.send(presence.view.coordinator, word)
 
     def own_fence(self, queue: str, term: int) -> None:
@@ -246,9 +245,9 @@ class Terms:
         presence = self._desk.presence
         if presence is not None and not leader.serving and leader.log.safe >= leader.log.begun:
             home = leader.home
-            word = fifo.Activate(home.queue, home.term, self._desk.stream)
+            word = messages.Activate(home.queue, home.term, self._desk.stream)
             self._desk.send(presence.view.coordinator, word)
 
 
-def _nobody(_: Home | fifo.Nowhere) -> None:
+def _nobody(_: Home | messages.Nowhere) -> None:
     """News of a queue is for the node itself."""

@@ -11,8 +11,7 @@ from snowmelt.core.ahead import Count
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue import messages as fifo
+from snowmelt.protocols.queue import calls, messages
 from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.messages import Keeper, Length, Name, Term
 from snowmelt.protocols.queue.segments import Segment
@@ -194,7 +193,7 @@ Message = ToFollower | ToLeader
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
     *get_args(ToFollower),
     *get_args(ToLeader),
-    *fifo.MESSAGES,
+    *messages.MESSAGES,
     *calls.REQUESTS,
 )
 

@@ -105,10 +105,6 @@ class Followers:
         step = self.copy.head.step
         return [name for name, one in self.all.items() if one.appended != step]
 
-    def copies(self, own: int, step: int) -> int:
-        """How many have a step, with this node's own."""
-        return (own >= step) + sum([(one.appended or 0) >= step for one in self.all.values()])
-
     def viewed(self) -> None:
         """Some may have begun anew (rule 4)."""
         presence = self._desk.presence

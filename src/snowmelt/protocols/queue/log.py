@@ -235,7 +235,8 @@ class Log:
         """Who put is told on how many nodes that is by now, and not on how many it will be."""
         if not self._followers.all:
             return some
-        copies = self._followers.copies(own, step)
+        others = self._followers.all.values()
+        copies = (own >= step) + sum([(one.appended or 0) >= step for one in others])
         if copies > len(self._followers.all):
             return some
         return [

@@ -180,6 +180,18 @@ def _check(settings: QueueSettings) -> None:
 
 
 Message = (
-    Home | Where | Nowhere | Claim | Activate | Among | Unreached | Seek | Sought | Roll | Rolled
+    Home
+    | Where
+    | Nowhere
+    | Claim
+    | Activate
+    | Among
+    | Unreached
+    | Quits
+    | Needs
+    | Seek
+    | Sought
+    | Roll
+    | Rolled
 )
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Message)

@@ -1,0 +1,13 @@
+"""What a node's parts hear is what it is sent, and what they say to each other: nothing else."""
+
+from random import Random
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.queue import MESSAGES, QueueNode, calls, words
+
+WITHIN = {words.Begin, words.Wants, words.Again}
+
+
+def test_all_that_is_sent_is_heard():
+    node = QueueNode(NodeId("n1"), Random(1))
+    assert set(node._hears) - WITHIN == set(MESSAGES) - set(calls.REQUESTS)

@@ -31,7 +31,7 @@ class Sure(SoFar):
         super().__exit__(kind, error, traceback)
 
 
-@pytest.mark.parametrize("seed", [1, 25, 64])
+@pytest.mark.parametrize("seed", [4, 12, 42])
 def test_what_is_told_of_a_put_of_several_calls_is_where_nodes_said(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,4 +51,4 @@ def test_what_is_told_of_a_put_of_several_calls_is_where_nodes_said(
 
 def test_the_world_finds_a_note_that_is_too_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "SoFar", Sure)
-    assert lived(25).ending is Ending.INVARIANT_BROKEN
+    assert lived(42).ending is Ending.INVARIANT_BROKEN

@@ -45,12 +45,6 @@ def test_a_life_of_any_priorities_finds_it(bug, seeds, monkeypatch):
 SEEDS = (7, 12, 15, 106, 128, 193, 325, 1054, 1274, 1450, 3935, 5045, 20191, 50294)
 
 
-# A put is refused though there was room: a known hole of this engine (`test_known_holes.py`).
-WRONG_FULL = pytest.mark.xfail(strict=True, reason="room is heard of late")
-
-
-@pytest.mark.parametrize(
-    "seed", [pytest.param(one, marks=WRONG_FULL if one == 1274 else ()) for one in SEEDS]
-)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_without_them_these_lives_go_well(seed):
     assert lived(seed).ending is Ending.SETTLED

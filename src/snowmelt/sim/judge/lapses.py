@@ -91,6 +91,8 @@ class Lapses:
         self._hurt: dict[NodeId, Hurt] = {}
         self._bodies: dict[bytes, dict[NodeId, Hurt]] = {}
         self._died: dict[NodeId, Instant] = {}
+        self._lacks: dict[NodeId, Instant] = {}
+        """Those that died while flushes lingered, since all was whole: they may lack bodies (3)."""
 
     def cover(self, called: Instant, returned: Instant) -> Lapse | None:
         """The lapse that what was told then fell into, if any; of two, the one that takes more."""
@@ -151,6 +153,7 @@ class Lapses:
             known = hurt.back is not None and later(hurt.back, NEWS) <= called
             if known and not _stays(hurt):
                 del self._hurt[node]
+        self._lacks = {node: at for node, at in self._lacks.items() if later(at, NEWS) > called}
 
     def hurt_body(self, node: NodeId, at: Instant, record: bytes, damaged: Reads) -> None:
         self._bodies.setdefault(record, {})[node] = Hurt(at, "damaged", at, damaged)
@@ -164,8 +167,8 @@ class Lapses:
         if len(self._hurt) >= needed:
             self._add(Lapse(Instant(0), at, reason, names=True))
         for hurts in self._bodies.values():
-            there = [node for node, one in hurts.items() if node not in self._hurt and _stays(one)]
-            if hurts and len(there) + len(self._hurt) >= needed:
+            there = {node for node, one in hurts.items() if _stays(one)}
+            if hurts and len(there.union(self._hurt, self._lacks)) >= needed:
                 self._lose(at, reason)
 
     def _add(self, lapse: Lapse) -> None:
@@ -183,7 +186,7 @@ class Lapses:
         """A process ended; what lingered for so long at most is gone."""
         if not self._terms.linger:
             return
-        self._died[node] = at
+        self._died[node] = self._lacks[node] = at
         together = [one for one in self._died.values() if later(one, lingering) >= at]
         # With those whose disks are hurt, so many may be without it.
         hurt = [one for one in self._hurt if one not in self._died]

@@ -17,6 +17,7 @@ from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.producers import Producer, Producers
@@ -25,12 +26,11 @@ from snowmelt.protocols.queue.terms import Terms
 from snowmelt.sim.planted import QUEUE_BUGS, Bug
 
 
-class HastyFollowers(Followers):
+class HastyInSync(InSync):
     """Counts a step as on enough disks when its own has it."""
 
-    def has(self, own: int, needed: int) -> int:
+    def has(self, own: int) -> int:
         """As if nobody else were needed."""
-        del needed
         return own
 
 
@@ -135,7 +135,7 @@ class Spoiled(QueueNode):
     def _spoil(self, leader: Leader) -> None:
         match self._bug:
             case Bug.COUNTED_EARLY:
-                leader.followers.__class__ = HastyFollowers
+                leader.log._in_sync.__class__ = HastyInSync  # noqa: SLF001 - it is spoiled
             case Bug.MERGED_NUMBERS:
                 leader.state.producers.__class__ = MergingProducers
             case Bug.LATE_LEASE:

@@ -78,7 +78,7 @@ class Pourer(Producer):
                 left = self._half(left, error)
                 if not self.loads or self.chance.random() < 0.5:
                     for one in left:
-                        self.told_refused(one, error)
+                        self.told_refused(one, error, asked=one.sent)
                     break
                 yield pause(self.some(seconds(1)))
             else:

@@ -172,13 +172,16 @@ class Program(Actor):
             self.ledger.wrong(f"{text} it was told", self.name)
         return mine
 
-    def told_refused(self, put: Put, error: BaseException) -> None:
-        """It is told that nothing of it is in the queue, or ever will be (2)."""
+    def told_refused(self, put: Put, error: BaseException, *, asked: bool = True) -> None:
+        """It is told that nothing of it is in the queue, or ever will be (2).
+
+        What was not even asked may be refused for what went before it.
+        """
         why = str(error)
         if put.ended is Ended.SUCCEEDED:
             text = f"{put.values[0]} is in the queue, and was said to be refused: {why}"
             self.ledger.wrong(text, self.name)
-        if isinstance(error, Full) and self.ledger.had_room(put, self.now):
+        if asked and isinstance(error, Full) and self.ledger.had_room(put, self.now):
             self.ledger.wrong(f"{put.values[0]} is refused, and there was room: {why}", self.name)
         self.ledger.refused(put, why, self.now)
 

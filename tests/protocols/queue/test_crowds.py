@@ -68,7 +68,7 @@ def test_staged_batches() -> None:
 
 
 def test_staged_batches_that_nobody_published_go_in_turns() -> None:
-    bench = crowded(offers=2)
+    bench = crowded()
     for at in range(5):
         bench.answer(put(at, hold=seconds(1)))
     bench.pass_time(10)

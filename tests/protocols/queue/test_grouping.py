@@ -10,7 +10,6 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.calls import Changed, Fetch, Fetched
-from snowmelt.protocols.queue.groups import Group
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.records import restored
 
@@ -51,33 +50,6 @@ def flushed(bench):
     begin = b"jq\0"
     kept = {key[3:]: value for key, value in bench.one.disk.items() if key[:3] == begin}
     return restored(bench.settings, kept)
-
-
-# --- one group, against a plain list --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_a_group_is_the_list_of_what_it_was_given(seed):
-    chance = Random(seed)
-    group, rows, at = Group(1, "r", 0, [], 0), [], 0
-    for _ in range(30):
-        if not group.held:
-            for _ in range(chance.randrange(1, 5)):
-                at += chance.randrange(1, 4)
-                piece = Interval(at, at + chance.randrange(1, 6))
-                group.held.append(piece)
-                rows += piece
-                at = piece.stop
-        assert (group.given, group.holds) == (len(rows), len(rows) - group.done)
-        after = chance.randrange(len(rows) + 3)
-        until = chance.randrange(after, len(rows) + 5)
-        found = [where for piece in group.between(after, until) for where in piece]
-        assert found == rows[max(after, group.done) : max(until, group.done)]
-        done, before = chance.randrange(len(rows) + 1), group.done
-        passed = [where for piece in group.pass_by(done) for where in piece]
-        assert passed == rows[before:done]
-        assert group.done == max(before, done)
-        assert [where for piece in group.held for where in piece] == rows[group.done :]
 
 
 # --- whose the items are --------------------------------------------------------------------------

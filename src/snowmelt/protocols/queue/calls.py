@@ -10,7 +10,6 @@ from snowmelt.core.interval import Interval, backwards
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.queue.settings import QueueSettings
 
-PART_BYTES: Final = 64
 SPAN_BYTES: Final = 64
 """What numbers and marks take on the wire, at most."""
 REASON_BYTES_MAX: Final = 1_000

@@ -31,8 +31,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """At one queue."""
     attempts: int = 64
     """Of one put that wait at its queue."""
-    offers: int = 1_000
-    """Of puts that wait, offered again at once."""
     groups: int = 1_000
     """Of one queue."""
     staged: int = 100_000

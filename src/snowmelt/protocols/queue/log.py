@@ -138,7 +138,11 @@ class Log:
     @property
     def copies(self) -> int:
         """How many copies have all that is safe, and so go on with the next step."""
-        return 1 + sum([(one.appended or 0) >= self.safe for one in self._followers.all.values()])
+        return 1 + self._followed_to(self.safe)
+
+    def _followed_to(self, step: int) -> int:
+        """How many followers have a step."""
+        return sum([(one.appended or 0) >= step for one in self._followers.all.values()])
 
     def look(self) -> None:
         """Whether other copies are to count from now on (`in_sync.py`)."""
@@ -235,8 +239,7 @@ class Log:
         """Who put is told on how many nodes that is by now, and not on how many it will be."""
         if not self._followers.all:
             return some
-        others = self._followers.all.values()
-        copies = (own >= step) + sum([(one.appended or 0) >= step for one in others])
+        copies = (own >= step) + self._followed_to(step)
         if copies > len(self._followers.all):
             return some
         return [

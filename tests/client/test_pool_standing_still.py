@@ -42,20 +42,27 @@ class Street:
                 time.sleep(0.01)
 
     def longest(self) -> float:
-        """Nine stand still, and all get: how long the last of them waited."""
+        """Nine stand still, and all get: how long the last of them waited.
+
+        What comes may be of one that stands still by now, and he confirms nothing. So all are
+        acknowledged when they go on.
+        """
         for one in self._still:
             one.pause()
         try:
-            return max(self._threads.map(_seconds, self._pools))
+            came = list(self._threads.map(_timed, self._pools))
         finally:
             for one in self._still:
                 one.go_on()
+        for _, mine in came:
+            mine.ack()
+        return max(seconds for seconds, _ in came)
 
 
-def _seconds(pool: snowmelt.Pool) -> float:
+def _timed(pool: snowmelt.Pool) -> tuple[float, snowmelt.Object]:
     begin = time.monotonic()
-    pool.get(timeout=10).ack()
-    return time.monotonic() - begin
+    mine = pool.get(timeout=10)
+    return time.monotonic() - begin, mine
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.publications import Publication
 from snowmelt.protocols.queue.records import changed, records, restored
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -46,8 +47,8 @@ steps = st.lists(
 class Story:
     """Does what it is told, as a leader would."""
 
-    def __init__(self):
-        self.state = State(QueueSettings(deliveries_max=3))
+    def __init__(self, few=LIMITS.few_blocks):
+        self.state = State(QueueSettings(deliveries_max=3), Limits(few_blocks=few))
         self.state.changed[STATUS] = None  # the first step of a term
         self.records = {}
         self.tokens = 0
@@ -106,10 +107,10 @@ class Story:
                 self.records[key] = value
 
 
-@given(steps)
-@settings(deadline=None, max_examples=40)
-def test_records_tell_it_again(story):
-    life = Story()
+@given(steps, st.sampled_from([0, LIMITS.few_blocks]))
+@settings(deadline=None, max_examples=80)
+def test_records_tell_it_again(story, few):
+    life = Story(few)
     for one in story:
         life.act(*one)
         life.step()
@@ -117,6 +118,7 @@ def test_records_tell_it_again(story):
         told = restored(life.state.settings, life.records)
         assert records(told) == records(life.state)
         assert told.ready == life.state.ready
+        assert told.batches.bytes == life.state.batches.bytes
         told.check()
 
 

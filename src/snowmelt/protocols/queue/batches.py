@@ -1,7 +1,7 @@
 """Which positions lie in which batch, and which of them live: blocks of a hundred batches each.
 
 A record has a block, so a step that ends items writes the blocks that it touched, however many
-batches and scattered items a queue has.
+batches and scattered items a queue has; or, if these are many, a bundle (`endings.py`).
 
 The bodies of a batch lie at its positions. Only what was staged has a *place* of its own for them,
 above all positions, from before it had any (`staged.py`).
@@ -14,12 +14,17 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet, merged
 from snowmelt.core.spans import SPAN_BYTES, spans, stretches
+from snowmelt.protocols.queue.endings import ENDED, Endings
 
 BLOCK_BATCHES: Final = 100
 BLOCK_ITEMS: Final = 16_384
 KIND: Final = b"b"
+KINDS: Final = (KIND, ENDED)
+"""Of all that is kept here."""
+BATCH_BYTES: Final = 4
+"""What a record takes for each batch, about."""
 STAGED: Final = 1 << 60
 """Here begin the places of what was staged; no position is as high."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -69,6 +74,11 @@ class Block(msgspec.Struct):
     shifts: dict[int, int]
     """By those that were staged, how far above its positions the bodies of each lie."""
 
+    def weight(self, start: int) -> int:
+        """How many bytes its record has, about."""
+        told = min(SPAN_BYTES * self.live.pieces, (self.stops[-1] - start) // 8)
+        return BATCH_BYTES * len(self.stops) + told
+
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     counts: list[int]
@@ -97,7 +107,12 @@ class Batches:
         self.live = IntervalSet()
         """What has not ended."""
         self.bytes = 0
+        self.ended: list[Interval] = []
+        """What ended in this step."""
+        self.added = POSITION_MAX
+        """Where the first block begins to which something came in this step."""
         self._changed = changed
+        self._endings = Endings(changed)
         self._starts: list[int] = []
         """Where blocks begin, in order."""
         self._blocks: list[Block] = []
@@ -125,13 +140,18 @@ class Batches:
         block.live.add(where)
         self.live.add(where)
         self.bytes += batch.size
+        if self.added == POSITION_MAX:
+            self.added = self._starts[-1]
         self._changed[KIND + self._starts[-1].to_bytes(8)] = None
 
     def end(self, interval: Interval) -> list[Interval]:
         """These live no more; where bodies lay of which nothing lives now, adjacent ones as one."""
         over: list[Interval] = []
+        self.ended += (interval,)
         at = self._at(interval.start)
         while at < len(self._starts) and self._starts[at] < interval.stop:
+            key = KIND + self._starts[at].to_bytes(8)
+            self._changed[key] = None
             gone = self._end_in(at, interval)
             for where in gone:
                 if over and over[-1].stop == where.start:
@@ -142,12 +162,31 @@ class Batches:
                 at += 1
             else:
                 del self._starts[at], self._blocks[at]
+                if self._endings.late:
+                    self._endings.written(key)
         self.live.remove(interval)
         return over
 
+    def gather(self, few: int) -> None:
+        """What ended in this step is told as a bundle if more than so many blocks have it."""
+        endings, changed = self._endings, self._changed
+        first = KIND + self.added.to_bytes(8)
+        blocks = [key for key in changed if KIND <= key < first and self._named(key) is not None]
+        if len(blocks) <= few:
+            return
+        endings.add(merged(self.ended), blocks)
+        for key in blocks:
+            del changed[key]
+        while endings.late and endings.credit > 0:
+            key = next(iter(endings.late))
+            block = self._named(key)
+            assert block is not None
+            endings.credit -= block.weight(int.from_bytes(key[1:]))
+            endings.written(key)
+            changed[key] = None
+
     def _end_in(self, at: int, interval: Interval) -> list[Interval]:
         block = self._blocks[at]
-        self._changed[KIND + self._starts[at].to_bytes(8)] = None
         over: list[Interval] = []
         for index, start, stop in self._edges(at, interval):
             was, left = block.lefts[index], 0
@@ -256,14 +295,20 @@ class Batches:
     def keys(self) -> Iterator[bytes]:
         for start in self._starts:
             yield KIND + start.to_bytes(8)
+        yield from self._endings.keys()
 
-    def record(self, key: bytes) -> bytes | None:
-        """A block; None when all of it is over."""
+    def _named(self, key: bytes) -> Block | None:
         start = int.from_bytes(key[1:])
         at = bisect_right(self._starts, start) - 1
-        if at < 0 or self._starts[at] != start:
+        return self._blocks[at] if at >= 0 and self._starts[at] == start else None
+
+    def record(self, key: bytes) -> bytes | None:
+        """A block, or a bundle; None when all of it is over."""
+        if key[:1] == ENDED:
+            return self._endings.record(key)
+        start, block = int.from_bytes(key[1:]), self._named(key)
+        if block is None:
             return None
-        block = self._blocks[at]
         starts = (start, *block.stops)
         counts = [stop - begin for begin, stop in pairwise(starts)]
         kept = counts, block.sizes, _folded(block.terms), _packed(block, start)
@@ -274,6 +319,9 @@ class Batches:
 
     def restore(self, key: bytes, value: bytes) -> None:
         """From a record; they come in the order of their keys."""
+        if key[:1] == ENDED:
+            self._restore_ended(*self._endings.restore(key, value))
+            return
         start, kept = int.from_bytes(key[1:]), _DECODE(value)
         stops = list(accumulate(kept.counts, initial=start))[1:]
         terms = kept.terms * len(stops) if len(kept.terms) == 1 else kept.terms
@@ -291,6 +339,17 @@ class Batches:
                 parts = block.live.common(Interval(first, stop))
                 block.lefts[index] = sum([part.size for part in parts])
             self.bytes += block.sizes[index] * block.lefts[index] // (stop - first)
+
+    def _restore_ended(self, number: int, ended: list[Interval]) -> None:
+        """These blocks say more than lives, and are late (`endings.py`, rule 4)."""
+        late = self._endings.late
+        for interval in ended:
+            at = self._at(interval.start)
+            while at < len(self._starts) and self._starts[at] < interval.stop:
+                self._end_in(at, interval)
+                late.setdefault(KIND + self._starts[at].to_bytes(8), number)
+                at += 1
+            self.live.remove(interval)
 
     def check(self) -> None:
         """Asserts that each block lives, and that all of them have what lives."""

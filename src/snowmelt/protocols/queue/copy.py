@@ -23,7 +23,7 @@ import msgspec
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.core.record import BULK, Change, Erase, Write, erase
-from snowmelt.protocols.queue.batches import KIND, Batches
+from snowmelt.protocols.queue.batches import KINDS, Batches
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
 
@@ -31,7 +31,7 @@ COPY: Final = b"m"
 TWIN: Final = b"k"
 """The same once more, and last of each write: what is torn with the last record is no loss."""
 RECORD: Final = b"j"
-FORM: Final = 3
+FORM: Final = 4
 RECENT_BYTES: Final = 1 << 20
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
@@ -150,7 +150,7 @@ class Copy:
         """How many live in it. O(its blocks)."""
         batches = Batches({})
         for key in sorted(self.records):
-            if key[:1] == KIND:
+            if key[:1] in KINDS:
                 batches.restore(key, self.records[key])
         return batches.live.total
 

@@ -5,6 +5,7 @@ A record has a key whose first byte is its kind:
     h           who led when it was written (`copy.py`)
     s           how many were put, ended and lost, and what is paused
     b POSITION  a block of batches
+    d NUMBER    what ended in many blocks (`endings.py`)
     l TOKEN     a lease: whose call it answers, and what it has
     c CLIENT    which of its last gets had something
     p, n NAME   a producer
@@ -25,7 +26,7 @@ import msgspec
 
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
-from snowmelt.core.spans import spans, stretches
+from snowmelt.core.spans import stepped, steps
 from snowmelt.protocols.queue import publications
 from snowmelt.protocols.queue.failures import Failure
 from snowmelt.protocols.queue.groups import Group
@@ -94,7 +95,7 @@ def record(state: State, key: bytes) -> bytes | None:
         case b"s":
             counts = state.tail, state.done, state.lost
             return _ENCODE(_Status(*counts, state.paused, state.redriving, state.bound))
-        case b"b":
+        case b"b" | b"d":
             return state.batches.record(key)
         case b"l":
             lease = state.leases.get(int.from_bytes(rest))
@@ -125,9 +126,7 @@ def record(state: State, key: bytes) -> bytes | None:
 
 
 def _of_lease(lease: Lease) -> bytes:
-    left = list(lease.left)
-    row = spans([one.start for one in left], [one.stop for one in left])
-    return _ENCODE((lease.operation, row, lease.ahead))
+    return _ENCODE((lease.operation, steps(lease.left), lease.ahead))
 
 
 # --- read again -----------------------------------------------------------------------------------
@@ -153,12 +152,12 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             kept = _DECODE(value, type=_Status)
             state.tail, state.done, state.lost = kept.tail, kept.done, kept.lost
             state.paused, state.redriving, state.bound = kept.paused, kept.redriving, kept.bound
-        case b"b":
+        case b"b" | b"d":
             state.batches.restore(key, value)
         case b"l":
-            operation, row, ahead = _DECODE(value, type=tuple[OperationId, bytes, bool])
+            operation, row, ahead = _DECODE(value, type=tuple[OperationId, list[int], bool])
             token = int.from_bytes(rest)
-            state.leases[token] = Lease(operation, IntervalSet(stretches(row)), ahead)
+            state.leases[token] = Lease(operation, IntervalSet(stepped(row)), ahead)
             state.tokens[operation] = token
         case b"c":
             state.takers.restore(key, value)

@@ -9,7 +9,7 @@
 from itertools import islice
 from typing import Final
 
-from snowmelt.protocols.queue.batches import KIND, Batch, Batches
+from snowmelt.protocols.queue.batches import KINDS, Batch, Batches
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.staged import KIND as STAGED_KIND
 from snowmelt.protocols.queue.staged import Staged
@@ -22,7 +22,7 @@ def with_bodies(records: Pairs) -> list[Batch]:
     """The batches of which a copy with these records has bodies: the last are those staged."""
     batches, staged = Batches({}), Staged({}, [])
     for key, value in records:
-        if key[:1] == KIND and value is not None:
+        if key[:1] in KINDS and value is not None:
             batches.restore(key, value)
         elif key[:1] == STAGED_KIND and value is not None:
             staged.restore(key, value)

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.batches import Batch, Batches
@@ -340,6 +340,10 @@ class State:
 
     def changes(self) -> tuple[dict[bytes, None], tuple[Interval, ...]]:
         """What it changed since this was last asked: keys of records, and bodies that are over."""
+        batches, few = self.batches, self._limits.few_blocks
+        if batches.ended[few:]:
+            batches.gather(few)
+        batches.ended, batches.added = [], POSITION_MAX
         keys, over = dict(self.changed), tuple(self.over)
         self.changed.clear()
         self.over.clear()

@@ -92,7 +92,7 @@ def _limits(chance: Random) -> Limits:
     """In most lives some limits are so small that they are met."""
     if chance.random() < 0.3:
         return LIMITS
-    return Limits(
+    limits = Limits(
         recent_bytes=chance.choice((0, 3_000, LIMITS.recent_bytes)),
         fetch_bytes=chance.choice((100, 1_000, LIMITS.fetch_bytes)),
         pull_bytes=chance.choice((50, 1_000, LIMITS.pull_bytes)),
@@ -102,6 +102,8 @@ def _limits(chance: Random) -> Limits:
         producer_gaps=chance.choice((3, 8)) if chance.random() < 0.5 else LIMITS.producer_gaps,
         producer_recent=chance.choice((2, LIMITS.producer_recent)),
     )
+    scattered = limits.lease_runs < LIMITS.lease_runs
+    return msgspec.structs.replace(limits, few_blocks=0) if scattered else limits
 
 
 def settings_of(chance: Random, load: Load, nodes: int, losses: int) -> QueueSettings:

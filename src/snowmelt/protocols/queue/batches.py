@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet, merged
+from snowmelt.core.interval import Interval, IntervalSet, merged
 from snowmelt.core.spans import SPAN_BYTES, spans, stretches
 from snowmelt.protocols.queue.endings import ENDED, Endings
 
@@ -109,8 +109,8 @@ class Batches:
         self.bytes = 0
         self.ended: list[Interval] = []
         """What ended in this step."""
-        self.added = POSITION_MAX
-        """Where the first block begins to which something came in this step."""
+        self.added: dict[bytes, None] = {}
+        """The keys of blocks to which something came in this step."""
         self._changed = changed
         self._endings = Endings(changed)
         self._starts: list[int] = []
@@ -140,9 +140,8 @@ class Batches:
         block.live.add(where)
         self.live.add(where)
         self.bytes += batch.size
-        if self.added == POSITION_MAX:
-            self.added = self._starts[-1]
-        self._changed[KIND + self._starts[-1].to_bytes(8)] = None
+        key = KIND + self._starts[-1].to_bytes(8)
+        self.added[key] = self._changed[key] = None
 
     def end(self, interval: Interval) -> list[Interval]:
         """These live no more; where bodies lay of which nothing lives now, adjacent ones as one."""
@@ -170,8 +169,8 @@ class Batches:
     def gather(self, few: int) -> None:
         """What ended in this step is told as a bundle if more than so many blocks have it."""
         endings, changed = self._endings, self._changed
-        first = KIND + self.added.to_bytes(8)
-        blocks = [key for key in changed if KIND <= key < first and self._named(key) is not None]
+        ended = [key for key in changed if key[:1] == KIND and key not in self.added]
+        blocks = [key for key in ended if self._named(key) is not None]
         if len(blocks) <= few:
             return
         endings.add(merged(self.ended), blocks)
@@ -184,6 +183,7 @@ class Batches:
             endings.credit -= block.weight(int.from_bytes(key[1:]))
             endings.written(key)
             changed[key] = None
+        endings.credit = min(endings.credit, 0)
 
     def _end_in(self, at: int, interval: Interval) -> list[Interval]:
         block = self._blocks[at]

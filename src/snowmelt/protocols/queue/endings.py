@@ -28,12 +28,12 @@ _DECODE: Final = msgspec.msgpack.Decoder(list[int]).decode
 
 
 class Endings:
-    """The bundles of a queue, and the keys of the blocks whose records are late.
+    r"""The bundles of a queue, and the keys of the blocks whose records are late.
 
     >>> endings = Endings(changed := {})
     >>> endings.add([Interval(7, 8), Interval(90, 91)], [b"one", b"two"])
     >>> endings.written(b"one"), changed
-    (None, {b'd\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00': None})
+    (None, {b'd\x00\x00\x00\x00\x00\x00\x00\x00': None})
     >>> (key,) = endings.keys(); stepped(_DECODE(endings.record(key)))
     [Interval(start=7, stop=8), Interval(start=90, stop=91)]
     >>> endings.written(b"two"), endings.record(key)

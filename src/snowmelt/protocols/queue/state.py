@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
-from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.batches import Batch, Batches
@@ -343,7 +343,7 @@ class State:
         batches, few = self.batches, self._limits.few_blocks
         if batches.ended[few:]:
             batches.gather(few)
-        batches.ended, batches.added = [], POSITION_MAX
+        batches.ended, batches.added = [], {}
         keys, over = dict(self.changed), tuple(self.over)
         self.changed.clear()
         self.over.clear()

@@ -17,8 +17,9 @@ import msgspec
 from snowmelt.core.interval import Interval, IntervalSet, merged
 from snowmelt.core.spans import SPAN_BYTES, spans, stretches
 from snowmelt.protocols.queue.endings import ENDED, Endings
+from snowmelt.protocols.queue.limits import LIMITS
 
-BLOCK_BATCHES: Final = 100
+BLOCK_BATCHES: Final = LIMITS.block_batches
 BLOCK_ITEMS: Final = 16_384
 KIND: Final = b"b"
 KINDS: Final = (KIND, ENDED)
@@ -103,15 +104,16 @@ class Batches:
     [(3, 4, 5)]
     """
 
-    def __init__(self, changed: dict[bytes, None]) -> None:
+    def __init__(self, changed: dict[bytes, None], block_batches: int = BLOCK_BATCHES) -> None:
         self.live = IntervalSet()
         """What has not ended."""
         self.bytes = 0
         self.ended: list[Interval] = []
         """What ended in this step."""
-        self.added: dict[bytes, None] = {}
-        """The keys of blocks to which something came in this step."""
+        self.written: dict[bytes, None] = {}
+        """The keys of blocks that are written in this step: something came to them."""
         self._changed = changed
+        self._block_batches = block_batches
         self._endings = Endings(changed)
         self._starts: list[int] = []
         """Where blocks begin, in order."""
@@ -124,7 +126,7 @@ class Batches:
         if (
             block is None
             or block.stops[-1] != start
-            or len(block.stops) >= BLOCK_BATCHES
+            or len(block.stops) >= self._block_batches
             or batch.stop - self._starts[-1] > BLOCK_ITEMS
         ):
             block = Block([], [], [], [], IntervalSet(), {})
@@ -141,7 +143,7 @@ class Batches:
         self.live.add(where)
         self.bytes += batch.size
         key = KIND + self._starts[-1].to_bytes(8)
-        self.added[key] = self._changed[key] = None
+        self.written[key] = self._changed[key] = None
 
     def end(self, interval: Interval) -> list[Interval]:
         """These live no more; where bodies lay of which nothing lives now, adjacent ones as one."""
@@ -169,21 +171,18 @@ class Batches:
     def gather(self, few: int) -> None:
         """What ended in this step is told as a bundle if more than so many blocks have it."""
         endings, changed = self._endings, self._changed
-        ended = [key for key in changed if key[:1] == KIND and key not in self.added]
+        ended = [key for key in changed if key[:1] == KIND and key not in self.written]
         blocks = [key for key in ended if self._named(key) is not None]
         if len(blocks) <= few:
             return
-        endings.add(merged(self.ended), blocks)
-        for key in blocks:
-            del changed[key]
         while endings.late and endings.credit > 0:
             key = next(iter(endings.late))
             block = self._named(key)
             assert block is not None
             endings.credit -= block.weight(int.from_bytes(key[1:]))
             endings.written(key)
-            changed[key] = None
-        endings.credit = min(endings.credit, 0)
+            self.written[key] = changed[key] = None
+        endings.add(merged(self.ended), [key for key in blocks if key not in self.written])
 
     def _end_in(self, at: int, interval: Interval) -> list[Interval]:
         block = self._blocks[at]

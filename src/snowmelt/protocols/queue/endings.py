@@ -3,8 +3,8 @@
 1. Where what a step ends lies in more than a few blocks, the step writes which positions these are,
    and not the blocks: their records are *late*.
 2. Each such step also writes some of the late blocks, those first that are late for longest: about
-   `FOLD` times as many bytes as its bundle has. So bundles have no more than one in so many bytes
-   of what blocks have, however large either are.
+   `FOLD` times as many bytes as the last bundle has. So bundles have no more than one in so many
+   bytes of what blocks have, however large either are.
 3. A bundle is erased when no block is late by what it tells.
 4. What bundles tell has ended, whatever blocks' records say. Each block of which one tells
    something counts as late where that was read.
@@ -30,7 +30,7 @@ _DECODE: Final = msgspec.msgpack.Decoder(list[int]).decode
 class Endings:
     r"""The bundles of a queue, and the keys of the blocks whose records are late.
 
-    >>> endings = Endings(changed := {})
+    >>> endings = Endings(changed := {b"one": None, b"two": None})
     >>> endings.add([Interval(7, 8), Interval(90, 91)], [b"one", b"two"])
     >>> endings.written(b"one"), changed
     (None, {b'd\x00\x00\x00\x00\x00\x00\x00\x00': None})
@@ -55,8 +55,9 @@ class Endings:
         self._next += 1
         self._bundles[number] = row
         self._changed[_key(number)] = None
-        self.credit += FOLD * (len(row) + OVERHEAD)
+        self.credit = min(self.credit, 0) + FOLD * (len(row) + OVERHEAD)
         for key in blocks:
+            del self._changed[key]
             self.late.setdefault(key, number)
 
     def written(self, block: bytes) -> None:

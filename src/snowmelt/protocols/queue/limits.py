@@ -41,8 +41,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one queue, that put under a name they made up: those are forgotten after a day."""
     get_items: int = 100_000
     """For one get, or one peek."""
+    block_batches: int = 100
+    """Of which one record tells (`batches.py`)."""
     few_blocks: int = 4
-    """Of batches that a step writes anew as items of these end; beyond, it writes which items."""
+    """Of these a step writes anew as items of theirs end; beyond, it writes which items ended."""
     lease_runs: int = 1 << 15
     """From so many batches items are taken at once."""
     group_pieces: int = 1024

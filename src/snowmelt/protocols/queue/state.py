@@ -80,7 +80,7 @@ class State:
         self.paused = False
         self.redriving = 0
         """How many dead items a second come back; 0 for none."""
-        self.batches = Batches(self.changed)
+        self.batches = Batches(self.changed, limits.block_batches)
         self.ready = IntervalSet()
         self.dead = Dead(self.batches)
         self.failures: Pieces[Failure] = Pieces(self.changed, b"y")
@@ -343,7 +343,7 @@ class State:
         batches, few = self.batches, self._limits.few_blocks
         if batches.ended[few:]:
             batches.gather(few)
-        batches.ended, batches.added = [], {}
+        batches.ended, batches.written = [], {}
         keys, over = dict(self.changed), tuple(self.over)
         self.changed.clear()
         self.over.clear()

@@ -103,7 +103,8 @@ def _limits(chance: Random) -> Limits:
         producer_recent=chance.choice((2, LIMITS.producer_recent)),
     )
     scattered = limits.lease_runs < LIMITS.lease_runs
-    return msgspec.structs.replace(limits, few_blocks=0) if scattered else limits
+    few = msgspec.structs.replace(limits, block_batches=2, few_blocks=0)
+    return few if scattered else limits
 
 
 def settings_of(chance: Random, load: Load, nodes: int, losses: int) -> QueueSettings:

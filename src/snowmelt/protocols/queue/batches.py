@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval, IntervalSet, merged
-from snowmelt.core.spans import SPAN_BYTES, spans, stretches
+from snowmelt.core.spans import SPAN_BYTES, spans, steps, stretches
 from snowmelt.protocols.queue.endings import ENDED, Endings
 from snowmelt.protocols.queue.limits import LIMITS
 
@@ -26,6 +26,8 @@ KINDS: Final = (KIND, ENDED)
 """Of all that is kept here."""
 BATCH_BYTES: Final = 4
 """What a record takes for each batch, about."""
+LOOKED: Final = 100
+"""So many blocks at once."""
 STAGED: Final = 1 << 60
 """Here begin the places of what was staged; no position is as high."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -74,6 +76,8 @@ class Block(msgspec.Struct):
     live: IntervalSet
     shifts: dict[int, int]
     """By those that were staged, how far above its positions the bodies of each lie."""
+    thin: dict[int, int] = {}
+    """By those whose bodies were written anew, how many bytes these have."""
 
     def weight(self, start: int) -> int:
         """How many bytes its record has, about."""
@@ -108,6 +112,8 @@ class Batches:
         self.live = IntervalSet()
         """What has not ended."""
         self.bytes = 0
+        self.kept = 0
+        """Of their bodies, as long as something of each lives: these are on the disk, about."""
         self.ended: list[Interval] = []
         """What ended in this step."""
         self.written: dict[bytes, None] = {}
@@ -142,6 +148,7 @@ class Batches:
         block.live.add(where)
         self.live.add(where)
         self.bytes += batch.size
+        self.kept += batch.size
         key = KIND + self._starts[-1].to_bytes(8)
         self.written[key] = self._changed[key] = None
 
@@ -198,10 +205,35 @@ class Batches:
             size, count = block.sizes[index], stop - start
             self.bytes -= size * was // count - size * left // count
             if not left:
+                self.kept -= block.thin.get(index, size) if block.thin else size
                 shift = block.shifts.get(index, 0)
                 over.append(Interval(start + shift, stop + shift))
         block.live.remove(interval)
         return over
+
+    def thinned(self, start: int, most: int) -> tuple[list[tuple[Batch, tuple[int, ...]]], int]:
+        """Batches of which a third has ended, and what lives of each; these count without that.
+
+        Of those from a position on, until their bodies have so many bytes, or `LOOKED` blocks were
+        looked at; and from which position on others are to be looked at.
+        """
+        found: list[tuple[Batch, tuple[int, ...]]] = []
+        first = self._at(start)
+        for at, block in enumerate(self._blocks[first : first + LOOKED], start=first):
+            for index, begin, stop in self._edges(at, Interval(0, block.stops[-1])):
+                size, left = block.sizes[index], block.lefts[index]
+                kept, lives = block.thin.get(index, size), size * left // (stop - begin)
+                if not left or 2 * kept <= 3 * lives:
+                    continue
+                block.thin[index] = lives
+                self.kept -= kept - lives
+                live = steps(block.live.common(Interval(begin, stop)))
+                live[0] -= begin
+                found.append((_batch(block, index, begin, stop), tuple(live)))
+                most -= kept
+                if most <= 0:
+                    return found, self._starts[at]
+        return found, self._starts[first + LOOKED] if first + LOOKED < len(self._starts) else 0
 
     def lives(self, batch: Batch) -> bool:
         """Whether anything of it does."""
@@ -338,6 +370,7 @@ class Batches:
                 parts = block.live.common(Interval(first, stop))
                 block.lefts[index] = sum([part.size for part in parts])
             self.bytes += block.sizes[index] * block.lefts[index] // (stop - first)
+            self.kept += block.sizes[index] if block.lefts[index] else 0
 
     def _restore_ended(self, number: int, ended: list[Interval]) -> None:
         """These blocks say more than lives, and are late (`endings.py`, rule 4)."""
@@ -353,11 +386,14 @@ class Batches:
     def check(self) -> None:
         """Asserts that each block lives, and that all of them have what lives."""
         assert self._starts == sorted(self._starts)
-        parts = IntervalSet()
+        parts, kept = IntervalSet(), 0
         for block in self._blocks:
+            sizes = [block.thin.get(index, size) for index, size in enumerate(block.sizes)]
+            kept += sum([size for size, left in zip(sizes, block.lefts, strict=True) if left])
             assert block.live.total == sum(block.lefts)
             parts.add_all(block.live)
         assert parts == self.live
+        assert kept == self.kept
 
 
 def _batch(block: Block, index: int, start: int, stop: int) -> Batch:

@@ -7,8 +7,11 @@
    is not written. So what shrinks a queue needs no more room than its records.
 3. What may linger waits so long for company, unless there is much of it. Whoever reads meanwhile is
    given its bodies from here.
+4. Bodies that are to take less are written alone, and not at all where there is no room for them.
+   What is written before erases such a body for good, or has it anew.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -18,7 +21,7 @@ from snowmelt.core.node import Persist
 from snowmelt.core.record import BULK, Change, Erase, Write
 from snowmelt.protocols.queue.desk import merged
 from snowmelt.protocols.queue.settings import LINGER_LONGEST
-from snowmelt.protocols.queue.words import Flush
+from snowmelt.protocols.queue.words import Flush, Thinned
 
 FIRST_TICKET: Final = 1 << 40
 """Those of the desk are below."""
@@ -84,6 +87,8 @@ class Disk:
         self._bodies: dict[bytes, bytes] = {}
         """What lingers (rule 3), and how many bytes it has."""
         self._bytes = 0
+        self._thin: dict[bytes, tuple[str, bytes]] = {}
+        """Of which queue, and what is to be in them; nothing while that is not known (rule 4)."""
 
     @property
     def free(self) -> bool:
@@ -102,6 +107,8 @@ class Disk:
             bodies = [one for one in changes if type(one) is Write and one.key[:1] == BULK]
             self._bodies.update([(one.key, one.value) for one in bodies])
             self._bytes += sum([len(one.value) for one in bodies])
+        if self._thin:
+            self._leave_thin(changes)
         if self._stuck and queue in self._stuck:
             self._join(self._stuck[queue], (queue, changes, flush))
             return
@@ -118,6 +125,40 @@ class Disk:
     def lingers(self, key: bytes) -> bytes | None:
         """A body that is not flushed yet (rule 3)."""
         return self._bodies.get(key)
+
+    # --- what is to take less ---------------------------------------------------------------------
+
+    @property
+    def is_thinning(self) -> bool:
+        """Whether some are not written yet."""
+        return len(self._thin) > 0
+
+    def thins(self, queue: str, keys: Iterable[bytes]) -> None:
+        """These bodies are being read, to be written anew (rule 4)."""
+        self._thin.update(dict.fromkeys(keys, (queue, b"")))
+
+    def thin(self, key: bytes, value: bytes) -> None:
+        """This is to be in it; nothing for what is to stay as it is."""
+        queue, _ = self._thin.pop(key, ("", b""))
+        if queue and value:
+            self._thin[key] = queue, value
+
+    def _leave_thin(self, changes: tuple[Change, ...]) -> None:
+        for change in changes:
+            if type(change) is Write:
+                self._thin.pop(change.key, None)
+            elif type(change) is Erase:
+                gone = [key for key in self._thin if change.start <= key < change.stop]
+                for key in gone:
+                    del self._thin[key]
+
+    def _thinner(self) -> list[Job]:
+        ready = {key: of for key, of in self._thin.items() if of[1]}
+        for key in ready:
+            del self._thin[key]
+        return [(queue, (Write(key, body),), Thinned()) for key, (queue, body) in ready.items()]
+
+    # --- one write at a time ----------------------------------------------------------------------
 
     def begin(self, now: Instant) -> Persist | None:
         """The next write, if there is one, its time has come, and the disk is free."""
@@ -136,6 +177,8 @@ class Disk:
         return Persist(self._ticket, merged(changes) if self._bodies else tuple(changes))
 
     def _next(self, now: Instant) -> list[Job]:
+        if self._thin and not self._stuck and (thinner := self._thinner()):
+            return thinner
         for queue, stuck in self._stuck.items() if self._stuck else ():
             if stuck.again <= now:
                 return self._stuck.pop(queue).jobs
@@ -167,7 +210,10 @@ class Disk:
     def failed(self, reason: str, now: Instant) -> list[Waits]:
         """It found no room, and left no trace; what it was for. It is tried again (rule 2)."""
         assert self._writing is not None
-        jobs, self._writing, self.full = self._writing, None, reason
+        jobs, self._writing = self._writing, None
+        if type(jobs[0][2]) is Thinned:
+            return []
+        self.full = reason
         queues = dict.fromkeys([queue for queue, _, _ in jobs])
         again = now if len(queues) > 1 else later(now, AGAIN_AFTER)
         behind = [job for job in self._jobs if job[0] in queues]

@@ -5,13 +5,14 @@ tells one from the other, and a node looks into them only when it hands out a pa
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from snowmelt.core.headers import Headers, fit, headers_in
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.settings import HEADER_BYTES_MAX
 
 _ARRAY_OF_THREE: Final = b"\x93"
@@ -134,6 +135,36 @@ def sliced(packed: bytes, first: int, stop: int) -> bytes:
         return packed
     common, keys, headers = _rows_small(packed) if len(packed) <= _SMALL else _rows_large(packed)
     parts = [None if rows is None else rows[first:stop] for rows in (keys, headers)]
+    return _ENCODE((common, *parts))
+
+
+def picked(packed: bytes, some: Sequence[Interval]) -> bytes:
+    r"""Labels of only these items.
+
+    >>> one = picked(pack(Labels(keys=(b"a", b"b"))), [Interval(1, 2)])
+    >>> unpack(one).keys, unpack(spread(one, [Interval(1, 2)], 3)).keys
+    ((b'b',), (None, b'b', None))
+    """
+    if not are_labels(packed):
+        return packed
+    common, *both = _rows(packed)
+    parts = [
+        None if rows is None else [row for one in some for row in rows[one.start : one.stop]]
+        for rows in both
+    ]
+    return _ENCODE((common, *parts))
+
+
+def spread(packed: bytes, some: Sequence[Interval], count: int) -> bytes:
+    """Labels of so many items, of which these have some."""
+    if not are_labels(packed):
+        return packed
+    common, *both = _rows(packed)
+    places: list[int] = [at for one in some for at in one]
+    parts: list[_Rows | None] = []
+    for rows in both:
+        found = {} if rows is None else dict(zip(places, rows, strict=True))
+        parts.append(None if rows is None else [found.get(at, _NONE) for at in range(count)])
     return _ENCODE((common, *parts))
 
 

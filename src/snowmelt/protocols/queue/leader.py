@@ -37,6 +37,7 @@ from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS
 from snowmelt.protocols.queue.streams import node_of
+from snowmelt.protocols.queue.thinning import Thinning
 from snowmelt.protocols.queue.waiting import Waiting, WaitingGet
 from snowmelt.protocols.queue.withdrawing import Withdrawing
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show
@@ -78,6 +79,7 @@ class Leader:
         self.grouping = Grouping(desk, self.state, self.log, spans)
         self.admission = Admission(desk, hand, home, self.state, self.log)
         self.publishing = Publishing(desk, hand, home, self.state, self.log)
+        self.thinning = Thinning(desk, disk, self.state, self.log, self.followers)
         self._tokens = home.term << TOKEN_BITS
         self._had: Answers[bool] = Answers(desk.limits.answered)
         self._said: Answers[msgspec.Struct] = Answers(desk.limits.answered)
@@ -348,6 +350,9 @@ class Leader:
         if rests or (self._later and not self.state.changed):
             self._desk.wake(self._desk.now)
         self.log.look()
+        batches = self.state.batches
+        if self.thinning.word or batches.kept > 2 * batches.bytes + self._desk.limits.spare_bytes:
+            self.thinning.look()
 
     def tick(self) -> None:
         """Ends what is over, and asks again."""

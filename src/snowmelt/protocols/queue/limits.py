@@ -15,6 +15,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of segments at hand, so that what is read soon after it came is not read from the disk."""
     fetch_bytes: int = 65 << 20
     """Of items asked for in one answer; it ends with the put that reaches it."""
+    spare_bytes: int = 4 << 20
+    """Of what ended and is on the disk still, besides as much as lives (`thinning.py`)."""
     answer_bytes: int = 70 << 20
     """In one answer, with all that goes with the items: it must fit a frame, or nobody gets it."""
     spans_bytes: int = 16 << 20

@@ -174,6 +174,8 @@ class QueueNode:
                 self._desk.send(target, message)
             case words.Replaced():
                 self._following.replaced(queue, flush)
+            case words.Thinned():
+                self._terms.touched[queue] = None
             case words.Mended():
                 pass
             case _:
@@ -323,6 +325,7 @@ class QueueNode:
             words.Piece: self._following.piece,
             words.Fetch: self._transfer.fetch,
             words.Fetched: self._transfer.fetched,
+            words.Thin: self._transfer.thin,
             words.Superseded: self._terms.superseded,
             words.Begin: self._transfer.begin,
             words.Wants: self._transfer.wanted,

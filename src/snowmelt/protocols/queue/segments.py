@@ -8,6 +8,8 @@ import msgspec
 
 from snowmelt.core import times
 from snowmelt.core.batch import OFFSET_BYTES, Batch
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.spans import stepped
 from snowmelt.protocols.queue import labels
 from snowmelt.protocols.queue.calls import Part
 
@@ -21,6 +23,8 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     headers: bytes
     put_at: times.Time = 0
     """When the leader took it in (ns since 1970); 0 in segments of before."""
+    left: tuple[int, ...] = ()
+    """Which of its items are here, as `core/spans.steps`; nothing where all are (`thinning.py`)."""
 
     @property
     def stop(self) -> int:
@@ -42,9 +46,50 @@ def unstored(body: bytes, stop: int) -> Segment:
     segment = _DECODER.decode(body)
     batch = Batch(segment.offsets, segment.blob)  # looks at every offset
     labels.checked(segment.headers, len(batch))
+    if segment.left:
+        segment = _spread(segment, stop - segment.first)
     if segment.stop != stop or segment.first < 0 or segment.first >= stop:
         raise ValueError(f"a segment from {segment.first} to {segment.stop} under {stop}")
     return segment
+
+
+def thinned(segment: Segment, left: tuple[int, ...]) -> bytes:
+    r"""As it is stored with only these items.
+
+    >>> whole = Segment(7, array("i", [0, 1, 3, 6]).tobytes(), b"abbccc", b"")
+    >>> thin = unstored(thinned(whole, (1, 1)), 10)
+    >>> thin.blob, thin.stop, lacks(thin, 8, 9), lacks(thin, 7, 9)
+    (b'bb', 10, False, True)
+    """
+    whole, kept = Batch.known(segment.offsets, segment.blob), stepped(left)
+    some = Batch.joined([whole.slice(one.start, one.stop) for one in kept])
+    headers = labels.picked(segment.headers, kept)
+    thin = Segment(
+        segment.first, bytes(some.offsets), bytes(some.blob), headers, segment.put_at, left
+    )
+    return stored(thin)
+
+
+def _spread(thin: Segment, count: int) -> Segment:
+    """Each item at its own index again: of what is not left there is nothing."""
+    kept, sizes = stepped(thin.left), [0] * count
+    edges = array("i", thin.offsets)
+    lengths = [stop - start for start, stop in pairwise(edges)]
+    if kept[-1].stop > count or sum([one.size for one in kept]) != len(lengths):
+        raise ValueError(f"{len(lengths)} items of {count} at {kept}")
+    at = 0
+    for one in kept:
+        sizes[one.start : one.stop] = lengths[at : at + one.size]
+        at += one.size
+    offsets = array("i", accumulate(sizes, initial=edges[0])).tobytes()
+    headers = labels.spread(thin.headers, kept, count)
+    return Segment(thin.first, offsets, thin.blob, headers, thin.put_at, thin.left)
+
+
+def lacks(segment: Segment, first: int, stop: int) -> bool:
+    """Whether some of these items are in it no more."""
+    where = Interval(first - segment.first, stop - segment.first)
+    return bool(segment.left) and not IntervalSet(stepped(segment.left)).covers(where)
 
 
 def part_of(segment: Segment, first: int, stop: int, position: int) -> Part:

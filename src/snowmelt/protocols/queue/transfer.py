@@ -14,9 +14,17 @@ from snowmelt.core.record import Found, Missing, Record
 from snowmelt.protocols.queue import calls, words
 from snowmelt.protocols.queue.batches import Batch, Within
 from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.following import Following
-from snowmelt.protocols.queue.segments import Segment, joined, part_of, unstored
+from snowmelt.protocols.queue.segments import (
+    Segment,
+    joined,
+    lacks,
+    part_of,
+    thinned,
+    unstored,
+)
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.spans import batches_of
 from snowmelt.protocols.queue.streams import node_of
@@ -58,7 +66,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     queue: str
     batches: tuple[Batch, ...]
-    purpose: words.Wants | ForPiece | ForOther | ForClient
+    purpose: words.Wants | words.Thin | ForPiece | ForOther | ForClient
     lingering: dict[bytes, bytes] = {}
     """Bodies that are not flushed yet, by their keys."""
 
@@ -87,6 +95,20 @@ class Transfer:
         if self._following.follows(source, fetch.queue, fetch.term) is not None:
             batches = tuple(Batch(at.start, at.stop, 0, term) for at, term in fetch.batches)
             self._read(Reading(fetch.queue, batches, ForOther(source, fetch)))
+
+    def thin(self, source: NodeId, word: words.Thin) -> None:
+        """Bodies are to be written anew with what lives of them (`thinning.py`)."""
+        queue = word.queue
+        if self._terms.leading(queue, word.term) is not None:
+            copy: Copy | None = self._copies.of(queue)
+        else:
+            copy = self._following.follows(source, queue, word.term)
+        if copy is None or not copy.whole or copy.head < word.head:
+            return
+        names = [(one.place, one.term) for one in word.bodies]
+        batches = tuple([Batch(place.start, place.stop, 0, term) for place, term in names])
+        self._copies.disk.thins(queue, [copy.body_key(batch.key) for batch in batches])
+        self._read(Reading(queue, batches, word))
 
     def fetch_span(self, operation: OperationId, ask: calls.Fetch) -> None:
         """A client's share, straight from this copy: as many batches as fit, and one at least."""
@@ -172,6 +194,8 @@ class Transfer:
         match reading.purpose:
             case words.Wants():
                 self._deliver(reading, reading.purpose, found)
+            case words.Thin():
+                self._thin(reading, reading.purpose, found)
             case ForPiece():
                 self._send(reading, reading.purpose, found)
             case ForClient():
@@ -186,6 +210,13 @@ class Transfer:
                 keeper = self._desk.keeper
                 told = words.Fetched(fetch.queue, fetch.term, keeper, fetch.batches, bodies)
                 self._desk.send(source, told)
+
+    def _thin(self, reading: Reading, word: words.Thin, found: Sequence[Found]) -> None:
+        for batch, one, thinner in zip(reading.batches, found, word.bodies, strict=True):
+            segment, body = _unstored(one, batch), b""
+            if segment is not None and segment.left != thinner.left:
+                body = thinned(segment, thinner.left)
+            self._copies.disk.thin(one.key, body)
 
     def _hand_over(self, reading: Reading, client: ForClient, found: Sequence[Found]) -> None:
         """To a client: all up to the first that can't be read."""
@@ -202,8 +233,11 @@ class Transfer:
             if batch in unread:
                 damaged, gone = (0, stop - first) if unread[batch] else (stop - first, 0)
                 break
-            shift = batch.shift
-            parts.append(part_of(hand[batch.start], first + shift, stop + shift, first))
+            segment, edges = hand[batch.start], (first + batch.shift, stop + batch.shift)
+            if lacks(segment, *edges):
+                gone = stop - first
+                break
+            parts.append(part_of(segment, *edges, first))
         self._desk.reply(client.operation, calls.Fetched(tuple(joined(parts)), damaged, gone))
         leader = self._terms.leaders.get(reading.queue)
         if leader is not None:

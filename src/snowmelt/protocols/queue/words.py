@@ -118,6 +118,21 @@ class Fetch(OfTerm, frozen=True, tag="queue.fetch", array_like=True):
     """Where those of each batch lie, and in which term it was put."""
 
 
+class Thinner(msgspec.Struct, frozen=True, array_like=True):
+    """A body of which only this is to be left: stretches, counted from its first item on."""
+
+    place: Interval
+    term: Term
+    left: tuple[Count, ...]
+
+
+class Thin(OfTerm, frozen=True, tag="queue.thin", array_like=True):
+    """By this step the rest of these bodies is over, whoever leads."""
+
+    head: Head
+    bodies: tuple[Thinner, ...]
+
+
 # --- what the others say --------------------------------------------------------------------------
 
 
@@ -186,7 +201,7 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
     """It heard of this term, which is later than that of whom it tells."""
 
 
-ToFollower = Append | Ahead | Confirm | Fence | Piece | Fetch
+ToFollower = Append | Ahead | Confirm | Fence | Piece | Fetch | Thin
 ToLeader = Appended | Arrived | Behind | NoRoom | Confirmed | Fenced | Bring | Fetched | Superseded
 Message = ToFollower | ToLeader
 
@@ -269,7 +284,11 @@ class Mended(msgspec.Struct, frozen=True, gc=False):
     """Bodies that could not be read are there again."""
 
 
-Flush = OwnStep | OwnFence | Tell | Replaced | Mended
+class Thinned(msgspec.Struct, frozen=True, gc=False):
+    """Bodies take less: nobody waits for that."""
+
+
+Flush = OwnStep | OwnFence | Tell | Replaced | Mended | Thinned
 
 
 # --- what parts of a node say to each other -------------------------------------------------------

@@ -103,7 +103,7 @@ def _limits(chance: Random) -> Limits:
         producer_recent=chance.choice((2, LIMITS.producer_recent)),
     )
     scattered = limits.lease_runs < LIMITS.lease_runs
-    few = msgspec.structs.replace(limits, block_batches=2, few_blocks=0)
+    few = msgspec.structs.replace(limits, block_batches=2, few_blocks=0, spare_bytes=0)
     return few if scattered else limits
 
 

@@ -22,9 +22,9 @@ from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.fitting import fitting
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.open_calls import OpenCalls
-from snowmelt.protocols.queue.segments import Segment, joined, part_of, stored
+from snowmelt.protocols.queue.segments import Segment, joined, lacks, part_of, stored
 from snowmelt.protocols.queue.spans import by_failures
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import State, without
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.words import (
     PIECE_BYTES,
@@ -96,15 +96,23 @@ class Delivery:
         queue, size = self._home.queue, 0
         found: list[tuple[Segment, Within]] = []
         absent: list[Batch] = []
+        gone: list[Interval] = []
         for interval in positions:
             for within in self._state.batches.over(interval):
-                batch = within[0]
+                batch, first, stop = within
                 segment = read.get(batch.start + batch.shift) or self.hand.of(queue, batch)
                 if segment is None:
                     absent.append(batch)
+                elif segment.left and lacks(segment, first + batch.shift, stop + batch.shift):
+                    gone.append(Interval(first, stop))
                 else:
                     found.append((segment, within))
                     size += batch.size
+        if gone:  # disks were put back: others knew that it had ended
+            for one in gone:
+                self._state.lose(one)
+            self._show(owed, tuple(without(list(positions), gone)), read)
+            return
         if absent:
             read |= {batch.start + batch.shift: segment for segment, (batch, _, _) in found}
             self._desk.inside.append(Wants(queue, tuple(absent), owed, read))

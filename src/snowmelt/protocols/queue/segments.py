@@ -38,7 +38,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(Segment)
 
 def stored(segment: Segment) -> bytes:
     """As it stands on the disk and travels between nodes."""
-    return _ENCODER.encode(segment)
+    return _ENCODER.encode(_picked(segment) if segment.left else segment)
 
 
 def unstored(body: bytes, stop: int) -> Segment:
@@ -47,35 +47,41 @@ def unstored(body: bytes, stop: int) -> Segment:
     batch = Batch(segment.offsets, segment.blob)  # looks at every offset
     labels.checked(segment.headers, len(batch))
     if segment.left:
-        segment = _spread(segment, stop - segment.first)
+        segment = _spread(segment, stop)
     if segment.stop != stop or segment.first < 0 or segment.first >= stop:
         raise ValueError(f"a segment from {segment.first} to {segment.stop} under {stop}")
     return segment
 
 
-def thinned(segment: Segment, left: tuple[int, ...]) -> bytes:
-    r"""As it is stored with only these items.
+def thinned(segment: Segment, left: tuple[int, ...]) -> Segment:
+    r"""With only these items; as it is stored, the others take no room.
 
     >>> whole = Segment(7, array("i", [0, 1, 3, 6]).tobytes(), b"abbccc", b"")
-    >>> thin = unstored(thinned(whole, (1, 1)), 10)
+    >>> thin = thinned(whole, (1, 1))
     >>> thin.blob, thin.stop, lacks(thin, 8, 9), lacks(thin, 7, 9)
     (b'bb', 10, False, True)
+    >>> unstored(stored(thin), 10) == thin
+    True
     """
-    whole, kept = Batch.known(segment.offsets, segment.blob), stepped(left)
+    return _spread(_picked(msgspec.structs.replace(segment, left=left)), segment.stop)
+
+
+def _picked(thin: Segment) -> Segment:
+    """Nothing of those that are not left."""
+    whole, kept = Batch.known(thin.offsets, thin.blob), stepped(thin.left)
     some = Batch.joined([whole.slice(one.start, one.stop) for one in kept])
-    headers = labels.picked(segment.headers, kept)
-    thin = Segment(
-        segment.first, bytes(some.offsets), bytes(some.blob), headers, segment.put_at, left
-    )
-    return stored(thin)
+    offsets, blob = bytes(some.offsets), bytes(some.blob)
+    headers = labels.picked(thin.headers, kept)
+    return msgspec.structs.replace(thin, offsets=offsets, blob=blob, headers=headers)
 
 
-def _spread(thin: Segment, count: int) -> Segment:
-    """Each item at its own index again: of what is not left there is nothing."""
+def _spread(thin: Segment, stop: int) -> Segment:
+    """Each item at its own index again: those that are not left are empty."""
+    count = stop - thin.first
     kept, sizes = stepped(thin.left), [0] * count
     edges = array("i", thin.offsets)
     lengths = [stop - start for start, stop in pairwise(edges)]
-    if kept[-1].stop > count or sum([one.size for one in kept]) != len(lengths):
+    if not kept or kept[-1].stop > count or sum([one.size for one in kept]) != len(lengths):
         raise ValueError(f"{len(lengths)} items of {count} at {kept}")
     at = 0
     for one in kept:
@@ -83,7 +89,7 @@ def _spread(thin: Segment, count: int) -> Segment:
         at += one.size
     offsets = array("i", accumulate(sizes, initial=edges[0])).tobytes()
     headers = labels.spread(thin.headers, kept, count)
-    return Segment(thin.first, offsets, thin.blob, headers, thin.put_at, thin.left)
+    return msgspec.structs.replace(thin, offsets=offsets, headers=headers)
 
 
 def lacks(segment: Segment, first: int, stop: int) -> bool:

@@ -22,6 +22,7 @@ from snowmelt.protocols.queue.segments import (
     joined,
     lacks,
     part_of,
+    stored,
     thinned,
     unstored,
 )
@@ -215,7 +216,7 @@ class Transfer:
         for batch, one, thinner in zip(reading.batches, found, word.bodies, strict=True):
             segment, body = _unstored(one, batch), b""
             if segment is not None and segment.left != thinner.left:
-                body = thinned(segment, thinner.left)
+                body = stored(thinned(segment, thinner.left))
             self._copies.disk.thin(one.key, body)
 
     def _hand_over(self, reading: Reading, client: ForClient, found: Sequence[Found]) -> None:

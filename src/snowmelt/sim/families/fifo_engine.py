@@ -17,7 +17,7 @@ from snowmelt.core.node import Node
 from snowmelt.core.record import BULK, Damaged, Record
 from snowmelt.protocols import queue as machines
 from snowmelt.protocols.queue.limits import Limits
-from snowmelt.protocols.queue.segments import unstored
+from snowmelt.protocols.queue.segments import lacks, unstored
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.fifo_planted import machine
 from snowmelt.sim.planted import Bug
@@ -80,4 +80,5 @@ def _segments(disk: Disk, queue: str) -> Iterator[Record | Damaged]:
 
 def _values(record: Record) -> Iterator[str]:
     segment = unstored(record.value, int.from_bytes(record.key[-8:]))
-    return (bytes(body).decode() for body in Batch(segment.offsets, segment.blob))
+    bodies = enumerate(Batch(segment.offsets, segment.blob), start=segment.first)
+    return (bytes(body).decode() for at, body in bodies if not lacks(segment, at, at + 1))

@@ -81,7 +81,7 @@ def test_one_producer_more_is_refused_and_nothing_is_put() -> None:
         assert isinstance(bench.answer(put(producer=name)), PutDone)
     refused(bench.answer(put(producer="c")), "Full", "2 producers named themselves at this queue")
     refused(bench.answer(put(producer="c-2")), "Full", "1 clients put into this queue within a day")
-    assert bench.state.tail == 3
+    assert bench.state.tails[0] == 3
     assert isinstance(bench.answer(put(2, "a")), PutDone)
     assert isinstance(bench.answer(put(2, "c-1")), PutDone)
 

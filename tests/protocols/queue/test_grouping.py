@@ -124,9 +124,9 @@ def test_there_is_room_as_soon_as_a_group_is_past_something():
     lease = begin(bench)
     assert bench.put(b"a", b"b", patience=10**12) is None
     assert assign(bench, "g", (lease, 1)).given == 4
-    assert bench.state.tail == 4
+    assert bench.state.tails[0] == 4
     assert assign(bench, "g", (lease, 2)).given == 4
-    assert bench.state.tail == 6
+    assert bench.state.tails[0] == 6
 
 
 # --- who reads ------------------------------------------------------------------------------------
@@ -439,8 +439,8 @@ class Play:
             assert self.bench.ask(calls.Settle("q", got.token, done)).left == 0
 
     def lose(self):
-        if self.bench.state.tail:
-            where = self.chance.randrange(self.bench.state.tail)
+        if self.bench.state.tails[0]:
+            where = self.chance.randrange(self.bench.state.tails[0])
             self.bench.state.lose(Interval(where, where + 1))
             self.lost[where] = None
             self.bench.ask(calls.ListGroups("q"))

@@ -68,7 +68,7 @@ def test_a_publication_that_was_refused_does_not_come_when_it_is_asked_again() -
         assert bench.told.pop(number).error == "Full"
         bench.answer(Purge("q"))  # the answer is on its way, and now there is room
         bench.ask(ask, number)
-    assert bench.state.tail == 1
+    assert bench.state.tails[0] == 1
     assert isinstance(bench.answer(ask), PutDone)
 
 
@@ -84,7 +84,7 @@ def test_numbers_by_region_and_hour_are_all_published() -> None:
     bench.crash()
     for number in numbers[::100]:
         assert bench.answer(Publish("q", "load", number, ())).repeated
-    assert bench.state.tail == len(numbers)
+    assert bench.state.tails[0] == len(numbers)
 
 
 # --- another version's copy -----------------------------------------------------------------------

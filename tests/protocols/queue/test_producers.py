@@ -7,7 +7,7 @@ import pytest
 
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.limits import LIMITS, Limits
-from snowmelt.protocols.queue.producers import FORGET_AFTER, NOT_REMEMBERED, Producers
+from snowmelt.protocols.queue.producers import FORGET_AFTER, NOT_REMEMBERED, Edges, Producers
 
 
 class Journal:
@@ -21,7 +21,7 @@ class Journal:
         self._limits = limits
 
     def put(self, name: str, number: int, wall: int = 0) -> None:
-        self.producers.note(name, number, Interval(number, number + 1), wall)
+        self.producers.note(name, number, (number, number + 1), wall)
         self.write()
 
     def write(self) -> None:
@@ -49,7 +49,7 @@ def test_a_producer_is_told_the_same_again() -> None:
     for number in range(last + 1):
         journal.put("loader", number)
     for one in (journal, journal.read()):
-        assert one.producers.earlier("loader", last) == Interval(last, last + 1)
+        assert one.producers.earlier("loader", last) == (last, last + 1)
         assert one.producers.earlier("loader", 0) == NOT_REMEMBERED
         assert one.producers.earlier("loader", last + 1) is None
 
@@ -102,7 +102,7 @@ def test_one_silent_producer_with_a_name_does_not_keep_the_others_from_being_for
         journal.put("c-new", number, wall=FORGET_AFTER + 1)
     assert len(journal.producers) == 2
     assert sorted(journal.written) == [b"pc-new", b"ploader"]
-    assert journal.producers.earlier("loader", 1) == Interval(1, 2)
+    assert journal.producers.earlier("loader", 1) == (1, 2)
 
 
 def test_who_was_heard_of_last_is_forgotten_last() -> None:
@@ -119,7 +119,7 @@ def test_a_master_with_another_clock_forgets_nobody_at_once() -> None:
     journal.put("c-1", 1, wall=0)
     later = journal.read()
     later.put("c-2", 1, wall=9 * FORGET_AFTER)
-    assert later.producers.earlier("c-1", 1) == Interval(1, 2)
+    assert later.producers.earlier("c-1", 1) == (1, 2)
     later.put("c-2", 2, wall=10 * FORGET_AFTER + 1)
     assert later.producers.earlier("c-1", 1) is None
 
@@ -134,7 +134,7 @@ def test_a_refusal_holds_for_the_callers_turn_and_those_before() -> None:
         assert refused == [True, True, False, True, False, False]
         assert not one.was_refused("loader", 8, "a", 3)
         assert one.past("loader", 7) == ""
-        one.note("loader", 7, Interval(0, 1), wall=0)
+        one.note("loader", 7, (0, 1), wall=0)
         assert not one.was_refused("loader", 7, "a", 3)  # every attempt is a repeated one now
 
 
@@ -192,10 +192,12 @@ def test_what_is_packed_put_by_put_is_what_is_known():
     few = msgspec.structs.replace(LIMITS, producer_recent=8)
     for seed in range(50):
         dice, journal = Random(seed), Journal(few)
-        known: dict[int, Interval] = {}
+        known: dict[int, Edges] = {}
         for at in range(60):
             number = dice.randrange(at + 1)
-            where = Interval(100 * at, 100 * at + dice.randrange(1, 100))
+            where: Edges = 100 * at, 100 * at + dice.randrange(1, 100)
+            if dice.random() < 0.3:  # of two priorities
+                where = *where, where[0] + (1 << 48), where[1] + (1 << 48)
             journal.producers.note("loader", number, where, at)
             known[number] = where
             if dice.random() < 0.7:  # a step takes in what several changed
@@ -210,12 +212,12 @@ def test_what_is_packed_put_by_put_is_what_is_known():
 def test_however_many_puts_of_a_producer_are_remembered_they_are_written_down(count: int) -> None:
     journal = Journal(Limits(producer_recent=1 << 17))
     for number in range(count):
-        journal.producers.note("loader", number, Interval(number, number + 1), 0)
+        journal.producers.note("loader", number, (number, number + 1), 0)
     journal.write()
     later = journal.read().producers
     assert [later.earlier("loader", number) for number in (0, count - 1, count)] == [
-        Interval(0, 1),
-        Interval(count - 1, count),
+        (0, 1),
+        (count - 1, count),
         None,
     ]
     assert len(later.lately("loader")) == count

@@ -91,7 +91,7 @@ def test_when_patience_ends_all_attempts_are_refused_and_so_are_late_ones() -> N
         late = bench.ask(request()), bench.ask(request(turn=0))
         bench.ask(request(), first)  # its answer was lost
         assert told(bench, *late, first) == ["Full"] * 3
-        assert bench.state.tail == 2
+        assert bench.state.tails[0] == 2
 
 
 def test_an_attempt_too_many_is_told_that_it_is_not_known() -> None:
@@ -258,7 +258,7 @@ class Play:
         assert not self.open
         for number, (start, _) in self.put.items():
             earlier = self.bench.state.producers.earlier("p", number)
-            assert earlier == Interval(start, start + 1)
+            assert earlier == (start, start + 1)
 
 
 @pytest.mark.parametrize("seed", range(40))

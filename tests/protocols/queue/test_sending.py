@@ -2,7 +2,7 @@
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.record import Erase
-from snowmelt.protocols.queue.batches import STAGED, Batch
+from snowmelt.protocols.queue.batches import STAGED
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.records import records
 from snowmelt.protocols.queue.sending import Sending
@@ -14,13 +14,12 @@ from snowmelt.protocols.queue.words import Head
 def copied():
     """Two puts, of which the first is done; one that was published between, and one staged."""
     state = State(QueueSettings())
-    state.put("p", 1, 3, 30, term=1, wall=0)
+    state.put(3, 30, term=1)
     published = state.staged.keep(2, 20, term=1, due=0, until=9)
     state.staged.keep(4, 40, term=1, due=0, until=9)
     state.staged.take(published.start)
-    state.batches.add(Batch(3, 5, 20, 1, STAGED - 3))
-    state.tail = 5
-    state.put("p", 2, 1, 10, term=1, wall=0)
+    state.put(2, 20, term=1, place=published.start)
+    state.put(1, 10, term=1)
     state.batches.end(Interval(0, 3))
     copy = Copy("q")
     copy.records = records(state)

@@ -124,7 +124,7 @@ def noting(intervals: IntervalSet) -> Noting:
 def test_what_is_in_thousands_of_pieces_goes_from_its_end() -> None:
     """From its front each piece would have all others moved: the square of their number."""
     state = State(QueueSettings(deliveries_max=1))
-    state.put("loader", 1, 100, 1_000, term=1, wall=0)
+    state.put(100, 1_000, term=1)
     operation = OperationId(NodeId("c-1"), 1)
     state.take(operation, 7, state.first(100, 1 << 20))
     state.settle(7, [Interval(at, at + 1) for at in range(0, 100, 2)])

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.publications import Publication
 from snowmelt.protocols.queue.records import changed, records, restored
@@ -18,9 +17,11 @@ from snowmelt.protocols.queue.state import STATUS, State
 ANN, BOB = NodeId("ann"), NodeId("bob")
 
 
-def put(state, count, number=0, size=None, due=0):
+def put(state, count, number=0, size=None, due=0, priority=0):
     size = 10 * count if size is None else size
-    return state.put("loader", number, count, size, term=1, wall=5, due=due)
+    batch = state.put(count, size, term=1, due=due, priority=priority)
+    state.producers.note("loader", number, (batch.start, batch.stop), wall=5)
+    return batch
 
 
 def take(state, count, token, number=None):
@@ -48,7 +49,8 @@ class Story:
     """Does what it is told, as a leader would."""
 
     def __init__(self, few=LIMITS.few_blocks):
-        self.state = State(QueueSettings(deliveries_max=3), Limits(few_blocks=few))
+        settings = QueueSettings(deliveries_max=3, priorities=3)
+        self.state = State(settings, Limits(few_blocks=few))
         self.state.changed[STATUS] = None  # the first step of a term
         self.records = {}
         self.tokens = 0
@@ -57,10 +59,12 @@ class Story:
     def act(self, kind, much, which):
         state, held = self.state, sorted(self.state.leases)
         if kind in ("put", "late"):
-            put(state, much, self.numbers, due=100 * which + 1 if kind == "late" else 0)
+            due = 100 * which + 1 if kind == "late" else 0
+            put(state, much, self.numbers, due=due, priority=which % 3)
             self.numbers += 1
         elif kind == "stage":
-            state.staged.keep(much, 10 * much, term=1, due=0, until=which)
+            own = {"until": which, "priority": which % 3}
+            state.staged.keep(much, 10 * much, term=1, due=0, **own)
         elif kind == "publish":
             self.publish(which)
         elif kind == "drop":
@@ -88,15 +92,9 @@ class Story:
         state, batch = self.state, next(self.state.staged.all(), None)
         if batch is None:
             return
-        state.staged.take(batch.start)
-        where = Interval(state.tail, state.tail + batch.stop - batch.start)
-        shift = batch.start - where.start
-        state.batches.add(Batch(where.start, where.stop, batch.size, batch.term, shift))
-        state.ready.add(where)
-        state.tail = where.stop
-        publication = Publication(which, where.size)
-        state.publications.keep(("loader", which), publication)
-        state.changed[STATUS] = None
+        priority, count = state.staged.take(batch.start).priority, batch.stop - batch.start
+        state.put(count, batch.size, term=batch.term, priority=priority, place=batch.start)
+        state.publications.keep(("loader", which), Publication(which, count))
 
     def step(self):
         pairs, _ = changed(self.state)
@@ -216,7 +214,7 @@ def test_a_get_takes_as_many_bytes_as_are_asked_for_and_one_item_at_least(state)
 def test_what_can_not_be_read_again_is_above_what_was_given(state):
     pairs, _ = changed(state)
     told = restored(state.settings, {key: value for key, value in pairs if key != b"s"})
-    assert told.tail > state.tail
+    assert told.tails[0] > state.tails[0]
 
 
 def test_no_place_is_given_twice_though_it_can_not_be_read_which_was_given_last(state):

@@ -12,8 +12,9 @@ from snowmelt.protocols.queue.deadlines import delay
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.producers import Edges
 from snowmelt.protocols.queue.room import Room, WaitingPut
-from snowmelt.protocols.queue.segments import Segment, stored
+from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo
 
@@ -66,21 +67,23 @@ class Admission:
             self._place((operation,), put)
 
     def _place(self, operations: tuple[OperationId, ...], put: calls.Put) -> None:
-        wall = self._desk.wall
-        batch = self._state.put(
-            put.producer,
-            put.sequence,
-            count_of(put),
-            put.size,
-            term=self._home.term,
-            wall=wall,
-            due=delay(self._desk, put.due),
-        )
-        segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
-        self._hand.add(self._home.queue, batch, segment)
-        placed = Placed(Interval(batch.start, batch.stop), put.producer, put.sequence)
-        self._log.store(Body(batch.key, stored(segment)), placed)
-        done = put_done(self._log, batch.start, batch.stop)
+        wall, due = self._desk.wall, delay(self._desk, put.due)
+        edges: Edges = ()
+        for one in by_priority(put) if put.runs else (put,):
+            batch = self._state.put(
+                count_of(one),
+                one.size,
+                term=self._home.term,
+                due=due,
+                priority=one.runs[0].priority if one.runs else 0,
+            )
+            edges += batch.start, batch.stop
+            segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
+            self._hand.add(self._home.queue, batch, segment)
+            placed = Placed(Interval(batch.start, batch.stop), put.producer, put.sequence)
+            self._log.store(Body(batch.key, stored(segment)), placed)
+        self._state.producers.note(put.producer, put.sequence, edges, wall)
+        done = put_done(self._log, edges)
         for operation in operations:
             self._log.owe(ReplyTo(operation, done))
             if len(operations) > 1:
@@ -141,15 +144,16 @@ def count_of(put: calls.Put) -> int:
     return len(put.offsets) // OFFSET_BYTES - 1
 
 
-def put_done(log: Log, start: int, stop: int) -> calls.PutDone:
+def put_done(log: Log, edges: Edges) -> calls.PutDone:
     """The answer to who puts, or publishes."""
-    return calls.PutDone(start, stop, log.copies, not log.lingers)
+    return calls.PutDone(edges[0], edges[1], log.copies, not log.lingers, others=edges[2:])
 
 
-def put_before(log: Log, state: State, where: Interval) -> calls.PutDone:
+def put_before(log: Log, state: State, edges: Edges) -> calls.PutDone:
     """The answer to who does so under a number again."""
-    done = put_done(log, where.start, where.stop)
-    copies = done.copies if state.batches.live.common(where) else 0
+    done = put_done(log, edges)
+    lives = any(state.batches.live.common(where) for where in done.where)
+    copies = done.copies if lives else 0
     return msgspec.structs.replace(done, copies=copies, repeated=True)
 
 

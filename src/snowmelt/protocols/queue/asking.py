@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from operator import le
+from operator import le, lt
 from typing import Any, Final
 
 from snowmelt.core.batch import OFFSET_BYTES, Batch
@@ -89,6 +89,10 @@ def _of_others(request: Any) -> str:
                     ("start", start, 0, INDEX_MAX),
                 )
             )
+        case calls.Select(_, rank, share):
+            if not 0 <= share <= 1:
+                return f"share is {share}; allowed: 0 to 1"
+            return _outside((("rank", rank, 0, INDEX_MAX),))
         case calls.Publish() | calls.Plan():
             return _of_publish(request)
         case calls.Assign():
@@ -226,7 +230,7 @@ _USUAL: Final[dict[type, Callable[[Any, int], str]]] = {
 """What is asked most."""
 
 
-def put_problem(put: calls.Put, items_max: int) -> tuple[str, str] | None:
+def put_problem(put: calls.Put, items_max: int, priorities: int) -> tuple[str, str] | None:
     """Why this put can't be taken, as an error's name and text. Sizes first: they cost nothing."""
     count, size = len(put.offsets) // OFFSET_BYTES - 1, put.size
     if count > items_max:
@@ -243,4 +247,18 @@ def put_problem(put: calls.Put, items_max: int) -> tuple[str, str] | None:
         return "BadOption", f"the batch does not read: {error}"
     if count == 0 or batch.size != len(put.blob):
         return "BadOption", f"a batch of {count} items in {len(put.blob)} bytes"
+    if put.runs and (wrong := _of_runs(put.runs, count, priorities)):
+        return "BadOption", wrong
     return None
+
+
+def _of_runs(runs: tuple[calls.Run, ...], count: int, priorities: int) -> str:
+    named, counts = [one.priority for one in runs], [one.count for one in runs]
+    wrong = _outside(tuple([("priority", one, 0, priorities - 1) for one in named]))
+    if wrong:
+        return wrong
+    if not all(map(lt, named, named[1:])):
+        return f"priorities are {in_short(named)}; allowed: each once, the least first"
+    if min(counts) < 1 or sum(counts) != count:
+        return f"runs of {in_short(counts)} items; allowed: some in each, and {count} together"
+    return ""

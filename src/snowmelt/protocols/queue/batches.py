@@ -126,18 +126,20 @@ class Batches:
         self._blocks: list[Block] = []
 
     def add(self, batch: Batch) -> None:
-        """One more, behind all others."""
-        start = batch.start
-        block = self._blocks[-1] if self._blocks else None
+        """One more, behind all others of its priority."""
+        start, at = batch.start, -1
+        if self._starts and start < self._starts[-1]:  # others are less urgent
+            at = bisect_right(self._starts, start) - 1
+        block = self._blocks[at] if self._blocks else None
         if (
             block is None
             or block.stops[-1] != start
             or len(block.stops) >= self._block_batches
-            or batch.stop - self._starts[-1] > BLOCK_ITEMS
+            or batch.stop - self._starts[at] > BLOCK_ITEMS
         ):
-            block = Block([], [], [], [], IntervalSet(), {})
-            self._starts.append(start)
-            self._blocks.append(block)
+            block, at = Block([], [], [], [], IntervalSet(), {}), bisect_right(self._starts, start)
+            self._starts.insert(at, start)
+            self._blocks.insert(at, block)
         if batch.shift:
             block.shifts[len(block.stops)] = batch.shift
         block.stops.append(batch.stop)
@@ -149,7 +151,7 @@ class Batches:
         self.live.add(where)
         self.bytes += batch.size
         self.kept += batch.size
-        key = KIND + self._starts[-1].to_bytes(8)
+        key = KIND + self._starts[at].to_bytes(8)
         self.written[key] = self._changed[key] = None
 
     def end(self, interval: Interval) -> list[Interval]:
@@ -317,6 +319,11 @@ class Batches:
     def stop(self) -> int:
         """Behind the last of them."""
         return self._blocks[-1].stops[-1] if self._blocks else 0
+
+    @property
+    def stops(self) -> list[int]:
+        """Behind the last of each block."""
+        return [block.stops[-1] for block in self._blocks]
 
     @property
     def blocks(self) -> int:

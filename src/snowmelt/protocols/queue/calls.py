@@ -8,7 +8,7 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, backwards
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
 
 SPAN_BYTES: Final = 64
 """What numbers and marks take on the wire, at most."""
@@ -108,8 +108,22 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
 # --- items in ------------------------------------------------------------------------------------
 
 
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """So many items of one priority."""
+
+    priority: int
+    count: int
+
+
+Runs = Annotated[tuple[Run, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
+
+
 class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
-    """Puts a batch at the tail. The same sequence number is the same batch."""
+    """Puts a batch at the tail. The same sequence number is the same batch.
+
+    Its items are of priority 0, or of those that `runs` names, one behind the other. They come in
+    at one moment, each run at the tail of its priority.
+    """
 
     queue: str
     producer: str
@@ -128,11 +142,14 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """Who puts, by a name of its own for each that counts `turn`; empty: the client that calls."""
     turn: int = 0
     """Counts the caller's puts. A retry has the turn of what it repeats; a new try a later one."""
+    runs: Runs = ()
+    """The most urgent first, and each priority once."""
 
     @property
     def size(self) -> int:
-        """What counts of it: bodies and headers."""
-        return len(self.blob) + len(self.headers)
+        """What counts of it: bodies and headers, which go with each run."""
+        size = len(self.blob) + len(self.headers)
+        return size + len(self.headers) * (len(self.runs) - 1) if self.runs else size
 
 
 class Receipt(msgspec.Struct, frozen=True, tag="fifo.staged", array_like=True):
@@ -204,6 +221,18 @@ class PutDone(msgspec.Struct, frozen=True, tag="fifo.put-done", array_like=True)
     """Whether those had flushed before this was said."""
     repeated: bool = False
     """Whether this sequence number had been put before; then nothing was put again."""
+    others: tuple[int, ...] = ()
+    """Where those of its less urgent priorities are: a start, its stop, the next start."""
+
+    @property
+    def where(self) -> list[Interval]:
+        """Where its items are, the most urgent first.
+
+        >>> PutDone(4, 6, 1, True, others=(9, 10)).where
+        [Interval(start=4, stop=6), Interval(start=9, stop=10)]
+        """
+        edges = self.start, self.stop, *self.others
+        return list(map(Interval, edges[::2], edges[1::2]))
 
 
 # --- items out -----------------------------------------------------------------------------------
@@ -289,6 +318,18 @@ class Peek(msgspec.Struct, frozen=True, tag="fifo.peek", array_like=True):
     bytes_max: int
     start: int = 0
     dead: bool = False
+
+
+class Select(msgspec.Struct, frozen=True, tag="fifo.select", array_like=True):
+    """Shows the item of a rank, from 1 on, or at a share of all that are ready, taking nothing.
+
+    Answered as `Peek` is, with nothing where there is none.
+    """
+
+    queue: str
+    rank: int = 0
+    share: float = 0.0
+    """Where no rank is given: of so large a part of them it is the last, or it is the first."""
 
 
 class Peeked(msgspec.Struct, frozen=True, tag="fifo.peeked", array_like=True):
@@ -448,7 +489,7 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     dead: int
     bytes: int
     tail: int
-    """The position the next item gets; so many were put, not counting gaps."""
+    """The position the next item gets; so many were put in all, not counting gaps."""
     done: int
     """How many items were acknowledged."""
     lost: int
@@ -466,6 +507,10 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """How many items wait to be published; they are not in the queue yet."""
     mirrors_behind: int = 0
     """How many followers lack the last step; they are away, or it is on its way."""
+    tails: tuple[int, ...] = ()
+    """Where there are several priorities, how many were put of each."""
+    ready_of: tuple[int, ...] = ()
+    """And how many of each are ready."""
 
 
 class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):
@@ -487,6 +532,7 @@ Request = (
     | Settle
     | Fetch
     | Peek
+    | Select
     | Assign
     | Locate
     | Survey

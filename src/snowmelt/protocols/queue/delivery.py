@@ -11,7 +11,7 @@ from typing import Final, assert_never
 import msgspec
 
 from snowmelt.core.instant import Instant, later
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import POSITION_MAX, Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.batches import Batch, Within
@@ -124,7 +124,7 @@ class Delivery:
             self._reply(owed.operation, calls.Peeked(told, ()))
         elif (left := self._deadlines.left(owed.token, self._desk.now)) > 0:
             if len(some) < len(parts):
-                rest = Interval(parts[len(some)].start, self._state.tail)
+                rest = Interval(parts[len(some)].start, POSITION_MAX)
                 self._state.give_back(owed.operation, owed.token, [rest])
             self._reply(owed.operation, calls.Leased(owed.token, told, (), left, owed.refused))
 

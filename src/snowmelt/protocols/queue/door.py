@@ -81,7 +81,7 @@ class Door:
                 leader.publishing.plan(operation, request)
             case calls.Settle():
                 leader.settle(operation, request)
-            case calls.Peek() | calls.Describe():
+            case calls.Peek() | calls.Select() | calls.Describe():
                 leader.look(operation, request)
             case calls.Assign() | calls.Locate() | calls.Survey() | calls.ListGroups():
                 leader.grouping.hear(operation, request)
@@ -97,7 +97,7 @@ class Door:
         self._finding.point_later(word.operation, word.request)
 
     def _put(self, leader: Leader, operation: OperationId, put: calls.Put) -> None:
-        wrong = put_problem(put, self._desk.limits.put_items)
+        wrong = put_problem(put, self._desk.limits.put_items, leader.home.settings.priorities)
         most = self._desk.limits.waiting_bytes
         if wrong is None and not leader.delivery.open.fits(operation, most):
             wrong = "Unavailable", f"{most} bytes of puts are waiting at this node already"

@@ -17,7 +17,7 @@
 
 from typing import assert_never
 
-from snowmelt.core.interval import Interval, first_positions
+from snowmelt.core.interval import POSITION_MAX, Interval, first_positions
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
@@ -123,7 +123,7 @@ class Grouping:
     def _survey(self, ask: calls.Survey) -> calls.Located:
         """Where ready items lie."""
         limits, ready = self._desk.limits, self._state.ready
-        behind = Interval(ask.start, max(ask.start, self._state.tail))
+        behind = Interval(ask.start, POSITION_MAX)
         found = first_positions(ready.within(behind), min(ask.items_max, limits.surveyed))
         spans, size = self._spans.of(found, limits.spans_bytes)
         return calls.Located(tuple(spans), 0, size)

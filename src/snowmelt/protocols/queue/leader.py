@@ -34,6 +34,7 @@ from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
+from snowmelt.protocols.queue.selecting import counted, selected
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS
 from snowmelt.protocols.queue.streams import node_of
@@ -239,10 +240,13 @@ class Leader:
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
-    def look(self, operation: OperationId, ask: calls.Peek | calls.Describe) -> None:
+    def look(self, operation: OperationId, ask: calls.Peek | calls.Select | calls.Describe) -> None:
         """Shows something, and changes nothing."""
         if isinstance(ask, calls.Describe):
             self.log.owe(ReplyTo(operation, self._status()))
+            return
+        if isinstance(ask, calls.Select):
+            self.log.owe(Show(operation, selected(self.state.ready, ask)))
             return
         source = self.state.dead if ask.dead else self.state.ready
         count = min(ask.items_max, self._desk.limits.get_items)
@@ -297,6 +301,7 @@ class Leader:
 
     def _status(self) -> calls.QueueStatus:
         state, home = self.state, self.home
+        several = home.settings.priorities > 1
         return calls.QueueStatus(
             queue=home.queue,
             settings=home.settings.told,
@@ -309,7 +314,7 @@ class Leader:
             leased=sum(lease.left.total for lease in state.leases.values()),
             dead=state.dead.total,
             bytes=state.size,
-            tail=state.tail,
+            tail=sum(state.tails),
             done=state.done,
             lost=state.lost,
             waiting_gets=len(self.waiting.gets),
@@ -320,6 +325,8 @@ class Leader:
             assigned=state.groups.items,
             staged=state.staged.items,
             mirrors_behind=len(self.followers.behind),
+            tails=tuple(state.tails) if several else (),
+            ready_of=counted(state.ready, home.settings.priorities) if several else (),
         )
 
     def gone(self, client: NodeId) -> None:

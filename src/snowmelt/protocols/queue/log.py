@@ -7,9 +7,9 @@
    it saw is safe, and as many have confirmed, asked after it, that they heard of no later term.
 4. While a copy is on its way to somebody, no body is erased that it names.
 5. Where flushes may linger, a step waits for no disk: it is safe when as many have taken it. So
-   positions are told that are on none. That none is given again a bound above them is: a step that
-   raises it waits for its flush, and so do all behind it until it is safe. Who leads next and may
-   lack steps begins at the bound.
+   positions are told that are on none. That none is given again a bound above them is, the same for
+   all priorities: a step that raises it waits for its flush, and so do all behind it until it is
+   safe. Who leads next and may lack steps begins at the bound.
 """
 
 from collections import deque
@@ -122,8 +122,10 @@ class Log:
     def _allowed(self) -> Duration:
         """How late the next step may be flushed; the bound is raised if need be (rule 5)."""
         state = self._state
-        if state.tail + BOUND_AHEAD // 2 > state.bound:
-            state.bound = state.tail + BOUND_AHEAD
+        several = self._home.settings.priorities > 1
+        tail = max(state.tails) if several else state.tails[0]
+        if tail + BOUND_AHEAD // 2 > state.bound:
+            state.bound = tail + BOUND_AHEAD
             state.changed[STATUS] = None
             self._bounded = self._copy.head.step + 1
         return self.lingers if self._bounded <= self.safe else Duration(0)

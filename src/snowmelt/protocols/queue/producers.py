@@ -26,7 +26,9 @@ from snowmelt.protocols.queue.limits import LIMITS, Limits
 UNNAMED_PREFIX: Final = "c-"
 """How the names that clients make up for themselves begin; no person's choice may."""
 FORGET_AFTER: Final = 86_400 * 10**9
-NOT_REMEMBERED: Final = Interval(0, 0)
+Edges = tuple[int, ...]
+"""Where the items of a put are, by priority: a start, its stop, the next start."""
+NOT_REMEMBERED: Final = (0, 0)
 
 HEAD: Final = b"p"
 NUMBERS: Final = b"n"
@@ -36,7 +38,7 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 class Producer(msgspec.Struct):
     seen: int
     """When it last heard anything, by the wall clock."""
-    recent: dict[int, Interval] = {}
+    recent: dict[int, Edges] = {}
     """Where its last numbers went."""
     packed: bytearray = msgspec.field(default_factory=bytearray)
     """The same, one by one, as its record has them: that is written at each put, and they are many;
@@ -57,7 +59,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
     numbers: tuple[Interval, ...]
     """Those that an earlier version wrote here."""
-    recent: dict[int, Interval]
+    recent: dict[int, Edges]
     seen: int
     refused: dict[int, dict[str, int]] = {}
     floor: int = 0
@@ -76,9 +78,9 @@ class Producers:
     """All producers of one queue.
 
     >>> producers = Producers({})
-    >>> producers.note("loader", 7, Interval(20, 30), wall=0)
+    >>> producers.note("loader", 7, (20, 30), wall=0)
     >>> producers.earlier("loader", 7), producers.earlier("loader", 8)
-    (Interval(start=20, stop=30), None)
+    ((20, 30), None)
     """
 
     def __init__(self, changed: dict[bytes, None], limits: Limits = LIMITS) -> None:
@@ -94,7 +96,7 @@ class Producers:
 
     # --- what is known of a number ----------------------------------------------------------------
 
-    def earlier(self, name: str, number: int) -> Interval | None:
+    def earlier(self, name: str, number: int) -> Edges | None:
         """Where this put went when it was admitted before; `NOT_REMEMBERED` when long ago."""
         known = self._known.get(name)
         if known is None:
@@ -162,7 +164,7 @@ class Producers:
 
     # --- what becomes of it -----------------------------------------------------------------------
 
-    def note(self, name: str, number: int, where: Interval, wall: int) -> None:
+    def note(self, name: str, number: int, where: Edges, wall: int) -> None:
         known = self._heard_of(name, wall)
         known.refused.pop(number, None)
         known.numbers.add(Interval(number, number + 1))
@@ -268,10 +270,10 @@ class Producers:
         return _ENCODE(KeptNumbers(tuple(known.numbers), tuple(known.closed), known.floor))
 
     @property
-    def tail(self) -> int:
-        """Above all positions that are known to have been given."""
-        given = (each.stop for known in self._known.values() for each in known.recent.values())
-        return max(given, default=0)
+    def stops(self) -> list[int]:
+        """Behind all positions that are known to have been given."""
+        recent = [edges for known in self._known.values() for edges in known.recent.values()]
+        return [stop for edges in recent for stop in edges[1::2]]
 
     def restore(self, key: bytes, value: bytes) -> None:
         """From what was written down; either record may come first, or be lost."""
@@ -298,7 +300,7 @@ class Producers:
 def _packed_recent(known: Producer) -> msgspec.Raw:
     r"""A map of the last numbers, as msgpack has it.
 
-    >>> bytes(_packed_recent(Producer(0, {7: Interval(1, 2)})))
+    >>> bytes(_packed_recent(Producer(0, {7: (1, 2)})))
     b'\x81\x07\x92\x01\x02'
     """
     if not known.packed:

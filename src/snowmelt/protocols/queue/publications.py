@@ -16,9 +16,8 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import Plan, Publish, Receipt, Share
-from snowmelt.protocols.queue.producers import NOT_REMEMBERED, UNNAMED_PREFIX
+from snowmelt.protocols.queue.producers import NOT_REMEMBERED, UNNAMED_PREFIX, Edges
 
 KEPT_MAX: Final = 1024
 PLANS_MAX: Final = 1000
@@ -94,7 +93,7 @@ class Publications:
             digest, items = planned.digest, planned.items
         self.keep(name, Publication(digest, items), lately)
 
-    def other(self, ask: Publish | Plan, items: int, earlier: Interval | None) -> str:
+    def other(self, ask: Publish | Plan, items: int, earlier: Edges | None) -> str:
         """Why this can't be what was published, or begun, under its number; nothing if it can."""
         known = self.named((ask.producer, ask.sequence))
         if not ask.digest or (known is not None and known.digest == ask.digest):
@@ -105,7 +104,7 @@ class Publications:
                 f"{whose} was published before, with {known.items} items, and these {items} are "
                 "not the same; nothing was put"
             )
-        if earlier is not None and earlier != NOT_REMEMBERED and earlier.size == items:
+        if earlier is not None and earlier != NOT_REMEMBERED and _count(earlier) == items:
             return ""  # by who did not say a digest
         return (
             f"{whose} was published before, and it is not remembered any more whether these "
@@ -143,6 +142,10 @@ class Publications:
 def items_of(receipts: Iterable[Receipt]) -> int:
     """How many items these batches have."""
     return sum(one.stop - one.first for one in receipts)
+
+
+def _count(edges: Edges) -> int:
+    return sum(edges[1::2]) - sum(edges[::2])
 
 
 def key(name: Name) -> bytes:

@@ -14,22 +14,21 @@
 
 import msgspec
 
-from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.admission import bounds, count_of, no_room, put_before, put_done
 from snowmelt.protocols.queue.answers import Answers
-from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.producers import NOT_REMEMBERED, Edges
 from snowmelt.protocols.queue.publications import Publication, items_of
-from snowmelt.protocols.queue.segments import Segment, stored
+from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.staged import Held
-from snowmelt.protocols.queue.state import STATUS, State
+from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo
 
 
@@ -56,11 +55,21 @@ class Publishing:
             return
         wall, term = self._desk.wall, self._home.term
         due, until = delay(self._desk, put.due), wall + put.hold
-        batch = staged.keep(count_of(put), put.size, term=term, due=due, until=until)
-        segment = Segment(batch.start, put.offsets, put.blob, put.headers, wall)
-        self._hand.add(self._home.queue, batch, segment)
-        self._log.store(Body(batch.key, stored(segment)), Placed(batch.place))
-        receipt = calls.Receipt(str(term), batch.start, batch.stop, put.size)
+        first = stop = 0
+        for one in by_priority(put) if put.runs else (put,):
+            batch = staged.keep(
+                count_of(one),
+                one.size,
+                term=term,
+                due=due,
+                until=until,
+                priority=one.runs[0].priority if one.runs else 0,
+            )
+            first, stop = first or batch.start, batch.stop
+            segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
+            self._hand.add(self._home.queue, batch, segment)
+            self._log.store(Body(batch.key, stored(segment)), Placed(batch.place))
+        receipt = calls.Receipt(str(term), first, stop, put.size)
         self._tell(operation, self._said.keep(operation, receipt))
         self.tick()
 
@@ -87,14 +96,15 @@ class Publishing:
             where = self._put(ask)
             producers.note(*number, where, self._desk.wall)
             publications.end(ask, producers.lately(ask.producer))
-            self._tell(operation, put_done(self._log, where.start, where.stop))
+            self._tell(operation, put_done(self._log, where))
 
     def _refusal(self, ask: calls.Publish) -> tuple[str, str] | None:
         """Why not, as an error's name and text (rule 2)."""
         queue, settings = self._home.queue, self._home.settings
-        found = {one.first: held for one in ask.receipts if (held := self._held(one)) is not None}
-        if len(found) < len(ask.receipts):
-            missing = len(ask.receipts) - len(found)
+        waiting = [self._held(one) for one in ask.receipts]
+        found = {at: held for some in waiting for at, held in some.items()}
+        missing = waiting.count({}) or sum(map(len, waiting)) - len(found)
+        if missing:
             text = (
                 f"{missing} of {len(ask.receipts)} batches are not staged in queue {queue!r} (any "
                 "more): they were published, their time was over, or their disks were lost"
@@ -108,25 +118,36 @@ class Publishing:
             return "Full", no_room(self._home, self._state)
         return None
 
-    def _held(self, receipt: calls.Receipt) -> Held | None:
-        """What waits under a receipt."""
-        held = self._state.staged.named(receipt.first)
-        if held is None or (held.stop, str(held.term)) != (receipt.stop, receipt.stream):
-            return None
-        return held
+    def _held(self, receipt: calls.Receipt) -> dict[int, Held]:
+        """What waits under a receipt, of each of its priorities; nothing if some of it does not."""
+        found: dict[int, Held] = {}
+        at = receipt.first
+        while at < receipt.stop:
+            held = self._state.staged.named(at)
+            if held is None or str(held.term) != receipt.stream:
+                return {}
+            found[at], at = held, held.stop
+        return found if at == receipt.stop else {}
 
-    def _put(self, ask: calls.Publish) -> Interval:
+    def _put(self, ask: calls.Publish) -> Edges:
         """All of them, in the order named; where they are."""
-        state, start = self._state, self._state.tail if ask.receipts else 0
-        stop = start
+        state, found = self._state, dict[int, tuple[int, int]]()
         for one in ask.receipts:
-            held, where = state.staged.take(one.first), Interval(stop, stop + one.stop - one.first)
-            shift, stop = one.first - where.start, where.stop
-            state.batches.add(Batch(where.start, where.stop, held.size, held.term, shift))
-            state.wait(where, delay(self._desk, held.due))
-        state.tail = max(state.tail, stop)
-        state.changed[STATUS] = None
-        return Interval(start, stop)
+            at = one.first
+            while at < one.stop:
+                held = state.staged.take(at)
+                batch = state.put(
+                    held.stop - at,
+                    held.size,
+                    term=held.term,
+                    due=delay(self._desk, held.due),
+                    priority=held.priority,
+                    place=at,
+                )
+                start, _ = found.get(held.priority, (batch.start, 0))
+                found[held.priority], at = (start, batch.stop), held.stop
+        edges = [edge for _, pair in sorted(found.items()) for edge in pair]
+        return tuple(edges) or NOT_REMEMBERED
 
     def plan(self, operation: OperationId, ask: calls.Plan) -> None:
         """A producer says what goes where (rule 3)."""

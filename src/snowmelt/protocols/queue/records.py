@@ -3,7 +3,7 @@
 A record has a key whose first byte is its kind:
 
     h           who led when it was written (`copy.py`)
-    s           how many were put, ended and lost, and what is paused
+    s           how many of each priority were put, how many ended and lost, and what is paused
     b POSITION  a block of batches
     d NUMBER    what ended in many blocks (`endings.py`)
     l TOKEN     a lease: whose call it answers, and what it has
@@ -43,7 +43,8 @@ _DECODE: Final = msgspec.msgpack.decode
 
 
 class _Status(msgspec.Struct, frozen=True, array_like=True):
-    tail: int
+    tail: int | list[int]
+    """Of each priority, where there are several."""
     done: int
     lost: int
     paused: bool
@@ -61,7 +62,7 @@ def records(state: State) -> dict[bytes, bytes]:
     """All of them.
 
     >>> state = State(QueueSettings())
-    >>> where = state.put("loader", 7, 3, 300, term=1, wall=0)
+    >>> batch = state.put(3, 300, term=1)
     >>> records(restored(state.settings, records(state))) == records(state)
     True
     """
@@ -93,7 +94,8 @@ def record(state: State, key: bytes) -> bytes | None:
     kind, rest = key[:1], key[1:]
     match kind:  # those that most steps change come first
         case b"s":
-            counts = state.tail, state.done, state.lost
+            tail = state.tails[0] if state.settings.priorities == 1 else state.tails
+            counts = tail, state.done, state.lost
             return _ENCODE(_Status(*counts, state.paused, state.redriving, state.bound))
         case b"b" | b"d":
             return state.batches.record(key)
@@ -138,7 +140,7 @@ def restored(settings: QueueSettings, kept: dict[bytes, bytes], limits: Limits =
     for key in sorted(kept):
         _restore(state, key, kept[key])
     if kept and STATUS not in kept:
-        state.tail = max(state.batches.stop, state.producers.tail) + TAIL_LEAP
+        state.tails.raise_to([*state.batches.stops, *state.producers.stops], TAIL_LEAP)
     if NEXT not in kept:
         state.staged.begin_above(state.batches.all())
     _find_ready(state)
@@ -150,7 +152,8 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
     match key[:1]:
         case b"s":
             kept = _DECODE(value, type=_Status)
-            state.tail, state.done, state.lost = kept.tail, kept.done, kept.lost
+            state.tails[:] = [kept.tail] if isinstance(kept.tail, int) else kept.tail
+            state.done, state.lost = kept.done, kept.lost
             state.paused, state.redriving, state.bound = kept.paused, kept.redriving, kept.bound
         case b"b" | b"d":
             state.batches.restore(key, value)

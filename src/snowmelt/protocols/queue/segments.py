@@ -1,6 +1,7 @@
 """Segments: what one put brought, as it is stored, sent to others and handed out."""
 
 from array import array
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -11,7 +12,7 @@ from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.spans import stepped
 from snowmelt.protocols.queue import labels
-from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.calls import Part, Put
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -34,6 +35,21 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Segment)
+
+
+def by_priority(put: Put) -> Iterator[Put]:
+    """The same items as a put of each priority."""
+    batch, stop = Batch.known(put.offsets, put.blob), 0
+    for run in put.runs:
+        first, stop = stop, stop + run.count
+        some = batch.slice(first, stop).trimmed()
+        yield msgspec.structs.replace(
+            put,
+            offsets=bytes(some.offsets),
+            blob=bytes(some.blob),
+            headers=labels.sliced(put.headers, first, stop),
+            runs=(run,),
+        )
 
 
 def stored(segment: Segment) -> bytes:

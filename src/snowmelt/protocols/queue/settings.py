@@ -19,6 +19,7 @@ LEASE_SHORTEST: Final = milliseconds(100)
 LEASE_LONGEST: Final = seconds(12 * 3600)
 LINGER_LONGEST: Final = seconds(10)
 DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
+PRIORITIES_MAX: Final = 256
 HOLD_LONGEST: Final = seconds(7 * 86_400)
 """For how long a staged put may wait to be published."""
 _COUNT_MAX: Final = 2**62
@@ -42,6 +43,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """The bound in items; 0 is none."""
     bytes_max: int = 0
     """The bound in bytes of bodies and headers; 0 is none."""
+    priorities: int = 1
+    """They are 0 up to, not including, this; 0 is the most urgent. With one it is a fifo."""
 
     @property
     def copies_needed(self) -> int:
@@ -97,6 +100,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             ("max_deliveries", self.deliveries_max, 1, 1_000_000),
             ("max_items", self.items_max, 0, _COUNT_MAX),
             ("max_bytes", self.bytes_max, 0, _COUNT_MAX),
+            ("priorities", self.priorities, 1, PRIORITIES_MAX),
         )
         for name, value, lowest, highest in bounds:
             if not lowest <= value <= highest:
@@ -113,7 +117,7 @@ OPTIONS: Final = {
     "max_items": "items_max",
     "max_bytes": "bytes_max",
 }
-"""What a person calls each setting."""
+"""What a person calls each setting of a fifo."""
 
 
 def differences(there: QueueSettings, asked: QueueSettings) -> str:
@@ -131,7 +135,7 @@ def differences(there: QueueSettings, asked: QueueSettings) -> str:
     return "; ".join(
         f"{option}={_shown(option, getattr(there, name))}, "
         f"asked {_shown(option, getattr(asked, name))}"
-        for option, name in OPTIONS.items()
+        for option, name in {**OPTIONS, "priorities": "priorities"}.items()
         if getattr(there, name) != getattr(asked, name)
     )
 

@@ -33,6 +33,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     """When its items are due, by the wall clock; 0 for at once."""
     until: int
     """When it is dropped."""
+    priority: int = 0
 
 
 _DECODE: Final = msgspec.msgpack.Decoder(Held).decode
@@ -65,10 +66,12 @@ class Staged:
     def named(self, place: int) -> Held | None:
         return self._held.get(place)
 
-    def keep(self, count: int, size: int, *, term: int, due: int, until: int) -> Batch:
+    def keep(
+        self, count: int, size: int, *, term: int, due: int, until: int, priority: int = 0
+    ) -> Batch:
         """One more (rule 1)."""
         batch = Batch(self._next, self._next + count, size, term)
-        self._add(batch.start, Held(batch.stop, size, term, due, until))
+        self._add(batch.start, Held(batch.stop, size, term, due, until, priority))
         self._changed[NEXT] = None
         self._changed[_key(batch.start)] = None
         return batch

@@ -35,6 +35,7 @@ from snowmelt.protocols.queue.producers import Producers
 from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.staged import Staged
+from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
@@ -58,7 +59,7 @@ class State:
 
     >>> from snowmelt.core.names import NodeId
     >>> state = State(QueueSettings())
-    >>> where = state.put("loader", 7, 3, 300, term=1, wall=0)
+    >>> batch = state.put(3, 300, term=1)
     >>> state.take(OperationId(NodeId("c-1"), 1), 5, state.first(2, 1 << 20))
     >>> state.ready
     IntervalSet([2, 3))
@@ -72,9 +73,9 @@ class State:
         """The keys of the records that are to be written anew."""
         self.over: list[Interval] = []
         """Where bodies lie that nobody needs any more."""
-        self.tail = 0
+        self.tails = Tails([0] * settings.priorities)
         self.bound = 0
-        """No position above it was told (`log.py`, rule 5)."""
+        """So many positions each priority may have told (`log.py`, rule 5)."""
         self.done = 0
         self.lost = 0
         self.paused = False
@@ -112,26 +113,18 @@ class State:
         return (not items or held + count <= items) and (not most or self.size + size <= most)
 
     def put(
-        self,
-        producer: str,
-        number: int,
-        count: int,
-        size: int,
-        *,
-        term: int,
-        wall: int,
-        due: int = 0,
+        self, count: int, size: int, *, term: int, due: int = 0, priority: int = 0, place: int = 0
     ) -> Batch:
-        """A batch at the tail, with what is remembered of who put it."""
-        batch = Batch(self.tail, self.tail + count, size, term)
-        where = Interval(batch.start, batch.stop)
-        self.tail = batch.stop
+        """A batch at the tail of its priority; its bodies lie there, or at a place of their own."""
+        start = (priority << PRIORITY_BITS) + self.tails[priority]
+        self.tails[priority] += count
+        batch = Batch(start, start + count, size, term, place - start if place else 0)
+        where = Interval(start, batch.stop)
         self.batches.add(batch)
         if due:
             self._delay(where, due)
         else:
             self.ready.add(where)
-        self.producers.note(producer, number, where, wall)
         self.changed[STATUS] = None
         return batch
 
@@ -191,8 +184,8 @@ class State:
             for lives in self.batches.live.within(interval):
                 if not left.covers(lives):
                     return without([lives], left.common(lives))
-            if interval.stop > self.tail:  # who gave these is not remembered, nor that they ended
-                return [Interval(max(interval.start, self.tail), interval.stop)]
+            if interval.stop > self.tails[0] and (never := self.tails.never_given(interval)):
+                return never  # who gave these is not remembered, nor that they ended
         if lease is None or not done:
             return []
         for interval in reversed(done):

@@ -232,7 +232,8 @@ class Terms:
             if name in followers:
                 leader.followers.begins(name, head)
         if home.settings.linger and not taking.certain:
-            leader.state.tail = max(leader.state.tail, leader.state.bound)
+            bound = leader.state.bound
+            leader.state.tails[:] = [max(tail, bound) for tail in leader.state.tails]
         copy.whole = True
         self.leaders[queue] = leader
         if self._alone:

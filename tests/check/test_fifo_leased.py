@@ -3,6 +3,7 @@ from random import Random
 
 import pytest
 from draw import history as drawn
+from msgspec.structs import replace
 
 from snowmelt.check.fifo_leased import check_fifo_leased
 from snowmelt.check.history import Ended, History, Kind, Operation
@@ -11,8 +12,9 @@ from snowmelt.check.verdict import Invalid, Undecided, Valid
 RULES = ("told twice", "later positions", "one get holds", "was got before it")
 
 
-def put(values, called, returned, position=None, ended=Ended.SUCCEEDED):
-    return Operation("p", Kind.PUT, tuple(values), called, returned, ended, position)
+def put(values, called, returned, position=None, ended=Ended.SUCCEEDED, rank=None):
+    ranks = () if rank is None else (rank,) * len(values)
+    return Operation("p", Kind.PUT, tuple(values), called, returned, ended, position, ranks)
 
 
 def get(values, called, returned, ended=Ended.SUCCEEDED):
@@ -39,7 +41,8 @@ def is_right(history):
                 continue
             if one.position <= other.position < one.position + len(one.values):
                 return False
-            if one.until < other.called and other.position < one.position:
+            alike = one.priorities[:1] == other.priorities[:1]
+            if alike and one.until < other.called and other.position < one.position:
                 return False
     items = [(one, place) for one in puts for place in range(len(one.values))]
     return not any(breaks(history, a, b) for a in items for b in items if a != b)
@@ -47,6 +50,8 @@ def is_right(history):
 
 def is_before(a, b):
     (put_a, place_a), (put_b, place_b) = a, b
+    if put_a.priorities[:1] != put_b.priorities[:1]:
+        return put_a.priorities < put_b.priorities
     if put_a is put_b:
         return place_a < place_b
     if put_a.position is not None and put_b.position is not None:
@@ -95,11 +100,25 @@ def leased(chance):
     return History.of(operations)
 
 
+def ranked(chance, history):
+    """The same, and each put has a priority; positions go with them."""
+    operations = []
+    for one in history:
+        if one.kind is Kind.PUT:
+            rank = chance.choice((0, 0, 1, 2))
+            at = None if one.position is None else one.position + 100 * rank
+            one = replace(one, priorities=(rank,) * len(one.values), position=at)  # noqa: PLW2901
+        operations.append(one)
+    return History.of(operations)
+
+
 def compare(count, seed):
     chance = Random(seed)
     seen = Counter()
     for number in range(count):
         history = leased(chance)
+        if number % 3 == 0:
+            history = ranked(chance, history)
         verdict = check_fifo_leased(history)
         told = f"history {number} of seed {seed}: {verdict}\n" + "\n".join(map(repr, history))
         match verdict:
@@ -182,6 +201,16 @@ def test_positions_go_with_time():
     verdict = verdict_of(early, late)
     assert isinstance(verdict, Invalid)
     assert verdict.example == (early, late)
+
+
+def test_what_is_more_urgent_goes_first_and_each_priority_is_a_fifo():
+    late, urgent = put("a", 1, 2, 100, rank=1), put("b", 3, 4, 0, rank=0)
+    assert verdict_of(late, urgent, get("ba", 5, 6)) == Valid("fifo_leased")
+    assert verdict_of(late, get("a", 3, 6), urgent, get("b", 5, 6)) == Valid("fifo_leased")
+    for gets in ([get("ab", 5, 6)], [get("a", 5, 6), get("b", 7, 8)], [get("a", 5, 6)]):
+        assert isinstance(verdict_of(late, urgent, *gets), Invalid)
+    unsaid = [replace(one, position=None) for one in (late, urgent)]
+    assert isinstance(verdict_of(*unsaid, get("a", 5, 6)), Invalid)
 
 
 def test_values_put_twice_leave_it_undecided():

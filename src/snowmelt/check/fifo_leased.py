@@ -11,18 +11,21 @@ this, up to its first delivery:
    B, or was taken before. So it is wrong that this get returned before the first get of A was
    called, and that one get holds B ahead of A.
 
-A is before B when the positions told say so; when A's put was answered before B's was called; and
+A is before B when its priority is smaller, if they have any. Of one priority A is before B when the
+positions told say so; when A's put was answered before B's was called; and
 when one put carried both, A first. B may be there for the first time or again. A get of unknown
 outcome names the values that it may have taken, if that came to light (such an item is told to have
 been delivered before). Those values, as A, are exempt: nobody knows when they first went. A get of
 unknown outcome that names nothing may have taken anything, and leaves the verdict undecided.
+
+What one call puts under several priorities is several operations here, one for each.
 
 An item put with a delay does not wait from the answer on: note its put as of unknown outcome.
 
 Each rule is a sort and a sweep from the back, which keeps the get that returned first: O(n log n).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -125,13 +128,15 @@ def _misplaced(history: History) -> Invalid | None:
             sentence = f"position {put.position} was told twice"
             return Invalid(NAME, sentence, (last, put))
         last = put
-    earliest: Operation | None = None
+    first: dict[tuple[int, ...], Operation] = {}  # that was answered, by priority
     for put in reversed(told):
+        rank = put.priorities[:1]
+        earliest = first.get(rank)
         if earliest is not None and earliest.until < put.called:
             sentence = "a put was answered before another was called, and has later positions"
             return Invalid(NAME, sentence, (earliest, put))
         if earliest is None or put.until < earliest.until:
-            earliest = put
+            first[rank] = put
     return None
 
 
@@ -163,17 +168,20 @@ def _shuffled(deliveries: list[Delivery], waiters: list[Waiter]) -> Invalid | No
 def _pair(held: list[Delivery], waiting: set[Value]) -> tuple[Delivery, Delivery] | None:
     """A later item and the earlier one behind it: of all that are ahead, three are enough."""
     furthest: Delivery | None = None  # by position
-    latest: Delivery | None = None  # by the call of its put
+    last: Delivery | None = None  # by priority
+    latest: dict[int, Delivery] = {}  # by the call of its put
     in_put: dict[tuple[int, int | None, Value], Delivery] = {}
     for one in held:
-        same = in_put.get(_put_key(one.put))
-        for ahead in (furthest, latest, same):
+        same, late = in_put.get(_put_key(one.put)), latest.get(_rank(one))
+        for ahead in (furthest, last, late, same):
             if ahead is not None and one.value in waiting and _is_before(one, ahead):
                 return ahead, one
         if one.put.position is not None and (furthest is None or _stands(furthest) < _stands(one)):
             furthest = one
-        if latest is None or latest.put.called < one.put.called:
-            latest = one
+        if last is None or _rank(last) < _rank(one):
+            last = one
+        if late is None or late.put.called < one.put.called:
+            latest[_rank(one)] = one
         if same is None or same.place < one.place:
             in_put[_put_key(one.put)] = one
     return None
@@ -183,12 +191,19 @@ def _put_key(put: Operation) -> tuple[int, int | None, Value]:
     return put.called, put.returned, put.values[0]
 
 
+def _rank(one: Delivery | Waiter) -> int:
+    """Its priority; 0 where there are none."""
+    return one.put.priorities[one.place] if one.put.priorities else 0
+
+
 def _stands(one: Delivery | Waiter) -> int:
     return _position(one.put) + one.place
 
 
 def _is_before(one: Delivery | Waiter, other: Delivery) -> bool:
     """Whether an item is certain to be before another in the queue."""
+    if _rank(one) != _rank(other):
+        return _rank(one) < _rank(other)
     if one.put is other.put:
         return one.place < other.place
     if one.put.position is not None and other.put.position is not None:
@@ -201,6 +216,7 @@ def _is_before(one: Delivery | Waiter, other: Delivery) -> bool:
 
 def _overtaken(waiters: list[Waiter], deliveries: list[Delivery]) -> Invalid | None:
     for found in (
+        *_by_priority(waiters, deliveries),
         *_by_position(waiters, deliveries),
         *_by_time(waiters, deliveries),
         *_by_put(waiters, deliveries),
@@ -246,16 +262,29 @@ class _Returns:
         return best
 
 
+def _by_priority(
+    waiters: list[Waiter], deliveries: list[Delivery]
+) -> Iterator[tuple[Waiter, Delivery]]:
+    """From the least urgent to the most."""
+    yield from _ranked(waiters, deliveries, _rank)
+
+
 def _by_position(
     waiters: list[Waiter], deliveries: list[Delivery]
 ) -> Iterator[tuple[Waiter, Delivery]]:
     """From the last position to the first."""
     told = [one for one in deliveries if one.put.position is not None]
-    told.sort(key=_stands)
+    yield from _ranked([one for one in waiters if one.put.position is not None], told, _stands)
+
+
+def _ranked(
+    waiters: list[Waiter], deliveries: list[Delivery], key: Callable[[Delivery | Waiter], int]
+) -> Iterator[tuple[Waiter, Delivery]]:
+    """From the last to the first, by this key."""
+    told = sorted(deliveries, key=key)
     returns = _Returns(told)
-    ordered = sorted((one for one in waiters if one.put.position is not None), key=_stands)
-    for waiter in reversed(ordered):
-        while told and _stands(told[-1]) > _stands(waiter):
+    for waiter in sorted(waiters, key=key, reverse=True):
+        while told and key(told[-1]) > key(waiter):
             returns.add(told.pop())
         passing = returns.after(waiter.put.until)
         if passing is not None and passing.get.until < waiter.gone:
@@ -266,6 +295,16 @@ def _by_time(
     waiters: list[Waiter], deliveries: list[Delivery]
 ) -> Iterator[tuple[Waiter, Delivery]]:
     """From the last put to the first; what is put later is got later still."""
+    for rank in {_rank(one): None for one in waiters}:
+        yield from _in_time(
+            [one for one in waiters if _rank(one) == rank],
+            [one for one in deliveries if _rank(one) == rank],
+        )
+
+
+def _in_time(
+    waiters: list[Waiter], deliveries: list[Delivery]
+) -> Iterator[tuple[Waiter, Delivery]]:
     left = sorted(deliveries, key=lambda one: one.put.called)
     returns = _Returns(left)
     for waiter in sorted(waiters, key=lambda one: one.put.until, reverse=True):

@@ -18,8 +18,8 @@ class Written:
     def __init__(self, items, each):
         self.state, self.disk = State(QueueSettings()), {}
         self.left = Random(7).sample(range(items), 20_000)
-        for number in range(items // each):
-            self.state.put("loader", number, each, 100 * each, term=1, wall=0)
+        for _ in range(items // each):
+            self.state.put(each, 100 * each, term=1)
             self.step()
 
     def step(self):

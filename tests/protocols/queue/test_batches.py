@@ -40,7 +40,12 @@ def test_what_ends_is_told_once_and_the_rest_is_told_again(counts, staged, ends)
     left = [batch.place for batch in batches.all()]
     assert IntervalSet([*left, *over]) == places
     assert sum(one.size for one in left) + over.total == places.total
-    assert batches.live == IntervalSet([Interval(one, one + 1) for one in live])
+    living = IntervalSet([Interval(one, one + 1) for one in live])
+    assert (batches.live, batches.live.total) == (living, living.total)
+    for first, size in ends:
+        where = Interval(first, first + size)
+        assert batches.live.common(where) == living.common(where)
+        assert (first in batches.live) == (first in living)
     assert batches.bytes == 10 * len(live)
     told = Batches({})
     for key in batches.keys():  # noqa: SIM118

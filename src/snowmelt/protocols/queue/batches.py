@@ -85,6 +85,56 @@ class Block(msgspec.Struct):
         return BATCH_BYTES * len(self.stops) + told
 
 
+class Living:
+    """What lives in some blocks, as an `IntervalSet` has it; it is not kept once more.
+
+    So nothing grows with how scattered it is but its blocks' own sets.
+    """
+
+    def __init__(self, starts: list[int], blocks: list[Block]) -> None:
+        self.total = 0
+        self._starts = starts
+        self._blocks = blocks
+
+    def __iter__(self) -> Iterator[Interval]:
+        return self.within(Interval(0, STAGED))
+
+    def __contains__(self, position: int) -> bool:
+        return len(self.common(Interval(position, position + 1))) > 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Living | IntervalSet) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return repr(IntervalSet(self))
+
+    def common(self, interval: Interval) -> list[Interval]:
+        """The parts of an interval that live."""
+        starts, at = self._starts, bisect_right(self._starts, interval.start) - 1
+        if at >= 0 and (at + 1 == len(starts) or interval.stop <= starts[at + 1]):
+            return self._blocks[at].live.common(interval)  # one block has it, as mostly
+        return list(self.within(interval))
+
+    def within(self, interval: Interval) -> Iterator[Interval]:
+        """As `common`, one after another: for whoever may stop early."""
+        before = None
+        at = max(0, bisect_right(self._starts, interval.start) - 1)
+        while at < len(self._starts) and self._starts[at] < interval.stop:
+            for one in self._blocks[at].live.within(interval):
+                if before is None:
+                    before = one
+                elif before.stop == one.start:
+                    before = Interval(before.start, one.stop)
+                else:
+                    yield before
+                    before = one
+            at += 1
+        if before is not None:
+            yield before
+
+
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     counts: list[int]
     sizes: list[int]
@@ -109,8 +159,6 @@ class Batches:
     """
 
     def __init__(self, changed: dict[bytes, None], block_batches: int = BLOCK_BATCHES) -> None:
-        self.live = IntervalSet()
-        """What has not ended."""
         self.bytes = 0
         self.kept = 0
         """Of their bodies, as long as something of each lives: these are on the disk, about."""
@@ -124,6 +172,8 @@ class Batches:
         self._starts: list[int] = []
         """Where blocks begin, in order."""
         self._blocks: list[Block] = []
+        self.live = Living(self._starts, self._blocks)
+        """What has not ended."""
 
     def add(self, batch: Batch) -> None:
         """One more, behind all others of its priority."""
@@ -148,7 +198,7 @@ class Batches:
         block.lefts.append(batch.stop - start)
         where = Interval(start, batch.stop)
         block.live.add(where)
-        self.live.add(where)
+        self.live.total += where.size
         self.bytes += batch.size
         self.kept += batch.size
         key = KIND + self._starts[at].to_bytes(8)
@@ -174,7 +224,6 @@ class Batches:
                 del self._starts[at], self._blocks[at]
                 if self._endings.late:
                     self._endings.written(key)
-        self.live.remove(interval)
         return over
 
     def gather(self, few: int) -> None:
@@ -203,6 +252,7 @@ class Batches:
                 left = was - sum([one.stop - one.start for one in block.live.common(part)])
             if left == was:
                 continue
+            self.live.total -= was - left
             block.lefts[index] = left
             size, count = block.sizes[index], stop - start
             self.bytes -= size * was // count - size * left // count
@@ -239,7 +289,7 @@ class Batches:
 
     def lives(self, batch: Batch) -> bool:
         """Whether anything of it does."""
-        return self.live.first_in(Interval(batch.start, batch.stop)) is not None
+        return len(self.live.common(Interval(batch.start, batch.stop))) > 0
 
     def over(self, interval: Interval) -> Iterator[Within]:
         """The batches in which some positions lie, and from where to where these lie in each."""
@@ -248,7 +298,7 @@ class Batches:
             yield batch, max(start, interval.start), min(stop, interval.stop)
 
     def some(
-        self, of: IntervalSet, start: int, items_max: int, bytes_max: int, batches_max: int
+        self, of: IntervalSet | Living, start: int, items_max: int, bytes_max: int, batches_max: int
     ) -> list[Interval]:
         """The first of these from a position on, and one if there is any; of each batch all alike.
 
@@ -367,17 +417,14 @@ class Batches:
         starts = (start, *stops)
         shifts = {one: at + STAGED - starts[one] for one, at in kept.places.items()}
         live = _unpacked(kept.live, whole)
-        block = Block(stops, kept.sizes, terms, list(kept.counts), live, shifts)
+        lefts = _lefts(stops, live) if kept.live else list(kept.counts)
+        block = Block(stops, kept.sizes, terms, lefts, live, shifts)
         self._starts.append(start)
         self._blocks.append(block)
-        for where in block.live:
-            self.live.add(where)
-        for index, first, stop in self._edges(len(self._starts) - 1, whole):
-            if kept.live:
-                parts = block.live.common(Interval(first, stop))
-                block.lefts[index] = sum([part.size for part in parts])
-            self.bytes += block.sizes[index] * block.lefts[index] // (stop - first)
-            self.kept += block.sizes[index] if block.lefts[index] else 0
+        self.live.total += block.live.total
+        for size, count, left in zip(kept.sizes, kept.counts, lefts, strict=True):
+            self.bytes += size * left // count
+            self.kept += size if left else 0
 
     def _restore_ended(self, number: int, ended: list[Interval]) -> None:
         """These blocks say more than lives, and are late (`endings.py`, rule 4)."""
@@ -388,24 +435,37 @@ class Batches:
                 self._end_in(at, interval)
                 late.setdefault(KIND + self._starts[at].to_bytes(8), number)
                 at += 1
-            self.live.remove(interval)
 
     def check(self) -> None:
         """Asserts that each block lives, and that all of them have what lives."""
         assert self._starts == sorted(self._starts)
-        parts, kept = IntervalSet(), 0
+        total = kept = 0
         for block in self._blocks:
             sizes = [block.thin.get(index, size) for index, size in enumerate(block.sizes)]
             kept += sum([size for size, left in zip(sizes, block.lefts, strict=True) if left])
             assert block.live.total == sum(block.lefts)
-            parts.add_all(block.live)
-        assert parts == self.live
+            total += block.live.total
+        assert total == self.live.total
         assert kept == self.kept
 
 
 def _batch(block: Block, index: int, start: int, stop: int) -> Batch:
     shift = block.shifts.get(index, 0) if block.shifts else 0
     return Batch(start, stop, block.sizes[index], block.terms[index], shift)
+
+
+def _lefts(stops: list[int], live: IntervalSet) -> list[int]:
+    """How many items live of each batch that ends there."""
+    lefts, index = [0] * len(stops), 0
+    for one in live:
+        at = one.start
+        while at < one.stop:
+            while stops[index] <= at:
+                index += 1
+            end = min(one.stop, stops[index])
+            lefts[index] += end - at
+            at = end
+    return lefts
 
 
 def _folded(terms: list[int]) -> list[int]:

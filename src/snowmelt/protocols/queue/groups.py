@@ -11,8 +11,9 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue.batches import Living
 from snowmelt.protocols.queue.calls import Assign, GroupStatus, Locate
 
 LEASE_MAX: Final = 2**53
@@ -86,7 +87,7 @@ class Groups:
         """How many items groups hold. O(groups)."""
         return sum(group.holds for group in self._groups.values())
 
-    def held(self, live: IntervalSet) -> list[Interval]:
+    def held(self, live: Living) -> list[Interval]:
         """What of these is theirs."""
         return [part for _, one in self for piece in one.held for part in live.common(piece)]
 

@@ -198,7 +198,7 @@ class Batches:
         block.lefts.append(batch.stop - start)
         where = Interval(start, batch.stop)
         block.live.add(where)
-        self.live.total += where.size
+        self.live.total += batch.stop - start
         self.bytes += batch.size
         self.kept += batch.size
         key = KIND + self._starts[at].to_bytes(8)

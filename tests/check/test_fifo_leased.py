@@ -71,10 +71,22 @@ def breaks(history, a, b):
         at_b = one.values.index(value_b)
         if value_a in one.values[at_b:]:
             return True
-        waited = a[0].until < one.called
-        if waited and not any(value_a in each.values and each.called <= one.until for each in gets):
+        taken = [each for each in gets if value_a in each.values]
+        if a[0].until < one.called and not any(each.called <= one.until for each in taken):
+            return True
+        if b_follows(a, b) and any(
+            back.until < one.called
+            and not any(each.called <= one.until and each.until > back.called for each in taken)
+            for back in history.succeeded(Kind.BACK)
+            if value_a in back.values
+        ):
             return True
     return False
+
+
+def b_follows(a, b):
+    """Whether more says so than that one put has both, which says nothing of what comes back."""
+    return a[0] is not b[0] or a[0].position is not None
 
 
 def leased(chance):
@@ -96,6 +108,10 @@ def leased(chance):
         again = tuple(chance.sample(values, min(len(values), chance.randint(1, 2))))
         ended = chance.choice((Ended.SUCCEEDED, Ended.SUCCEEDED, Ended.UNKNOWN))
         operations.append(get(again, start, start + chance.randint(0, 3), ended))
+    for _ in range(chance.choice((0, 0, 1)) if values else 0):
+        start = chance.randint(0, 14)
+        word = (chance.choice(values),), start, start + chance.randint(0, 2)
+        operations.append(Operation("g", Kind.BACK, *word))
     chance.shuffle(operations)
     return History.of(operations)
 
@@ -211,6 +227,15 @@ def test_what_is_more_urgent_goes_first_and_each_priority_is_a_fifo():
         assert isinstance(verdict_of(late, urgent, *gets), Invalid)
     unsaid = [replace(one, position=None) for one in (late, urgent)]
     assert isinstance(verdict_of(*unsaid, get("a", 5, 6)), Invalid)
+
+
+def test_what_was_given_back_waits_again():
+    some = put("ab", 1, 2, 0), get("a", 3, 4), Operation("g", Kind.BACK, ("a",), 5, 6)
+    assert verdict_of(*some, get("a", 7, 8), get("b", 9, 10)) == Valid("fifo_leased")
+    assert verdict_of(*some, get("b", 5, 8), get("a", 9, 10)) == Valid("fifo_leased")
+    assert verdict_of(*some, get("b", 7, 9), get("a", 9, 10)) == Valid("fifo_leased")
+    for gets in ([get("b", 7, 8)], [get("b", 7, 8), get("a", 9, 10)]):
+        assert isinstance(verdict_of(*some, *gets), Invalid)
 
 
 def test_values_put_twice_leave_it_undecided():

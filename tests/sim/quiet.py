@@ -40,6 +40,7 @@ from snowmelt.sim.families import priority, queue
 from snowmelt.sim.families.fifo_together import Caller, Joint
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.families.priority_planted import machine
+from snowmelt.sim.families.queue_ranked import RankedSteps
 from snowmelt.sim.families.shipped import Program, pause
 from snowmelt.sim.judge.values import shortest
 from snowmelt.sim.world import Observer, World
@@ -57,11 +58,20 @@ class Family(msgspec.Struct, frozen=True):
     """The steps of a client, for a queue with settings."""
     ranked: bool
     """Whether items have priorities."""
+    pairs: bool = False
+    """Whether steps are told a priority with each body; else the client knows of each body."""
 
 
 def fifo_opened(client, queue, **settings):
     settings = FifoSettings(**{"lease": LEASE, **settings})
     return FifoSteps(queue, settings, Producer(None, names=client.new_name), client.chance)
+
+
+def ranked_opened(client, queue, **settings):
+    """The one engine's, with four priorities."""
+    settings = FifoSettings(**{"lease": LEASE, "priorities": 4, **settings})
+    numbers = Producer(None, names=client.new_name)
+    return RankedSteps(queue, settings, numbers, client.chance, rank=client.ranks.get)
 
 
 def priority_opened(_, queue, priorities=4, **settings):
@@ -80,8 +90,9 @@ def priority_process(node, founder, chance, room=512 << 20):
 
 
 QUEUE = Family(queue_process, fifo_opened, ranked=False)
-PRIORITY = Family(priority_process, priority_opened, ranked=True)
-KEYED = Family(priority_process, partial(priority_opened, priorities=0), ranked=True)
+RANKED = Family(queue_process, ranked_opened, ranked=True)
+PRIORITY = Family(priority_process, priority_opened, ranked=True, pairs=True)
+KEYED = Family(priority_process, partial(priority_opened, priorities=0), ranked=True, pairs=True)
 
 
 class Client(Program):
@@ -92,6 +103,8 @@ class Client(Program):
         super().__init__(quiet.world, name, quiet.nodes if nodes is None else nodes, chance)
         self.quiet = quiet
         self._names = 0
+        self.ranks = {}
+        """Of each body that it puts, its priority."""
         self.steps = quiet.family.opened(self, queue, **quiet.settings)
         self.stage = SimpleNamespace(world=quiet.world)
         self._gets = Gets(self.steps)
@@ -132,7 +145,8 @@ class Client(Program):
         note = self._noted(
             Kind.PUT, (value,), self.now, Ended.UNKNOWN, priorities=self._ranks([priority])
         )
-        own = (priority,) if self.quiet.family.ranked else ()
+        own = (priority,) if self.quiet.family.pairs else ()
+        self.ranks[value.encode()] = priority
         yield from self._lines[0].ask(self.steps.one(value.encode(), *own, None, 0.0, 1.0))
         self.quiet.renote(note, Ended.SUCCEEDED, self.now)
 
@@ -148,7 +162,8 @@ class Client(Program):
         """Staged first, and in when that is published."""
         own = priorities or [0] * len(values)
         rows = list(zip(own, [value.encode() for value in values], strict=True))
-        if self.quiet.family.ranked:
+        self.ranks.update({body: rank for rank, body in rows})
+        if self.quiet.family.pairs:
             told = yield from Holding(self.steps).stage(rows, None, {}, 0.0, 3_600.0, 5.0)
             publishes = Holding(self.steps).publish(Receipt(0, told.shares), 5.0)
         else:
@@ -160,7 +175,8 @@ class Client(Program):
         self.quiet.renote(note, Ended.SUCCEEDED, self.now)
 
     def _put(self, bodies, own, patience):
-        if self.quiet.family.ranked:
+        self.ranks.update(zip(bodies, own, strict=True))
+        if self.quiet.family.pairs:
             pairs = list(zip(own, bodies, strict=True))
             return self.steps.put_many(pairs, None, None, 0.0, patience)
         return self.steps.put_many(bodies, None, 0.0, patience, None)
@@ -202,7 +218,7 @@ class Client(Program):
             self.quiet.renote(note, Ended.SUCCEEDED, self.now)
 
     def redrive(self, per_second=0):
-        own = () if self.quiet.family.ranked else (per_second,)
+        own = () if self.quiet.family.pairs else (per_second,)
         return self.steps.redrive(*own, 5.0)
 
     def drain(self, count=20):
@@ -317,4 +333,4 @@ def values_of(delivered):
     return tuple(body.decode() for _, body, _ in items_of(delivered.parts))
 
 
-__all__ = ["KEYED", "PRIORITY", "QUEUE", "Quiet", "pause", "values_of"]
+__all__ = ["KEYED", "PRIORITY", "QUEUE", "RANKED", "Quiet", "pause", "values_of"]

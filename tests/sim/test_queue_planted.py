@@ -14,19 +14,21 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.membership import Severed
-from snowmelt.protocols.queue import records, sending
+from snowmelt.protocols.queue import leader, records, sending
 from snowmelt.protocols.queue.batches import STAGED
 from snowmelt.protocols.queue.calls import Leased
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.large import Gathering
 from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.protocols.queue.takers import Takers
 from snowmelt.protocols.queue.words import ReplyTo
 from snowmelt.sim.faults import CutLinks
@@ -147,6 +149,38 @@ def it_counts_without_the_others_before_that_is_written(patch):
     patch.setattr(InSync, "_ask", ask)
 
 
+def the_next_leader_gives_positions_of_a_priority_again(patch):
+    told = leader.restored
+
+    def forgets(*cast):
+        state = told(*cast)
+        for priority, _ in enumerate(state.tails[1:], start=1):
+            state.tails[priority] = 0
+        return state
+
+    patch.setattr(leader, "restored", forgets)
+    patch.setattr(Leader, "check", lambda _: None)
+
+
+def what_is_less_urgent_goes_first(patch):
+    def first(self, items_max, bytes_max):
+        if self.paused or not self.ready.total:
+            return []
+        last = list(self.ready)[-1].start >> PRIORITY_BITS << PRIORITY_BITS
+        return self.batches.some(self.ready, last, items_max, bytes_max, LIMITS.lease_runs)
+
+    patch.setattr(State, "first", first)
+
+
+def what_is_staged_forgets_its_priority(patch):
+    keep = Staged.keep
+
+    def forgets(self, *cast, **named):
+        return keep(self, *cast, **{**named, "priority": 0})
+
+    patch.setattr(Staged, "keep", forgets)
+
+
 def first(seeds):
     """Those that found it when they were looked for last; then the first there are."""
     return dict.fromkeys((*seeds, *range(40)))
@@ -168,6 +202,9 @@ def first(seeds):
         (what_is_published_may_differ, (9,)),
         (what_was_published_is_erased, (2, 16)),
         (a_copy_lacks_what_is_staged, (33,)),
+        (the_next_leader_gives_positions_of_a_priority_again, (3, 5)),
+        (what_is_less_urgent_goes_first, (3, 5)),
+        (what_is_staged_forgets_its_priority, (3, 5)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

@@ -2,7 +2,8 @@
 
 A queue that leases hands an item out again, at its own place, when its lease ended or it was given
 back; between the two, later items pass it, rightly. What the queue does promise of every item is
-this, up to its first delivery:
+this, up to its first delivery; and again from the answer of who gave it back (`BACK`) up to the
+next one:
 
 1. A put that was answered before another was called has the earlier positions, and no position is
    told twice. (`position` of a put is where its first value stands.)
@@ -25,7 +26,7 @@ An item put with a delay does not wait from the answer on: note its put as of un
 Each rule is a sort and a sweep from the back, which keeps the get that returned first: O(n log n).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -39,11 +40,13 @@ NAME: Final = "fifo_leased"
 
 
 class Waiter(msgspec.Struct, frozen=True, gc=False):
-    """An item that is known to wait from its put's answer to its first delivery."""
+    """An item that is known to wait, from an answer to the next delivery."""
 
     value: Value
     put: Operation
     place: int
+    word: Operation
+    """Its put, or what gave it back."""
     first: Operation | None
 
     @property
@@ -102,18 +105,23 @@ def _waiters(
     places: dict[Value, tuple[Operation, int]],
     deliveries: list[Delivery],
 ) -> list[Waiter]:
-    """Those whose first delivery is known, or who were never delivered."""
+    """Those whose next delivery is known, or who were never delivered."""
     exempt = {value for value, _ in rows(history.unknown(Kind.GET))}
-    first: dict[Value, Operation] = {}
+    gets: dict[Value, list[Operation]] = {}
     for one in deliveries:
-        held = first.setdefault(one.value, one.get)
-        if one.get.called < held.called:
-            first[one.value] = one.get
+        gets.setdefault(one.value, []).append(one.get)
+    words = [*history.succeeded(Kind.PUT), *history.succeeded(Kind.BACK)]
     return [
-        Waiter(value, put, place, first.get(value))
-        for value, (put, place) in places.items()
-        if put.ended is Ended.SUCCEEDED and value not in exempt
+        Waiter(value, *places[value], word, _next(word, gets.get(value, ())))
+        for value, word in rows(words)
+        if value not in exempt and value in places and places[value][0].ended is Ended.SUCCEEDED
     ]
+
+
+def _next(word: Operation, gets: Iterable[Operation]) -> Operation | None:
+    """The first of those that may have taken what a word brought in."""
+    after = [one for one in gets if word.kind is Kind.PUT or one.until > word.called]
+    return min(after, key=lambda get: get.called, default=None)
 
 
 # --- rule 1 ---------------------------------------------------------------------------------------
@@ -224,7 +232,7 @@ def _overtaken(waiters: list[Waiter], deliveries: list[Delivery]) -> Invalid | N
         waiter, passing = found
         sentence = f"{waiter.value!r} waited, and the later {passing.value!r} was got before it"
         gets = (passing.get,) if waiter.first is None else (passing.get, waiter.first)
-        return Invalid(NAME, sentence, _example(waiter.put, passing.put, *gets))
+        return Invalid(NAME, sentence, _example(waiter.put, passing.put, waiter.word, *gets))
     return None
 
 
@@ -286,7 +294,7 @@ def _ranked(
     for waiter in sorted(waiters, key=key, reverse=True):
         while told and key(told[-1]) > key(waiter):
             returns.add(told.pop())
-        passing = returns.after(waiter.put.until)
+        passing = returns.after(waiter.word.until)
         if passing is not None and passing.get.until < waiter.gone:
             yield waiter, passing
 
@@ -310,7 +318,7 @@ def _in_time(
     for waiter in sorted(waiters, key=lambda one: one.put.until, reverse=True):
         while left and left[-1].put.called > waiter.put.until:
             returns.add(left.pop())
-        passing = returns.after(waiter.put.until)
+        passing = returns.after(waiter.word.until)
         if passing is not None and passing.get.until < waiter.gone:
             yield waiter, passing
 
@@ -323,7 +331,8 @@ def _by_put(waiters: list[Waiter], deliveries: list[Delivery]) -> Iterator[tuple
     for held in by_put.values():
         held.sort(key=lambda one: one.place)
     first: dict[tuple[int, int | None, Value], Delivery] = {}
-    for waiter in sorted(waiters, key=lambda one: one.place, reverse=True):
+    new = [one for one in waiters if one.word is one.put]
+    for waiter in sorted(new, key=lambda one: one.place, reverse=True):
         key = _put_key(waiter.put)
         left = by_put.get(key, [])
         while left and left[-1].place > waiter.place:

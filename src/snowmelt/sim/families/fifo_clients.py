@@ -153,7 +153,7 @@ class Producer(Putter):
         if self.chance.random() < 0.3:
             asked = [self.steps.one(body, labels, delay, patience) for body in batch.bodies]
             some = [one.what for one in asked]
-            return (yield from self.steps.put(some, asked[0].wait, number))[0]
+            return min((yield from self.steps.put(some, asked[0].wait, number)))
         put = self.steps.put_many(list(batch.bodies), labels, delay, patience, number)
         where = yield from put
         return where.start if where.size else -1

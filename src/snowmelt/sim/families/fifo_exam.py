@@ -125,7 +125,8 @@ def judge_copies(ledger: Ledger, disks: Sequence[Disk], engine: Engine = FIFO) -
     for put in ledger.puts:
         if not put.told or put.start is None:
             continue
-        for where, value in enumerate(put.values, start=put.start):
+        for value in put.values:
+            where = ledger.place(value)
             there, wanted = copies[value], ledger.settings.replicas
             if where not in ledger.attempted and there < wanted:
                 text = f"nothing lacks a copy, it says, and {value} is on {there} disks"

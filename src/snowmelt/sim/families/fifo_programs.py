@@ -18,6 +18,7 @@ from snowmelt.sim.families import programs
 from snowmelt.sim.families.fifo_actors import Stage, Then
 from snowmelt.sim.families.fifo_words import Ledger, numbers, put_of
 from snowmelt.sim.families.programs import places
+from snowmelt.sim.families.queue_ranked import RankedSteps, rank_in
 from snowmelt.sim.judge.positions import Held, judge_damage
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
@@ -37,7 +38,11 @@ class Program(programs.Program):
     # --- its process ------------------------------------------------------------------------------
 
     def opened(self) -> FifoSteps:
-        return FifoSteps(self.queue, self.ledger.settings, self.producer(), self.chance)
+        settings = self.ledger.settings
+        cast = self.queue, settings, self.producer(), self.chance
+        if settings.priorities == 1:
+            return FifoSteps(*cast)
+        return RankedSteps(*cast, rank=rank_in(settings.priorities))
 
     def producer(self) -> Producer:
         return Producer(None, names=self.new_name)
@@ -118,6 +123,8 @@ class Program(programs.Program):
             self.takes(held.token, done)
         if taken and settle.reason == DAMAGED:
             judge_damage(self.ledger, held, places(settle.back))
+        if taken and settle.back and not (settle.due or settle.reason):
+            self.ledger.given_back(held, places(settle.back), called, at)
         if taken and settle.extend:
             self.ledger.extended(held, called)
         if done or settle.back:

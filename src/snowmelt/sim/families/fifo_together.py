@@ -180,17 +180,17 @@ class SharingProducer(SharedQueue, Producer):
             super().asks(each)
 
     def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
-        """Each caller's item stands behind the one before it."""
+        """Each caller's item stands where the answer says of those of its priority."""
         for number, each in enumerate(_each(body)):
             match outcome:
-                case Succeeded(calls.PutDone(start, stop)) if stop:
-                    one = msgspec.structs.replace(
-                        outcome.value, start=start + number, stop=start + number + 1
-                    )
-                    done = Succeeded(one)
-                    if stop - start != len(_each(body)):
-                        text = f"{self.name} put {len(_each(body))}, and got {start} to {stop}"
+                case Succeeded(calls.PutDone(_, stop) as told) if stop:
+                    places = [position for one in told.where for position in one]
+                    if len(places) != len(_each(body)):
+                        text = f"{self.name} put {len(_each(body))}, and got {told.where}"
                         self.ledger.wrong(text, self.name)
+                    start = places[number]
+                    one = msgspec.structs.replace(told, start=start, stop=start + 1, others=())
+                    done = Succeeded(one)
                     super().hears(each, called, done, at)
                 case _:
                     super().hears(each, called, outcome, at)

@@ -15,6 +15,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.labels import unpack
 from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.sim.families.queue_ranked import rank_in
 from snowmelt.sim.judge.positions import Held, PositionLedger
 from snowmelt.sim.judge.values import FOR_EVER, Came, Given, Numbers, Place, Put, Terms
 
@@ -38,8 +40,19 @@ class Ledger(PositionLedger):
         if UNSURE not in why:
             super().refused(put, why, at)
 
+    def asked(self, put: Put) -> None:
+        """With the priorities of its items, where there are several."""
+        if self.settings.priorities > 1:
+            rank = rank_in(self.settings.priorities)
+            put.priorities = tuple(map(rank, put.bodies))
+        super().asked(put)
+
+    def rank(self, position: int) -> int:
+        """The priority of what stands there."""
+        return position >> PRIORITY_BITS
+
     def done(self, put: Put, answer: calls.PutDone, at: Instant) -> None:
-        self.put(put, answer.start, answer.stop, at)
+        self.put(put, answer.where, at)
 
     def got(
         self, process: str, called: Instant, answer: calls.Leased, at: Instant, said: Instant
@@ -70,7 +83,9 @@ def put_of(ledger: Ledger, put: calls.Put) -> Put:
 
 def numbers(status: calls.QueueStatus) -> Numbers:
     """How many there are."""
-    return msgspec.convert(status, Numbers, from_attributes=True)
+    told = {one: getattr(status, one) for one in Numbers.__struct_fields__ if one != "tails"}
+    rows = enumerate(status.tails or (status.tail,))
+    return Numbers(**told, tails=tuple([(rank << PRIORITY_BITS) + one for rank, one in rows]))
 
 
 def positions(some: Iterable[Stretch]) -> dict[int, None]:

@@ -21,6 +21,7 @@ from snowmelt.core.record import BULK, Damaged
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, Forget, View
 from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt.sim.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
 from snowmelt.sim.families.fifo_engine import BYTES_MAX, FIFO, Engine, Role
@@ -60,6 +61,8 @@ STAGERS_SHARE: Final = 0.6
 LOOPS_SHARE: Final = 0.4
 POURING_SHARE: Final = 0.15
 """In how many lives half of those who put do it by several calls at once."""
+RANKED_SHARE: Final = 0.25
+"""In how many lives queues have several priorities."""
 SHARING_SHARE: Final = 0.25
 """In how many lives half of those who put and get are several callers whose calls go together."""
 
@@ -108,10 +111,11 @@ class QueueLife(FamilyLife):
         # So many hear each other, whatever stays cut.
         together = len(scenario.nodes) - sum(len(one.links) for one in cut)
         self._wrong_dates = any(isinstance(one, WallClock) for one in faults)
+        self._ranked = self._dice("ranked").random() < RANKED_SHARE
         self._ledgers = [
             Ledger(
                 f"q{number}",
-                in_reach(settings_of(chance, self._load, together, len(hurt)), scenario.style, 8),
+                self._drawn(number, settings_of(chance, self._load, together, len(hurt))),
                 leaps=[one.at for one in leaps],
                 early=early,
             )
@@ -120,6 +124,12 @@ class QueueLife(FamilyLife):
         for ledger in self._ledgers:
             ledger.looks.quiet = self._quiet(bool(hurt))
         self._exam = Exam(scenario, self._ledgers, self.engine)
+
+    def _drawn(self, number: int, settings: QueueSettings) -> QueueSettings:
+        """The same, with as many priorities as are drawn in lives that have some."""
+        few = self._dice(f"priorities {number}").choice((2, 3, 3, 8, 256))
+        settings = replace(settings, priorities=few if self._ranked else 1)
+        return in_reach(settings, self._scenario.style, 8)
 
     def _quiet(self, hurt: bool) -> Instant | None:
         """From when on no fault can take a copy away."""
@@ -198,7 +208,7 @@ class QueueLife(FamilyLife):
         kind: type[Producer] = Burster if self._load.theme == "bursts" else Producer
         if shares:
             kind = SharingProducer
-        if pours and not self._load.sparse:
+        if pours and not (self._load.sparse or self._ranked):
             kind = Pourer
         producer = kind(self._stage, name, self._dice(name), ledger, times, self._load)
         producer.delays = not self._wrong_dates

@@ -169,10 +169,12 @@ class Looks:
         for put in self._ledger.puts:
             if put.start is None or put.returned is None or put.returned >= called:
                 continue
-            stop = put.start + len(put.values)
-            if stop > told.tail:
-                text = f"the tail is {told.tail}, it says, and {stop} was told before"
-                self._ledger.wrong(text, told.master)
+            for run in put.runs:
+                last = self._ledger.place(run[-1]) or 0
+                tail = told.tails[self._ledger.rank(last)]
+                if last >= tail:
+                    text = f"the tail is {tail}, it says, and {last} was told before"
+                    self._ledger.wrong(text, told.master)
 
     def _inside(self, told: Numbers, called: Instant, said: Instant) -> None:
         ledger = self._ledger

@@ -13,6 +13,7 @@ import msgspec
 
 from snowmelt.check.history import Ended, Kind, Operation
 from snowmelt.core.instant import Instant, later
+from snowmelt.core.interval import Interval
 from snowmelt.sim.judge.book import Book
 from snowmelt.sim.judge.lapses import Lapse, Lapses
 from snowmelt.sim.judge.looks import Looks
@@ -67,6 +68,8 @@ class PositionLedger(Book):
         self.held: list[Held] = []
         self._tokens: dict[int, Held] = {}
         self.lost_gets: list[Operation] = []
+        self.backs: list[Operation] = []
+        """What was given back, and is there for anybody from the answer on."""
         self.unclear: dict[int, None] = {}
         """Positions that somebody had who asked before a lapse, and was told after it."""
 
@@ -85,22 +88,36 @@ class PositionLedger(Book):
 
     # --- items in ---------------------------------------------------------------------------------
 
-    def put(self, put: Put, start: int, stop: int, at: Instant) -> None:
+    def put(self, put: Put, where: list[Interval], at: Instant) -> None:
         """It is in the queue, says the queue; a stop of 0 is that nobody knows where."""
         lapse = self.excuses.cover(put.called, at)
         self.is_in(put, at)
-        if stop == 0 or (lapse is not None and lapse.names):
+        if where[0].stop == 0 or (lapse is not None and lapse.names):
             return
-        if stop - start != len(put.values):
-            text = f"{put.values[0]} got positions {start} to {stop}"
+        runs = put.runs
+        if [one.size for one in where] != [len(run) for run in runs]:
+            text = f"{put.values[0]} got positions {' '.join(map(str, where))}"
             self.wrong(f"{text}, but is of {len(put.values)} items", put.values[0])
         if lapse is None:
-            put.start = start
-            for place, value in enumerate(put.values):
-                self._stands(start + place, value)
+            put.start = where[0].start
+            for one, run in zip(where, runs, strict=True):
+                for position, value in zip(one, run, strict=True):
+                    self._stands(position, value)
+
+    def rank(self, position: int) -> int:
+        """Of which priority is what stands there."""
+        del position
+        return 0
+
+    def place(self, value: str) -> int | None:
+        """Where an item stands, as far as it was told."""
+        return self._position.get(value)
 
     def _stands(self, position: int, value: str, lapse: Lapse | None = None) -> None:
         """Put anew after a lapse, an item stands elsewhere; but nothing else where it stood."""
+        priority = self.by_value[value].priority(value)
+        if self.rank(position) != priority:
+            self.wrong(f"{value} is of priority {priority}, and stands at {position}", value)
         other = self.at.setdefault(position, value)
         if other != value:
             self.wrong(f"position {position} is told of {other} and of {value}", value)
@@ -243,6 +260,18 @@ class PositionLedger(Book):
         if ended is Ended.SUCCEEDED and self.excuses.cover(called, at) is None:
             for where in done:
                 self.acked.setdefault(where, at)
+
+    def given_back(
+        self, held: Held, positions: tuple[int, ...], called: Instant, at: Instant
+    ) -> None:
+        """These are ready again, it is said; but not if another call may have said so before."""
+        if self.excuses.cover(called, at) is not None:
+            return
+        for where in positions:
+            value = self.at.get(where)
+            if value is not None and held.named[where] == 1:
+                own = held.process, Kind.BACK, (value,), called, at
+                self.backs.append(Operation(*own))
 
     def extended(self, held: Held, called: Instant) -> None:
         """Its time began anew, not before this."""

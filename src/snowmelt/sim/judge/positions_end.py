@@ -3,6 +3,8 @@
 What may be undone is noted as of unknown outcome, by the excuses of `lapses.py`.
 """
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from snowmelt.check.conservation import check_conservation
@@ -46,8 +48,9 @@ class _Ending:
             else [Operation("steward", Kind.DRAIN, (), self._ledger.drained, self._ledger.drained)]
         )
         puts = [
-            _put(one, Ended.UNKNOWN if self._may_be_lost(one) else one.ended)
+            told
             for one in self._ledger.puts
+            for told in self._put(one, Ended.UNKNOWN if self._may_be_lost(one) else one.ended)
         ]
         acks = [
             one
@@ -57,6 +60,15 @@ class _Ending:
             for one in self._ledger.acks
         ]
         return History.of([*puts, *gets, *acks, *drain])
+
+    def _put(self, put: Put, ended: Ended) -> Iterator[Operation]:
+        """An operation of each priority."""
+        returned = None if ended is Ended.UNKNOWN else put.returned
+        unknown = ended is Ended.UNKNOWN or put.start is None
+        for run in put.runs:
+            start = None if unknown else self._ledger.place(run[0])
+            ranks = (put.priority(run[0]),) * len(run) if put.priorities else ()
+            yield Operation(put.process, Kind.PUT, run, put.called, returned, ended, start, ranks)
 
     def _may_be_lost(self, put: Put) -> bool:
         """Whether it was told, or on its way, when what is told may be lost."""
@@ -71,10 +83,11 @@ class _Ending:
 
     def _order(self) -> History:
         """Leases as gets, seen or not; what was there before, or was delayed, named as such."""
-        puts, gets = [], []
+        puts: list[Operation] = []
+        gets: list[Operation] = []
         for put in self._ledger.puts:
             unknown = put.due > put.called or self._may_be_lost(put)
-            puts.append(_put(put, Ended.UNKNOWN if unknown else put.ended))
+            puts += self._put(put, Ended.UNKNOWN if unknown else put.ended)
         for one in self._ledger.held:
             named = (self._named(one, where) for where in one.positions)
             values = tuple(value for value in named if value is not None)
@@ -92,7 +105,20 @@ class _Ending:
             gets.append(Operation("unknown", Kind.GET, before, 0, None, Ended.UNKNOWN))
         # When it is drained, what such a get took has come back.
         lost = self._ledger.lost_gets if self._ledger.drained is None else []
-        return History.of([*puts, *gets, *lost])
+        return History.of([*puts, *gets, *lost, *self._backs()])
+
+    def _backs(self) -> Iterator[Operation]:
+        """What was given back, and nobody can have had of whom nobody heard."""
+        ledger = self._ledger
+        for back in ledger.backs:
+            where = ledger.place(str(back.values[0]))
+            holders = ledger.holders.get(where, ()) if where is not None else ()
+            after = [one for one in holders if one.returned > back.called]
+            until = min([one.returned for one in after], default=FOR_EVER)
+            unheard = any(one.called <= until for one in ledger.lost_gets)
+            lapse = ledger.excuses.cover(Instant(back.called), until)
+            if after and not unheard and lapse is None:
+                yield back
 
     def _there_before_a_lapse(self) -> tuple[str, ...]:
         """What was seen first under a name that a lapse took, and was said to be delivered before.
@@ -131,9 +157,3 @@ class _Ending:
             if put.returned < first and self._ledger.excuses.cover(put.called, first) is None:
                 stays.append(Stay(where, value, put.returned, first))
         return stays
-
-
-def _put(put: Put, ended: Ended) -> Operation:
-    returned = None if ended is Ended.UNKNOWN else put.returned
-    start = None if ended is Ended.UNKNOWN else put.start
-    return Operation(put.process, Kind.PUT, put.values, put.called, returned, ended, start)

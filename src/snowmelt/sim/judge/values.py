@@ -1,6 +1,8 @@
 """The values of which judges make up histories; plain, and of no family."""
 
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -75,10 +77,11 @@ class Numbers(msgspec.Struct, frozen=True):
     dead: int
     done: int
     lost: int
-    tail: int
     bytes: int
     short_of_copies: int
     waiting_puts: int
+    tails: tuple[int, ...]
+    """By priority, behind the last position that was given."""
 
     @property
     def bound(self) -> int:
@@ -116,7 +119,7 @@ class Put(msgspec.Struct):
     naming: Instant | None = None
     """When it was first said that it is to be published."""
     start: int | None = None
-    """The position of its first item, where what one call puts stands together."""
+    """The position of its first item, where what one call puts stands together by priority."""
     places: tuple[Place, ...] = ()
     """Of each item, where each is told by itself."""
     orders: tuple[int, ...] = ()
@@ -137,7 +140,15 @@ class Put(msgspec.Struct):
         return tuple(value.encode() for value in self.values)
 
     def priority(self, value: str) -> int:
-        return self.priorities[self.values.index(value)]
+        return self.priorities[self.values.index(value)] if self.priorities else 0
+
+    @property
+    def runs(self) -> list[tuple[str, ...]]:
+        """Its values by priority, the most urgent first."""
+        if not self.priorities:
+            return [self.values]
+        rows = sorted(zip(self.priorities, range(len(self.values)), self.values, strict=True))
+        return [tuple([one[2] for one in some]) for _, some in groupby(rows, itemgetter(0))]
 
 
 class Lease(msgspec.Struct):

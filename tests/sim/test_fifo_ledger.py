@@ -90,6 +90,74 @@ def test_a_put_is_refused_for_want_of_room_only_where_there_may_have_been_none(
     assert ledger.had_room(asked(ledger, "p1/9", 4), at(5)) is had_room
 
 
+# --- order ----------------------------------------------------------------------------------------
+
+FIRST, SECOND = "p1/0", "p1/1"
+
+
+def read(ledger, value, position, second, token):
+    answer = Leased(token, (part(value, position),), (), LEASE)
+    held = ledger.got("k1", at(second), answer, at(second), at(second))
+    ledger.read(answer.parts[0], at(second), held)
+    return held
+
+
+@pytest.mark.parametrize("named", [1, 2])
+def test_what_was_given_back_is_the_next(named):
+    """Unless it may have been given back before, and be with another since."""
+    ledger = Ledger("q1", QueueSettings(lease=LEASE))
+    put(ledger, FIRST, 0, 1)
+    put(ledger, SECOND, 1, 2)
+    held = read(ledger, FIRST, 0, 3, token=1)
+    for _ in range(named):
+        ledger.giving_back(held, (0,))
+    ledger.given_back(held, (0,), at(4), at(5))
+    read(ledger, SECOND, 1, 6, token=2)
+    read(ledger, FIRST, 0, 7, token=3)
+    if named == 1:
+        with pytest.raises(Broken, match=f"'{FIRST}' waited, and the later '{SECOND}' was got"):
+            judge(ledger)
+    else:
+        judge(ledger)
+
+
+def ranked(values):
+    """A ledger of three priorities, which was asked for these by one put, and where they are."""
+    ledger = Ledger("q1", QueueSettings(lease=LEASE, priorities=3))
+    batch = Put("p1", values, b"", at(1))
+    ledger.asked(batch)
+    runs = [[value for value in values if batch.priority(value) == rank] for rank in range(3)]
+    edges = [(rank << 48) + edge for rank, run in enumerate(runs) if run for edge in (0, len(run))]
+    return ledger, batch, edges
+
+
+@pytest.mark.parametrize("shifted", [0, 1 << 48])
+def test_an_item_stands_in_its_priority(shifted):
+    ledger, batch, (start, stop, *others) = ranked(("a", "b", "c", "d"))
+    others[-2:] = [edge + shifted for edge in others[-2:]]
+    done = PutDone(start, stop, 2, flushed=True, others=tuple(others))
+    if shifted:
+        with pytest.raises(Broken, match="is of priority 2, and stands at"):
+            ledger.done(batch, done, at(2))
+    else:
+        ledger.done(batch, done, at(2))
+        assert batch.start == start == 0
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_less_urgent_item_goes_later(first):
+    ledger, batch, (start, stop, *others) = ranked(("g", "a"))  # of priority 1, and 0
+    ledger.done(batch, PutDone(start, stop, 2, flushed=True, others=tuple(others)), at(2))
+    rows = [("a", 0), ("g", 1 << 48)]
+    for token, at_row in enumerate((first, 1 - first), start=1):
+        read(ledger, *rows[at_row], 2 + token, token)
+    if first:
+        with pytest.raises(Broken, match="'a' waited, and the later 'g' was got before it"):
+            judge(ledger)
+    else:
+        judge(ledger)
+
+
 # --- who is away, and what is damaged -------------------------------------------------------------
 
 

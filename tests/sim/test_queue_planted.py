@@ -172,6 +172,15 @@ def what_is_less_urgent_goes_first(patch):
     patch.setattr(State, "first", first)
 
 
+def what_is_given_back_is_ready_a_little_later(patch):
+    give = Leader._give_back
+
+    def late(self, operation, settle):
+        give(self, operation, replace(settle, due=settle.due or -seconds(0.5)))
+
+    patch.setattr(Leader, "_give_back", late)
+
+
 def what_is_staged_forgets_its_priority(patch):
     keep = Staged.keep
 
@@ -204,7 +213,8 @@ def first(seeds):
         (a_copy_lacks_what_is_staged, (33,)),
         (the_next_leader_gives_positions_of_a_priority_again, (3, 5)),
         (what_is_less_urgent_goes_first, (3, 5)),
-        (what_is_staged_forgets_its_priority, (3, 5)),
+        (what_is_given_back_is_ready_a_little_later, (9, 10)),
+        (what_is_staged_forgets_its_priority, (3, 19)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

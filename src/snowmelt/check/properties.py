@@ -43,7 +43,7 @@ PROPERTIES: Final[dict[str, Property]] = {
     ),
     "fifo_leased": Property(
         check_fifo_leased,
-        "first in, first out, up to each item's first delivery; what comes again is exempt",
+        "first in, first out, up to each item's first delivery, and again once it was given back",
         fifo_leased.RULES,
     ),
     "fifo_witness": Property(

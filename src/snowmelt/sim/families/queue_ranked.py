@@ -26,8 +26,8 @@ Rank = Callable[[bytes], int]
 def rank_in(priorities: int) -> Rank:
     """Of each body, its priority.
 
-    >>> [rank_in(3)(body) for body in (b"a", b"b", b"c")]
-    [1, 2, 0]
+    >>> [rank_in(3)(body) for body in (b"a", b"b", b"g")]
+    [0, 2, 1]
     """
     return lambda body: crc32(body) % priorities
 

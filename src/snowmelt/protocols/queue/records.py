@@ -152,7 +152,8 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
     match key[:1]:
         case b"s":
             kept = _DECODE(value, type=_Status)
-            state.tails[:] = [kept.tail] if isinstance(kept.tail, int) else kept.tail
+            tails = [kept.tail] if isinstance(kept.tail, int) else kept.tail
+            state.tails[: len(tails)] = tails
             state.done, state.lost = kept.done, kept.lost
             state.paused, state.redriving, state.bound = kept.paused, kept.redriving, kept.bound
         case b"b" | b"d":

@@ -3,6 +3,7 @@
 import pytest
 from alone import Alone
 from cluster_bench import ClusterBench
+from counted import Steps
 from nodes_bench import Nodes
 from test_full_disk import FEW
 from test_full_disk import alone as full_alone
@@ -28,7 +29,9 @@ from snowmelt.protocols.queue.calls import (
     Settle,
 )
 from snowmelt.protocols.queue.labels import Labels, pack, unpack
+from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.settings import QueueSettings, differences
+from snowmelt.protocols.queue.state import State
 
 ONE = 1 << 48
 """Where positions of priority 1 begin."""
@@ -228,6 +231,23 @@ def test_what_is_urgent_does_not_touch_what_is_not(alone):
     assert max(blocks) < ONE
     alone.flush()
     assert state.batches.blocks == 5
+
+
+def steps_of_puts(behind):
+    """How many steps of the interpreter 300 urgent puts take before so many others."""
+    state = State(QueueSettings(priorities=3))
+    for _ in range(behind):
+        state.put(1, 10, term=1, priority=2)
+    changed(state)
+    with Steps() as steps:
+        for _ in range(300):
+            state.put(1, 10, term=1)
+            changed(state)
+    return steps.count
+
+
+def test_what_is_urgent_costs_the_same_however_much_is_not():
+    assert steps_of_puts(20_000) < 1.1 * steps_of_puts(1)
 
 
 # --- staging --------------------------------------------------------------------------------------

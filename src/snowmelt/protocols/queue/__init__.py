@@ -12,7 +12,8 @@ The life of an item (the picture is in docs/fifo.md):
 
 1. *Put* (`admission.py`, `room.py`). A client sends a batch to the leader, under its producer's
    name and a number. A number that was used is told its first answer (`producers.py`). Where
-   there is room the batch has the next positions. Else it waits in its order, or is refused.
+   there is room the batch has the next positions. Else it waits in its order, or is refused. A
+   position has its priority in the upper bits (`tails.py`): a put of several has the next of each.
 2. *Step* (`log.py`). Whatever changes while the leader's disk flushes is the next step. It carries
    records and bodies. What is too large for one message goes ahead of it (`large.py`). Leader and
    followers flush it at the same time. So a put is one round trip, and one flush on each disk.

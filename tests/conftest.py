@@ -11,6 +11,10 @@ import os
 import signal
 
 import pytest
+from hypothesis import settings
+
+settings.load_profile("ci")
+"""The same examples each time, however slow the machine is."""
 
 ROWS = (
     (  # each starts a Java, or several; then many short programs

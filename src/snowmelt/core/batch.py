@@ -19,7 +19,8 @@ from typing import Final
 Buffer = bytes | bytearray | memoryview
 
 OFFSET_BYTES: Final = 4
-_ONE: Final = struct.Struct("<2i")
+ONE: Final = struct.Struct("<2i")
+"""The offsets of one item: 0, and how many bytes it has."""
 BLOB_BYTES_MAX: Final = 2**31 - 1
 
 assert array("i").itemsize == OFFSET_BYTES
@@ -149,7 +150,7 @@ class Batch:
         first, last = self._offsets[0], self._offsets[-1]
         if first == 0 and last == len(self.blob):
             return self
-        edges = _ONE.pack(0, last - first) if self.count == 1 else _moved(self._offsets, -first)
+        edges = ONE.pack(0, last - first) if self.count == 1 else _moved(self._offsets, -first)
         return Batch._made(memoryview(edges).cast("i"), self.blob[first:last])
 
     def compact(self) -> "Batch":

@@ -133,6 +133,12 @@ class IntervalSet:
     __slots__ = ("_starts", "_stops", "_total")
 
     def __init__(self, intervals: Iterable[Interval] = ()) -> None:
+        if type(intervals) is list and len(intervals) == 1:  # as mostly
+            one: Interval = intervals[0]
+            self._total = one.stop - one.start
+            self._starts = [one.start] if self._total else []
+            self._stops = [one.stop] if self._total else []
+            return
         fewest = merged(intervals if isinstance(intervals, Collection) else list(intervals))
         self._starts = [one.start for one in fewest]
         self._stops = [one.stop for one in fewest]
@@ -309,7 +315,7 @@ class IntervalSet:
         IntervalSet([2, 10), [24, 26), [28, 30))
         """
         starts, stops = self._starts, self._stops
-        if len(intervals) == len(starts):
+        if len(intervals) == len(starts) > 1:
             same = all(map(eq, starts, [one.start for one in intervals]))
             if same and all(map(eq, stops, [one.stop for one in intervals])):  # all of it
                 self._starts, self._stops, self._total = [], [], 0

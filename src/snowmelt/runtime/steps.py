@@ -51,7 +51,7 @@ class Steps(Running):
         try:
             while waiting and not self.stopped:
                 now = self._clock()
-                self._step(waiting.popleft(), max(self._told, now))
+                self._step(waiting.popleft(), now if now > self._told else self._told)
         except BaseException as error:
             # Whatever it was, the machine may be half through its step: its memory is worthless.
             self.crash(error)

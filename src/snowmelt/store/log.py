@@ -125,10 +125,11 @@ class Log:
                 for one in chain.from_iterable(groups)
             ]
         )
-        size = _size(len(changes))
+        length = len(changes)
+        size = _size(length)
         if self._end + 2 * size > LOG_BYTES:
             return False
-        head = _HEAD.pack(0, len(changes), self.generation, self._end)[_CHECKSUM_BYTES:]
+        head = _HEAD.pack(0, length, self.generation, self._end)[_CHECKSUM_BYTES:]
         checksum = self._checksum(head, changes).to_bytes(_CHECKSUM_BYTES, "little")
         copy = b"".join((checksum, head, changes)).ljust(size, b"\0")
         place, self._end = self._end, self._end + 2 * size  # should this fail, it isn't empty

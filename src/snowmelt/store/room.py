@@ -54,6 +54,7 @@ class Room:
     def __init__(self, file: Path, size_max: int, env: lmdb.Environment) -> None:
         self.folder = file.parent
         self.size_max = size_max
+        self._small_max = size_max + reserve(size_max) // 2
         self._file = file
         self._map = env.info()["map_size"]
         self._allocated = file.stat().st_size // PAGE * PAGE
@@ -107,7 +108,7 @@ class Room:
         self._promises += changes
 
     def _ceiling(self, *, bulk: bool) -> int:
-        return self.size_max if bulk else self.size_max + reserve(self.size_max) // 2
+        return self.size_max if bulk else self._small_max
 
     def _refusal(self, used: int, need: int, *, bulk: bool) -> DiskFull | None:
         ceiling = self._ceiling(bulk=bulk)

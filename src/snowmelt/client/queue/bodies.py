@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.batch import ONE, Batch, Buffer
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.headers import headers_in
 from snowmelt.protocols.queue.labels import Labels, pack
@@ -21,7 +21,6 @@ AHEAD: Final = 256
 HEADERS_BYTES_MAX: Final = 64 << 10
 
 _PLAIN: Final = frozenset({bytes, bytearray})
-_ONE: Final = struct.Struct("<2i")
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -53,7 +52,7 @@ def parcel(body: Buffer) -> Parcel:
     body = as_bytes(body)
     if len(body) > BODY_BYTES_MAX:
         raise TooLarge(f"a body of {len(body)} bytes; at most {BODY_BYTES_MAX} can be put")
-    return Parcel(1, _ONE.pack(0, len(body)), body)
+    return Parcel(1, ONE.pack(0, len(body)), body)
 
 
 def together(bodies: list[bytes]) -> Parcel:

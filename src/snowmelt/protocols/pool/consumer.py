@@ -4,14 +4,13 @@ A want is at most at one place: a new attempt begins with the end of the one bef
 an attempt that is over is never used, and goes back.
 """
 
-import struct
 from itertools import count
 from random import Random
 from typing import Final
 
 import msgspec
 
-from snowmelt.core.batch import Batch
+from snowmelt.core.batch import ONE, Batch
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Note, Reply, Send
@@ -27,7 +26,6 @@ from snowmelt.protocols.pool.settings import LEASE_SHORTEST, Delivery, PoolSetti
 ANSWERED_KEPT: Final = seconds(120)
 """For so long it is remembered under which token a request was answered (rule 7)."""
 ANSWERED_LONGEST: Final = seconds(3600)
-_ONE: Final = struct.Struct("<2i")
 ANSWERED_MAX: Final = 100_000
 SHORTEST: Final = milliseconds(200)
 """A get without a time asks all the same, and its answer has so long to come."""
@@ -349,7 +347,7 @@ class Consumer:
 
 
 def _sound(found: Found) -> bool:
-    if len(found.spans) == 1 and found.spans[0].offsets == _ONE.pack(0, len(found.blob)):
+    if len(found.spans) == 1 and found.spans[0].offsets == ONE.pack(0, len(found.blob)):
         return True  # one object, and most are
     return batches_of(found) is not None
 

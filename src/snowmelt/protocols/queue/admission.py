@@ -28,17 +28,17 @@ class Admission:
         self._home = home
         self._state = state
         self._log = log
-        self._room = Room()
+        self.room = Room()
 
     def knows(self, put: calls.Put) -> bool:
         """Whether it came before; what became of it is told then, and nothing else."""
         earlier = self._state.producers.earlier(put.producer, put.sequence)
-        return earlier is not None or self._room.waits(put)
+        return earlier is not None or self.room.waits(put)
 
     def put(self, operation: OperationId, put: calls.Put) -> None:
         """A batch comes in, once, or waits for room, or is refused."""
         producers, name = self._state.producers, (put.producer, put.sequence)
-        if self._room.waits(put):
+        if self.room.waits(put):
             self._waits(operation, put)
         elif producers.is_new(*name):
             self._new(operation, put)
@@ -61,13 +61,18 @@ class Admission:
         return None
 
     def _new(self, operation: OperationId, put: calls.Put) -> None:
-        if self._room or not self._state.fits(count_of(put), put.size):
+        if self.room.puts or not self._fits(put):
             self._waits(operation, put)
         else:
             self._place((operation,), put)
 
+    def _fits(self, put: calls.Put) -> bool:
+        settings = self._home.settings
+        bounded = settings.items_max or settings.bytes_max
+        return not bounded or self._state.fits(count_of(put), put.size)
+
     def _place(self, operations: tuple[OperationId, ...], put: calls.Put) -> None:
-        wall, due = self._desk.wall, delay(self._desk, put.due)
+        wall, due = self._desk.wall, delay(self._desk, put.due) if put.due else 0
         edges: Edges = ()
         for one in by_priority(put) if put.runs else (put,):
             batch = self._state.put(
@@ -90,7 +95,7 @@ class Admission:
                 done = msgspec.structs.replace(done, repeated=True)
 
     def _waits(self, operation: OperationId, put: calls.Put) -> None:
-        waiting = self._room.join(operation, put, self._desk.now, self._desk.limits.attempts)
+        waiting = self.room.join(operation, put, self._desk.now, self._desk.limits.attempts)
         if waiting is None:
             text = f"{self._desk.limits.attempts} attempts of this put wait for room already"
             self._log.owe(ReplyTo(operation, Declined("OutcomeUnknown", text)))
@@ -104,37 +109,31 @@ class Admission:
 
     def _full(self, waiting: WaitingPut) -> None:
         put = waiting.put
-        self._room.leave(waiting)
+        self.room.leave(waiting)
         self._state.producers.refuse(put.producer, put.sequence, waiting.turns, self._desk.wall)
         for operation in waiting.asked:
             self._log.owe(ReplyTo(operation, Declined("Full", no_room(self._home, self._state))))
 
     def serve(self) -> None:
         """Lets in who waits for room, in their order."""
-        while (waiting := self._room.first) is not None:
+        while (waiting := self.room.first) is not None:
             put = waiting.put
-            fits = self._state.fits(count_of(put), put.size)
-            if not fits or not self._log.has_room(put.size):
+            if not self._fits(put) or not self._log.has_room(put.size):
                 return
-            self._room.leave(waiting)
+            self.room.leave(waiting)
             self._place(tuple(waiting.asked), put)
 
     # --- who waits --------------------------------------------------------------------------------
 
-    @property
-    def waiting(self) -> int:
-        """How many puts wait."""
-        return len(self._room)
-
     def gone(self, operation: OperationId, put: calls.Put) -> None:
         """Nobody is there for what was asked."""
-        self._room.gone(operation, put)
+        self.room.gone(operation, put)
 
     def tick(self) -> None:
         """Refuses those whose patience is at its end."""
-        for waiting in self._room.over(self._desk.now):
+        for waiting in self.room.over(self._desk.now):
             self._full(waiting)
-        end = self._room.next_deadline
+        end = self.room.next_deadline
         if end is not None:
             self._desk.wake(end)
 

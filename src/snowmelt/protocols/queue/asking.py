@@ -5,7 +5,7 @@ from collections.abc import Callable
 from operator import le, lt
 from typing import Any, Final
 
-from snowmelt.core.batch import OFFSET_BYTES, Batch
+from snowmelt.core.batch import OFFSET_BYTES, ONE, Batch
 from snowmelt.core.errors import in_short
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import queue_name
@@ -232,12 +232,15 @@ _USUAL: Final[dict[type, Callable[[Any, int], str]]] = {
 
 def put_problem(put: calls.Put, items_max: int, priorities: int) -> tuple[str, str] | None:
     """Why this put can't be taken, as an error's name and text. Sizes first: they cost nothing."""
-    count, size = len(put.offsets) // OFFSET_BYTES - 1, put.size
+    count, bodies = len(put.offsets) // OFFSET_BYTES - 1, len(put.blob)
+    size = bodies + len(put.headers)
     if count > items_max:
         return "TooLarge", f"{count} items in one put; the limit is {items_max}"
-    if len(put.blob) > BODY_BYTES_MAX or size > PUT_BYTES_MAX:
+    if bodies > BODY_BYTES_MAX or size > PUT_BYTES_MAX:
         limits = f"{BODY_BYTES_MAX} of bodies, {PUT_BYTES_MAX} with headers"
         return "TooLarge", f"{size} bytes in one put; the limits are {limits}"
+    if not (put.headers or put.runs) and put.offsets == ONE.pack(0, size):  # as mostly
+        return None
     try:
         batch = Batch(put.offsets, put.blob)
         if put.headers:
@@ -245,8 +248,8 @@ def put_problem(put: calls.Put, items_max: int, priorities: int) -> tuple[str, s
             checked(put.headers, count)
     except ValueError as error:
         return "BadOption", f"the batch does not read: {error}"
-    if count == 0 or batch.size != len(put.blob):
-        return "BadOption", f"a batch of {count} items in {len(put.blob)} bytes"
+    if count == 0 or batch.size != bodies:
+        return "BadOption", f"a batch of {count} items in {bodies} bytes"
     if put.runs and (wrong := _of_runs(put.runs, count, priorities)):
         return "BadOption", wrong
     return None

@@ -90,7 +90,7 @@ class Copy:
         """Takes a step; what it changes on the disk."""
         self.head = step.head
         self._remember(step)
-        changes = self.stored(step.bodies)
+        changes: list[Change] = self.stored(step.bodies) if step.bodies else []
         for key, value in step.records:
             if value is None:
                 self.records.pop(key, None)
@@ -98,7 +98,8 @@ class Copy:
             else:
                 self.records[key] = value
                 changes.append(Write(self._record + key, value))
-        changes += [self._erased(where.start, where.stop) for where in step.over]
+        if step.over:
+            changes += [self._erased(where.start, where.stop) for where in step.over]
         return (*changes, *self._kept())
 
     def _remember(self, step: Append) -> None:

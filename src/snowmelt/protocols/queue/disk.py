@@ -113,7 +113,7 @@ class Disk:
             self._join(self._stuck[queue], (queue, changes, flush))
             return
         self._jobs.append((queue, changes, flush))
-        self._linger = min(self._linger, linger)
+        self._linger = linger if linger < self._linger else self._linger
 
     def _join(self, stuck: Stuck, job: Job) -> None:
         for key in stuck.add(job):
@@ -166,7 +166,7 @@ class Disk:
             due = later(now, self._linger)
             self._due = due if self._due is None else min(self._due, due)
             self._linger = LINGER_LONGEST
-        if self._writing is not None:
+        if self._writing is not None or (self._due is None and not self._stuck):
             return None
         jobs = self._next(now)
         if not jobs:
@@ -192,8 +192,10 @@ class Disk:
         """When to look again whether a write is to begin."""
         if self._writing is not None:
             return None
+        if not self._stuck:
+            return self._due
         again = [one.again for one in self._stuck.values()]
-        return min(again if self._due is None else [self._due, *again], default=None)
+        return min(again if self._due is None else [self._due, *again])
 
     def written(self) -> list[Waits]:
         """What was being written is flushed."""

@@ -162,7 +162,7 @@ class Leader:
 
     def _serve(self) -> None:
         """Items may have become ready, or there may be room; or patience has ended."""
-        if self.admission.waiting and not self.withdrawing.full:
+        if self.admission.room.puts and not self.withdrawing.full:
             self.admission.serve()
         while self._later and self.log.has_room(next(iter(self._later.values())).size):
             self._take_in(*self._later.popitem(last=False))
@@ -318,7 +318,7 @@ class Leader:
             done=state.done,
             lost=state.lost,
             waiting_gets=len(self.waiting.gets),
-            waiting_puts=self.admission.waiting,
+            waiting_puts=len(self.admission.room.puts),
             extents=state.batches.blocks,
             short_of_copies=state.batches.live.total if self.followers.lacking else 0,
             producers=len(state.producers),
@@ -340,15 +340,17 @@ class Leader:
     @property
     def busy(self) -> bool:
         """Whether so many calls wait for the disk or for followers that no more are taken."""
-        waiting = len(self.waiting.gets) + self.admission.waiting
+        waiting = len(self.waiting.gets) + len(self.admission.room.puts)
         return len(self.delivery.open.calls) - waiting >= self._desk.limits.waiting_answers
 
     # --- time -------------------------------------------------------------------------------------
 
     def step(self) -> None:
         """What has changed is the next step; what is safe is told."""
-        self.withdrawing.look()
-        self._serve()
+        if self.withdrawing.by is not None:
+            self.withdrawing.look()
+        if self.waiting.gets or self.admission.room.puts or self._later:
+            self._serve()
         self.log.step()
         due = self.log.due(self._desk.limits.told)
         for owed in due:
@@ -356,7 +358,8 @@ class Leader:
         rests = len(due) >= self._desk.limits.told
         if rests or (self._later and not self.state.changed):
             self._desk.wake(self._desk.now)
-        self.log.look()
+        if self.in_sync.varies:
+            self.log.look()
         batches = self.state.batches
         if self.thinning.word or batches.kept > 2 * batches.bytes + self._desk.limits.spare_bytes:
             self.thinning.look()

@@ -140,7 +140,7 @@ class Log:
     @property
     def copies(self) -> int:
         """How many copies have all that is safe, and so go on with the next step."""
-        return 1 + self._followed_to(self.safe)
+        return 1 + self._followed_to(self.safe) if self._followers.all else 1
 
     def _followed_to(self, step: int) -> int:
         """How many followers have a step."""
@@ -148,14 +148,13 @@ class Log:
 
     def look(self) -> None:
         """Whether other copies are to count from now on (`in_sync.py`)."""
-        if self._in_sync.varies:
-            waits = bool(self._owed or self._questions) or self.safe < self.begun
-            self._in_sync.look(self._own, self.safe, self.confirmed, waits=waits)
+        waits = bool(self._owed or self._questions) or self.safe < self.begun
+        self._in_sync.look(self._own, self.safe, self.confirmed, waits=waits)
 
     def _erased(self, over: tuple[Interval, ...]) -> tuple[Interval, ...]:
         """Of what is over, what nobody needs any more (rule 4)."""
         before, self._over = tuple(self._over), list(over)
-        if not self._followers.sends:
+        if not self._followers.all or not self._followers.sends:
             self._over = []
             return (*before, *over)
         if self._followers.sent_anew:
@@ -170,17 +169,17 @@ class Log:
             return []
         followers, own = self._followers, self._own
         if followers.all:
-            self.safe = max(self.safe, self._in_sync.has(own))
-            self.confirmed = self._in_sync.sure()
+            safe, self.confirmed = self._in_sync.has(own), self._in_sync.sure()
         else:
-            self.safe, self.confirmed = max(self.safe, own), followers.asked
+            safe, self.confirmed = own, followers.asked
+        self.safe = safe if safe > self.safe else self.safe
         while self._placed and self._placed[0][0] <= self.safe:
             self._placed.popleft()
         due: list[Owed] = []
         while self._owed and self._owed[0][0] <= self.safe:
             step, owed = self._owed[0]
             room = most - len(due)
-            due += self._counted(owed[:room], step, own)
+            due += self._counted(owed[:room], step, own) if followers.all else owed[:room]
             if len(owed) > room:
                 del owed[:room]
                 return due
@@ -189,7 +188,7 @@ class Log:
             if self._questions[0][1] > self.confirmed:
                 break
             step, _, question = self._questions.popleft()
-            due += self._counted([question], step, own)
+            due += self._counted([question], step, own) if followers.all else [question]
         if self._questions and self._questions[-1][1] > followers.asked == self.confirmed:
             followers.ask()
         return due
@@ -239,8 +238,6 @@ class Log:
 
     def _counted(self, some: list[Owed], step: int, own: int) -> list[Owed]:
         """Who put is told on how many nodes that is by now, and not on how many it will be."""
-        if not self._followers.all:
-            return some
         copies = (own >= step) + self._followed_to(step)
         if copies > len(self._followers.all):
             return some

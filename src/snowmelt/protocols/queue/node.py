@@ -157,8 +157,9 @@ class QueueNode:
             return
         for queue, flush in self._copies.disk.written():
             self._flushed(queue, flush)
-        self._terms.touched.update(self._late)
-        self._late.clear()
+        if self._late:
+            self._terms.touched.update(self._late)
+            self._late.clear()
 
     def _flushed(self, queue: str, flush: words.Flush) -> None:
         copy = self._copies.of(queue)

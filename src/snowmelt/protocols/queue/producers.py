@@ -26,6 +26,8 @@ from snowmelt.protocols.queue.limits import LIMITS, Limits
 UNNAMED_PREFIX: Final = "c-"
 """How the names that clients make up for themselves begin; no person's choice may."""
 FORGET_AFTER: Final = 86_400 * 10**9
+LOOK_EACH: Final = 10**9
+"""So often it is looked whether one is to be forgotten."""
 Edges = tuple[int, ...]
 """Where the items of a put are, by priority: a start, its stop, the next start."""
 NOT_REMEMBERED: Final = (0, 0)
@@ -90,6 +92,7 @@ class Producers:
         self._unnamed: OrderedDict[str, None] = OrderedDict()
         """Whoever was heard of last stands last."""
         self._since: int | None = None
+        self._look_at = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -166,7 +169,8 @@ class Producers:
 
     def note(self, name: str, number: int, where: Edges, wall: int) -> None:
         known = self._heard_of(name, wall)
-        known.refused.pop(number, None)
+        if known.refused:
+            known.refused.pop(number, None)
         known.numbers.add(Interval(number, number + 1))
         if known.packed and number not in known.recent:
             known.packed += _ENCODE(number) + _ENCODE(where)
@@ -176,7 +180,8 @@ class Producers:
         if len(known.recent) > 2 * self._limits.producer_recent:
             self._let_go(known)
             self._fold(name, known)
-        self._bound(known)
+        if known.numbers.pieces > 1:
+            self._bound(known)
 
     def _let_go(self, known: Producer) -> None:
         """Where its first numbers went is known no more (rule 1)."""
@@ -229,18 +234,22 @@ class Producers:
             known = self._known[name] = Producer(wall)
         known.seen = wall
         self._changed[HEAD + name.encode()] = None
-        if name.startswith(UNNAMED_PREFIX):
-            self._unnamed[name] = None
+        if name in self._unnamed:
             self._unnamed.move_to_end(name)
-        self._forget(wall)
+        elif name.startswith(UNNAMED_PREFIX):
+            self._unnamed[name] = None
+        if wall >= self._look_at:
+            self._look_at = wall + LOOK_EACH
+            self._forget(wall)
         return known
 
     def _forget(self, wall: int) -> None:
-        """Rule 4: looks at the one that is silent for the longest; once for each put is enough."""
+        """Rule 4: looks at those that are silent for the longest."""
         assert self._since is not None
-        name = next(iter(self._unnamed), None)
         # Others' clocks may have shown another time: what they wrote counts from this term on.
-        if name is not None and max(self._known[name].seen, self._since) + FORGET_AFTER < wall:
+        while (name := next(iter(self._unnamed), None)) is not None:
+            if max(self._known[name].seen, self._since) + FORGET_AFTER >= wall:
+                return
             del self._unnamed[name]
             known = self._known.pop(name)
             self._changed[HEAD + name.encode()] = None

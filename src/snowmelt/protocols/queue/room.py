@@ -27,15 +27,12 @@ class Room:
     """All that wait at one queue."""
 
     def __init__(self) -> None:
-        self._puts: OrderedDict[tuple[str, int], WaitingPut] = OrderedDict()
+        self.puts: OrderedDict[tuple[str, int], WaitingPut] = OrderedDict()
         self._ends: Ends[tuple[str, int]] = Ends()
-
-    def __len__(self) -> int:
-        return len(self._puts)
 
     def waits(self, put: Put) -> bool:
         """Whether somebody asked for it, and waits."""
-        return (put.producer, put.sequence) in self._puts
+        return (put.producer, put.sequence) in self.puts
 
     def join(
         self, operation: OperationId, put: Put, now: Instant, attempts: int
@@ -45,9 +42,9 @@ class Room:
         None where so many wait for it already.
         """
         name = put.producer, put.sequence
-        if name not in self._puts:
-            self._puts[name] = WaitingPut(put, now)
-        waiting = self._puts[name]
+        if name not in self.puts:
+            self.puts[name] = WaitingPut(put, now)
+        waiting = self.puts[name]
         if operation not in waiting.asked and len(waiting.asked) >= attempts:
             return None
         waiting.asked[operation] = None
@@ -60,17 +57,17 @@ class Room:
     @property
     def first(self) -> WaitingPut | None:
         """Whose turn it is."""
-        return next(iter(self._puts.values()), None)
+        return next(iter(self.puts.values()), None)
 
     def leave(self, waiting: WaitingPut) -> None:
         """It waits no more."""
         name = waiting.put.producer, waiting.put.sequence
-        del self._puts[name]
+        del self.puts[name]
         self._ends.forget(name)
 
     def over(self, now: Instant) -> list[WaitingPut]:
         """Those whose patience is at its end, in their order."""
-        return [self._puts[name] for name in self._ends.over(now)]
+        return [self.puts[name] for name in self._ends.over(now)]
 
     @property
     def next_deadline(self) -> Instant | None:
@@ -78,7 +75,7 @@ class Room:
 
     def gone(self, operation: OperationId, put: Put) -> None:
         """Nobody is there for what was asked."""
-        waiting = self._puts.get((put.producer, put.sequence))
+        waiting = self.puts.get((put.producer, put.sequence))
         if waiting is not None:
             waiting.asked.pop(operation, None)
             if not waiting.asked:

@@ -339,7 +339,8 @@ class State:
         batches.ended, batches.written = [], {}
         keys, over = dict(self.changed), tuple(self.over)
         self.changed.clear()
-        self.over.clear()
+        if over:
+            self.over.clear()
         return keys, over
 
     def check(self) -> None:

@@ -46,8 +46,9 @@ class Withdrawing:
         self._later = later_puts
         self._reason = ""
         self._step = 0
-        """The one that is to become safe, and by when."""
-        self._by: Instant | None = None
+        """The one that is to become safe."""
+        self.by: Instant | None = None
+        """By when it is to; None while all is well."""
         self._refuses = False
 
     @property
@@ -58,20 +59,19 @@ class Withdrawing:
     def found(self, reason: str) -> None:
         """A disk has no room for a step."""
         self._reason = reason
-        if self._by is None or self._log.safe >= self._step:
+        if self.by is None or self._log.safe >= self._step:
             self._step, self._refuses = self._log.head, False
-            self._by = later(self._desk.now, GRACE) if self._log.is_followed else self._desk.now
-        self._desk.wake(self._by)
+            self.by = later(self._desk.now, GRACE) if self._log.is_followed else self._desk.now
+        self._desk.wake(self.by)
         if self._log.erases():  # that may make room
             self._state.changed[STATUS] = None
 
     def look(self) -> None:
         """Whether the step is safe, or its time is over (rule 2)."""
-        if self._by is None:
-            return
+        assert self.by is not None
         if self._log.safe >= self._step:
-            self._by, self._refuses = None, False
-        elif self._by <= self._desk.now:
+            self.by, self._refuses = None, False
+        elif self.by <= self._desk.now:
             self._refuses = True
             self._take_back()
 

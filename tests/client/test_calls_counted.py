@@ -1,0 +1,74 @@
+"""What one small item costs, in calls of functions of all kinds: ours, and those built in.
+
+A path that is not taken should cost none. Whoever has to raise a number here says why.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import snowmelt
+
+TIMES = 50
+FAMILY = str(Path("snowmelt", "protocols", "queue"))
+
+
+def counted(do: Callable[[], object]) -> tuple[float, float]:
+    """How many calls that makes, and how many of them are made in the queues' machines."""
+    whole = family = 0
+
+    def seen(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal whole, family
+        if event in ("call", "c_call"):
+            whole += 1
+            family += FAMILY in frame.f_code.co_filename
+
+    sys.setprofile(seen)
+    for _ in range(TIMES):
+        do()
+    sys.setprofile(None)
+    return whole / TIMES, family / TIMES
+
+
+def program(folder: str, name: str) -> None:
+    with snowmelt.open(folder) as cluster:
+        orders = cluster.fifo("orders")
+
+        def put() -> None:
+            orders.put(bytes(100))
+
+        def get() -> None:
+            with orders.get():
+                pass
+
+        for _ in range(3 * TIMES):
+            put()
+        get()
+        print(*counted(put if name == "put" else get))
+
+
+def told(folder: Path, name: str) -> tuple[float, float]:
+    """By a program of its own: this one has signals that each call shields itself from."""
+    words = [sys.executable, __file__, str(folder), name]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    whole, family = map(float, done.stdout.split())
+    return whole, family
+
+
+def test_a_put(tmp_path: Path) -> None:
+    whole, family = told(tmp_path, "put")
+    assert whole <= 400
+    assert family <= 165
+
+
+def test_a_get_and_its_acknowledgement(tmp_path: Path) -> None:
+    whole, family = told(tmp_path, "get")
+    assert whole <= 885
+    assert family <= 305
+
+
+if __name__ == "__main__":
+    program(*sys.argv[1:])

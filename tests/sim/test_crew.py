@@ -57,14 +57,14 @@ def test_who_leaves_early_waits_for_no_task():
 
 
 def test_a_task_that_takes_too_long_is_told():
-    with pytest.raises(MachineError, match=r"1000.0 took more than 2 s"):
-        list(spread(time.sleep, [0.0, LONG], 2, 2.0))
+    with pytest.raises(MachineError, match=r"1000.0 took more than 5 s"):
+        list(spread(time.sleep, [0.0, LONG], 2, 5.0))
 
 
 def test_a_result_that_came_in_time_counts_though_nobody_looked():
-    results = spread(time.sleep, [0.0, 0.1], 2, 3.0)
+    results = spread(time.sleep, [0.0, 0.1], 2, 5.0)
     next(results)
-    time.sleep(3.5)
+    time.sleep(5.5)
     assert list(results) == [None]
 
 

@@ -58,7 +58,7 @@ def corrupt_files(folder: Path, first: int, count: int) -> dict[str, int]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30 + count / 10,
+        timeout=50 + count / 6,
     )
     seed = (folder / "seed").read_text() if (folder / "seed").exists() else "none"
     assert child.returncode == 0, f"died at seed {seed}: {child.stderr}"

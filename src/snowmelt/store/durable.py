@@ -243,21 +243,23 @@ class Store:
         measures = [measured(group) for group in groups] if measures is None else measures
         with self._writing, self._to_its_end:
             self._assert_working()
-            if len(groups) == 1 and groups[0]:  # as mostly
-                try:
-                    if self._is_logged(groups[0], measures[0]):
-                        return [None]
-                except StoreError as error:
-                    return [error]
+            alone = len(groups) == 1 and bool(groups[0])  # as mostly
+            try:
+                if alone and self._is_logged(groups[0], measures[0]):
+                    return [None]
+            except StoreError as error:
+                return [error]
             answers: list[MachineError | None] = [*self._admitted(measures)]
             left = [at for at, answer in enumerate(answers) if answer is None]
             try:
-                if self._made([groups[at] for at in left], [measures[at] for at in left]):
+                most = [groups[at] for at in left], [measures[at] for at in left]
+                if self._made(*most, by_log=not alone):
                     left = []
                 elif not self._log.empty:
                     self._carried(())
                 while left:  # the engine found no room after all; each alone shows which it was
-                    if not self._made([groups[left[0]]], [measures[left[0]]]):
+                    one = [groups[left[0]]], [measures[left[0]]]
+                    if not self._made(*one, by_log=not alone):
                         text = f"{self._room.folder} has no room for the changes"
                         answers[left[0]] = DiskFull(text)
                     del left[0]
@@ -356,10 +358,10 @@ class Store:
             raise self._broken(error) from error
         return answers
 
-    def _made(self, groups: Sequence[Group], measures: Sequence[Measure]) -> bool:
+    def _made(self, groups: Sequence[Group], measures: Sequence[Measure], *, by_log: bool) -> bool:
         """Makes the groups together; False when there is no room for all of them."""
         if any(groups):
-            if not self._logged(groups, measures) and not self._carried(groups):
+            if not (by_log and self._logged(groups, measures)) and not self._carried(groups):
                 return False
             self._commits += 1
         self._groups += len(groups)

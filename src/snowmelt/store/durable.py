@@ -416,7 +416,7 @@ class Store:
                 for change in chain(self._table.changes(), *groups):
                     self._change(transaction, change, large)
         except lmdb.Error as error:
-            if self._room.is_full(error) and self._is_as_of(before):
+            if self._room.is_full(error) and _is_as_of(self._env, before):
                 return False
             raise self._broken(error) from error
         with self._seeing:
@@ -446,19 +446,6 @@ class Store:
             while there and cursor.key() < change.stop:
                 there = cursor.delete() and bool(cursor.key())
 
-    def _is_as_of(self, commit: int) -> bool:
-        """Whether this commit is still the last: what came after it has left no trace.
-
-        No root refers to pages that found no room. But the root is written too, where a copy is
-        made on each write even in a place that was allocated; when that fails its fate is unknown,
-        and the engine says so to whoever begins anew.
-        """
-        try:
-            with self._env.begin():
-                return bool(self._env.info()["last_txnid"] == commit)
-        except lmdb.Error:
-            return False
-
     def _broken(self, error: Exception) -> StoreError:
         """From now on nothing is written: what the disk holds is no longer known (rule 3)."""
         self._refusal = f"the disk of {self._room.folder} failed ({error}); open the store anew"
@@ -486,3 +473,17 @@ class Store:
                 f"the file of {self._room.folder} is damaged ({error}); restart to audit"
             )
             raise StoreDamaged(self._refusal) from error
+
+
+def _is_as_of(env: lmdb.Environment, commit: int) -> bool:
+    """Whether this commit is still the last: what came after it has left no trace.
+
+    No root refers to pages that found no room. But the root is written too, where a copy is
+    made on each write even in a place that was allocated; when that fails its fate is unknown,
+    and the engine says so to whoever begins anew.
+    """
+    try:
+        with env.begin():
+            return bool(env.info()["last_txnid"] == commit)
+    except lmdb.Error:
+        return False

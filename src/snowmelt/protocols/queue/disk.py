@@ -166,7 +166,7 @@ class Disk:
             due = later(now, self._linger)
             self._due = due if self._due is None else min(self._due, due)
             self._linger = LINGER_LONGEST
-        if self._writing is not None or (self._due is None and not self._stuck):
+        if self._writing is not None or (self._due is None and not (self._stuck or self._thin)):
             return None
         jobs = self._next(now)
         if not jobs:

@@ -105,6 +105,16 @@ def test_gets_that_wait_among_calls_that_do_not_say_nothing_of_the_nodes():
     assert askings(*slow_before(*[60_000, 60_000, 10] * 6, 60_000), 1) == [500]
 
 
+def test_who_is_cut_off_and_says_so_is_not_asked_first_again():
+    caller = Caller(TARGETS, Random(0))
+    for number, (node, after) in enumerate([("n1", "n2"), ("n2", "n3"), ("n3", "n1")], 1):
+        asked(caller, number)
+        answer(caller, Declined("Unavailable", "no view"), number, source=node)
+        sent = asked(caller, number + 9)[0]
+        assert sent.target == after
+        caller.handle(Announced(Forgotten(operation(number + 9))), START)
+
+
 def test_what_waited_long_is_asked_again_round_the_time_when_silence_is_missed():
     first, second, third = askings(*slow_before(*[1_000] * 6), 3)
     assert first == 3_500

@@ -26,7 +26,8 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
    two nodes that point at each other can't keep it busy.
 4. `Declined` is definite: the operation did not happen and will not. The client gives up at once.
    Only "unavailable" or "the disk is full" from a second node says nothing of what the first may
-   do: that is silence.
+   do: that is silence. The next call goes to another node than the one that said so: it may be cut
+   off from all others, and say so for long.
 5. When patience ends first the outcome is `Unknown`: a call that was sent may yet take effect.
 6. A call that nobody waits for any more is not sent again: it could come after one that undoes it.
 """
@@ -308,6 +309,8 @@ class Caller:
                 self._heard[pending.target] = now
         with suppress(ValueError):  # others may change whom the list names meanwhile
             self._preferred = self._targets.index(source)
+        if type(body) is Declined and body.error in LOCAL:
+            self._preferred += 1
         return [Reply(operation, outcome)]
 
     def _redirected(

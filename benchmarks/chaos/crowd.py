@@ -17,6 +17,11 @@ from snowmelt.cli.local import HERE, Home
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def shares(clients: int, processes: int) -> list[int]:
+    """At which clients each process begins, and where the last ends."""
+    return [clients * one // processes for one in range(processes + 1)]
+
+
 class Crowd:
     """All clients of a run, shared out among some processes."""
 
@@ -24,8 +29,7 @@ class Crowd:
         self._plan = plan
         self._homes = homes or [HERE] * processes
         self._processes: list[subprocess.Popen[bytes]] = []
-        edges = [plan.clients * one // processes for one in range(processes + 1)]
-        self._shares = [range(*pair) for pair in pairwise(edges)]
+        self._shares = [range(*pair) for pair in pairwise(shares(plan.clients, processes))]
 
     def __enter__(self) -> Self:
         for share, home in zip(self._shares, self._homes, strict=True):

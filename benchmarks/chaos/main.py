@@ -8,7 +8,7 @@ from random import Random
 
 import msgspec
 from benchmarks.chaos import disks, links, table
-from benchmarks.chaos.crowd import Crowd
+from benchmarks.chaos.crowd import Crowd, shares
 from benchmarks.chaos.disks import Disk
 from benchmarks.chaos.draining import drain
 from benchmarks.chaos.frame import add_options, framed, say
@@ -19,6 +19,7 @@ from benchmarks.chaos.memory import Memory, memory_of
 from benchmarks.chaos.plan import Plan
 from benchmarks.chaos.recording import now
 from benchmarks.chaos.storm import Storm
+from benchmarks.chaos.well import Waits, waits
 
 from snowmelt.cli.local import HERE, LocalCluster
 from snowmelt.core.errors import Unavailable
@@ -47,6 +48,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: float
     memory: Memory
     judgement: Judgement
+    well: Waits
     broken: list[str]
 
 
@@ -149,6 +151,7 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
         drain_seconds=round(drained, 1),
         memory=memory,
         judgement=judgement,
+        well=waits(folder, nodes[0], shares(options.clients, options.processes)),
         broken=[*broken, *judgement.broken],
     )
 

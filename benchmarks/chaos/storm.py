@@ -180,6 +180,7 @@ class Storm:
                 continue  # it was starting, and says so; it starts once there is room
             if injury is not None and injury.kind is Kind.FAIL:
                 self.note("ended, since its disk failed", node=node.name, told=node.last_words())
+                self.note("ends", kind=injury.kind, whose=injury.whose)
                 self.struck["ended as its disk failed"] += 1
                 self._on.remove(injury)
                 self._restored(node)

@@ -3,8 +3,9 @@
 1. A step goes to all who have those before it. Steps are kept for those who turn out to lack some,
    up to so many bytes; then a copy that is on its way goes on as of the last (`sending.py`).
 2. A follower that lacks steps is sent them, or all of the copy when they are not at hand any more.
-3. What has no answer is said again. A silent follower, though its node is here, is told to the
-   controller, which names another (`registry.py`); at growing intervals.
+3. What has no answer for a while is said again, also while later steps go: these are of no use to
+   one who lacks an earlier. A silent follower, though its node is here, is told to the controller,
+   which names another (`registry.py`); at growing intervals.
 4. Where flushes may linger, a follower that began anew may lack what it told: it is asked what it
    has, and told what its leader has by then (`copy.py`, rule 5).
 5. What is large is given time before it is sent again, each time more.
@@ -36,6 +37,8 @@ STEPS_LEAST: Final = 4
 LIGHT_BYTES: Final = 1 << 20
 BYTES_PER_SECOND: Final = 32 << 20
 TRIES_MAX: Final = 4
+TRIES_SMALL: Final = 2
+"""What is not large may wait for a slow disk all the same."""
 
 
 class Follower(msgspec.Struct):
@@ -48,7 +51,7 @@ class Follower(msgspec.Struct):
     confirmed: int = 0
     heard: Instant = Instant(0)
     sent: Instant = Instant(0)
-    """When it was told something last."""
+    """Since when nothing came of what it was told: it was said then, or some of it was answered."""
     sending: Sending | None = None
     """The copy that is on its way to it."""
     parts: deque[Ahead | Append] = msgspec.field(default_factory=deque)
@@ -140,6 +143,8 @@ class Followers:
                 if follower.fenced:
                     self._bring_up(name, follower)
             elif follower.appended is not None:
+                if follower.appended == step.after.step:
+                    follower.sent = self._desk.now
                 self._go(name, parts)
 
     def _go(self, keeper: str, parts: Iterable[Ahead | Append]) -> None:
@@ -151,7 +156,7 @@ class Followers:
             if type(part) is Ahead and not self._ways.goes(target, part, self._desk.now):
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
                 return
-            self._send(keeper, follower.parts.popleft())
+            self._desk.send(target, follower.parts.popleft())
 
     def arrived(self, keeper: str) -> None:
         """A large body is there: the next may go."""
@@ -181,6 +186,9 @@ class Followers:
 
     def ask(self) -> None:
         """Asks all whether a later term was heard of."""
+        for one in self.all.values():
+            if one.confirmed == self.asked and one.appended == self.copy.head.step:
+                one.sent = self._desk.now
         self.asked += 1
         self.to_all(Confirm(self.home.queue, self.home.term, self.asked))
         if self.all:
@@ -190,15 +198,12 @@ class Followers:
         for keeper in self.all:
             self._desk.send(node_of(keeper), message)
 
-    def _send(self, keeper: str, message: Message) -> None:
-        self.all[keeper].sent = self._desk.now
-        self._desk.send(node_of(keeper), message)
-
     def _patience(self, follower: Follower) -> Duration:
         """How long what was sent last may be on its way (rule 5)."""
         size = self._bytes if follower.sending is None else follower.heavy
         way = max(0, size - LIGHT_BYTES) * SECOND // BYTES_PER_SECOND
-        return Duration(AGAIN_AFTER + (way << min(follower.tries, TRIES_MAX)))
+        tries = min(follower.tries, TRIES_MAX)
+        return Duration((AGAIN_AFTER << min(tries, TRIES_SMALL)) + (way << tries))
 
     # --- what they say ----------------------------------------------------------------------------
 
@@ -214,12 +219,17 @@ class Followers:
         if follower is None:
             return
         follower.fenced = True
-        if follower.sending is not None and head >= follower.sending.head:
+        brought = follower.sending is not None and head >= follower.sending.head
+        if brought:
             follower.sending = None
         known = head.term == self.home.term and head.step <= self.copy.head.step
         if known and head.step > (follower.appended or -1):
-            follower.appended, follower.tries = head.step, 0
-        if follower.appended != self.copy.head.step:
+            follower.appended, follower.tries, follower.sent = head.step, 0, self._desk.now
+        if follower.appended == self.copy.head.step:
+            return
+        if brought:  # the steps behind its copy
+            self._bring_up(keeper, follower)
+        else:
             self._later(follower)
 
     def is_behind(self, keeper: str, head: Head) -> None:
@@ -276,7 +286,8 @@ class Followers:
         follower.sent = now
         appended = follower.appended
         if appended is None and not follower.fenced:
-            self._send(keeper, Fence(queue, term, keeper, follower.run, self.copy.head))
+            fence = Fence(queue, term, keeper, follower.run, self.copy.head)
+            self._desk.send(node_of(keeper), fence)
         elif appended is not None and self._steps and self._steps[0].after.step <= appended:
             for step in self._steps:
                 if step.head.step > appended:
@@ -305,7 +316,8 @@ class Followers:
             if later(follower.sent, patience) <= now:
                 follower.sent, follower.tries = now, follower.tries + 1
                 if unsure:
-                    self._send(name, Confirm(self.home.queue, self.home.term, self.asked))
+                    confirm = Confirm(self.home.queue, self.home.term, self.asked)
+                    self._desk.send(node_of(name), confirm)
                 if behind and not flies:
                     self._bring_up(name, follower)
             self._desk.wake(later(follower.sent, self._patience(follower)))

@@ -388,7 +388,11 @@ class Registry:
     # --- deciding ---------------------------------------------------------------------------------
 
     def _decided(self, home: messages.Home, also: NodeId | None) -> None:
-        self._desk.note(f"{home.queue}: term {home.term} with {home.master}")
+        done, keepers = (
+            "is served by" if home.active else "is given to",
+            (home.master, *home.mirrors),
+        )
+        self._desk.note(f"{home.queue}: term {home.term} {done} {', '.join(keepers)}")
         self._tell(home, also)
         if home.active:
             self._foundations.ended(home.queue)

@@ -32,7 +32,7 @@ from snowmelt.wire.greeting import Gate, Hello, Role
 from snowmelt.wire.sides import Dialling, Listening, Opened, Side
 
 FIRST_PAUSE: Final = 0.05
-LONGEST_PAUSE: Final = 5.0
+LONGEST_PAUSE: Final = 1.0
 WAITING_MAX: Final = 256
 BACKLOG: Final = 1024
 
@@ -284,6 +284,8 @@ class Transport:
 
     def opened(self, connection: LoopConnection, opened: Opened) -> None:
         """The other side has shown who it is."""
+        if self._role is opened.role is Role.NODE:
+            connection.end_unacknowledged()
         if not connection.inbound:
             dialled = self._dialled.pop(connection)
             if not dialled.done():

@@ -151,7 +151,7 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
         drain_seconds=round(drained, 1),
         memory=memory,
         judgement=judgement,
-        well=waits(folder, nodes[0], shares(options.clients, options.processes)),
+        well=waits(folder, nodes[0], shares(options.clients, options.processes), ended),
         broken=[*broken, *judgement.broken],
     )
 

@@ -70,8 +70,11 @@ class Waits(msgspec.Struct, frozen=True):
     between: Stretch = (0, 0)
 
 
-def waits(folder: Path, coordinator: str, edges: Sequence[int]) -> Waits:
-    """Of a run that was judged; the clients' processes begin and end at these numbers."""
+def waits(folder: Path, coordinator: str, edges: Sequence[int], over: int) -> Waits:
+    """Of a run that was judged; the clients' processes begin and end at these numbers.
+
+    After the load there are no puts to wait for.
+    """
     puts = [one for one in read(folder / "history.jsonl", Operation) if _is_put(one)]
     noted = list(read(folder / "events.jsonl", Noted))
     if not puts or not noted:
@@ -86,7 +89,7 @@ def waits(folder: Path, coordinator: str, edges: Sequence[int]) -> Waits:
         if put.returned - put.called > max(LEAST, longest[0]):
             of = well[f"c{bisect_right(edges, int(put.process.partition('-')[2])) - 1}"]
             longest = max(longest, (*_common(of, put.called, put.returned), put.process))
-    returned = sorted([one.returned or 0 for one in puts])
+    returned = sorted([one.returned or 0 for one in puts if (one.returned or 0) <= over])
     stall = max([_common(well[""], a, b)[0] for a, b in pairwise(returned)], default=0)
     total = sum([stop - start for start, stop in well[""]])
     return Waits(_seconds(total), _seconds(longest[0]), _seconds(stall), longest[2], longest[1])

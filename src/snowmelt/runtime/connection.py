@@ -8,7 +8,6 @@ that is unsent, it is cut off at once.
 """
 
 import asyncio
-import socket
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final, Protocol, cast
@@ -16,7 +15,6 @@ from typing import Any, Final, Protocol, cast
 from snowmelt.core.errors import FrameError, HandshakeError, SnowmeltError, TooLarge
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call, Declined
-from snowmelt.runtime import near
 from snowmelt.runtime.arriving import LARGE, Arriving
 from snowmelt.runtime.credentials import check_certificate
 from snowmelt.runtime.deadline import Deadline
@@ -33,7 +31,6 @@ TURN_FRAMES: Final = 32
 TURN_SECONDS: Final = 0.01  # or fewer, when each is a lot of work
 SLOWEST_SENDER: Final = 8  # the same of its frame in `slow_sender_seconds`, while others wait
 SLOWEST: Final = 4  # who reads such a part of `unsent_bytes` in `slow_reader_seconds` is only slow
-UNACKNOWLEDGED_MS: Final = 3_000
 
 _SLOW: Final = ("slow reader", "slow sender")
 
@@ -205,15 +202,10 @@ class LoopConnection(asyncio.Protocol):
 
     # --- what the owner asks ----------------------------------------------------------------------
 
-    def end_unacknowledged(self) -> None:
-        """Ends by itself where the other side's system acknowledges nothing for so long.
-
-        Else its system tries again after ever longer pauses, and a network that was silent and is
-        not any more is no way for as long again.
-        """
-        stream = self._transport.get_extra_info("socket") if self._transport else None
-        if stream is not None and not near.is_near(stream) and hasattr(socket, "TCP_USER_TIMEOUT"):
-            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS)
+    @property
+    def stream(self) -> Any:
+        """Its socket, as its transport shows it; None when there is none any more."""
+        return self._transport and self._transport.get_extra_info("socket")
 
     def send(self, message: Any) -> None:
         """Sends a message, with all that is sent in the same turn of the loop."""
@@ -390,8 +382,8 @@ def gathered(owner: Owner, work: Callable[..., None], *given: Any) -> None:
 
 def forsake(connection: LoopConnection) -> None:
     """For a child after a fork: closes its copy of the socket, and tells nobody."""
-    transport = connection._transport  # noqa: SLF001 - the same file's
-    shown = None if transport is None else transport.get_extra_info("socket")
-    own = getattr(shown, "_sock", None)  # asyncio shows it in a cover that can't close it
+    own = getattr(
+        connection.stream, "_sock", None
+    )  # asyncio shows it in a cover that can't close it
     if own is not None:
         own.close()

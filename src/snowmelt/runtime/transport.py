@@ -28,6 +28,7 @@ from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.statistics import Counts
+from snowmelt.runtime.unheard import end_unheard, is_unheard
 from snowmelt.wire.greeting import Gate, Hello, Role
 from snowmelt.wire.sides import Dialling, Listening, Opened, Side
 
@@ -183,6 +184,12 @@ class Transport:
                 for name in [connection.peer, *self._aliases(connection)]:
                     yield name, came
 
+    def end_unheard(self) -> None:
+        """Ends what is no way any more (`unheard.py`); whoever is asked there next is dialled."""
+        for connection in self.connections():
+            if connection.stream is not None and is_unheard(connection.stream):
+                connection.close(Unavailable(f"{connection.peer} hears nothing"))
+
     def _address(self, target: NodeId) -> Address | None:
         try:
             return self.addresses.get(target) or address_of(target)
@@ -284,8 +291,8 @@ class Transport:
 
     def opened(self, connection: LoopConnection, opened: Opened) -> None:
         """The other side has shown who it is."""
-        if self._role is opened.role is Role.NODE:
-            connection.end_unacknowledged()
+        if self._role is opened.role is Role.NODE and connection.stream is not None:
+            end_unheard(connection.stream)
         if not connection.inbound:
             dialled = self._dialled.pop(connection)
             if not dialled.done():

@@ -158,6 +158,7 @@ class AsyncClient:
 
     def _expire(self) -> None:
         self._timer = None
+        self._transport.end_unheard()
         for target, comes in self._transport.moving():
             self._handle(Announced(Moving(target, comes)))
         self._handle(Expired(CallTimer.NEXT))

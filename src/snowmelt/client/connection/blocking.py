@@ -34,6 +34,7 @@ from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.credentials import check_certificate
 from snowmelt.runtime.running import Quiet
 from snowmelt.runtime.steps import Steps
+from snowmelt.runtime.unheard import is_unheard
 from snowmelt.wire.connection import Connection, Ended, Heard, Stage, Word
 from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import Hello, Role
@@ -298,7 +299,9 @@ class BlockingClient(Quiet):
         now = steady_now()
         if now >= self._steps.due:
             for target, line in lines:
-                if line.moved():
+                if is_unheard(line.socket):
+                    self._drop(target, TimeoutError("it hears nothing"))
+                elif line.moved():
                     self._steps.handle(Announced(Moving(target, comes=True)))
             self._steps.expire(now)
 

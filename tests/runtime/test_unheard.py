@@ -8,8 +8,9 @@ import pytest
 
 import snowmelt.aio
 from runtime.network import serving, until
-from snowmelt.client.connection import blocking
-from snowmelt.runtime import near, transport, unheard
+from snowmelt.client.connection import asynchronous, blocking
+from snowmelt.runtime import near, unheard
+from snowmelt.runtime.connection import stream_of
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no such end")
@@ -20,7 +21,7 @@ async def test_what_nodes_say_is_acknowledged_soon_or_their_connection_ends(
     async with serving(tmp_path) as node, serving(tmp_path, "n2", join=(node.address,)) as other:
         await until(lambda: node.server.view is not None and len(node.server.view.members) == 2)
         streams = [
-            connection.stream
+            stream_of(connection)
             for one in (node, other)
             for connection in one.server._transport.connections()
             if connection.role is not None
@@ -61,7 +62,7 @@ async def test_a_blocking_client_that_is_not_heard_asks_by_another_connection(
 async def test_an_async_client_that_is_not_heard_asks_by_another_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "is_unheard", Once())
+    monkeypatch.setattr(asynchronous, "is_unheard", Once())
     async with (
         serving(tmp_path) as node,
         snowmelt.aio.connect(f"snowmelt://{node.address}") as cluster,

@@ -202,11 +202,6 @@ class LoopConnection(asyncio.Protocol):
 
     # --- what the owner asks ----------------------------------------------------------------------
 
-    @property
-    def stream(self) -> Any:
-        """Its socket, as its transport shows it; None when there is none any more."""
-        return self._transport and self._transport.get_extra_info("socket")
-
     def send(self, message: Any) -> None:
         """Sends a message, with all that is sent in the same turn of the loop."""
         machine = self._machine
@@ -380,10 +375,14 @@ def gathered(owner: Owner, work: Callable[..., None], *given: Any) -> None:
             one.flush()
 
 
+def stream_of(connection: LoopConnection) -> Any:
+    """Its socket, as its transport shows it; None when there is none any more."""
+    transport = connection._transport  # noqa: SLF001 - the same file's
+    return None if transport is None else transport.get_extra_info("socket")
+
+
 def forsake(connection: LoopConnection) -> None:
     """For a child after a fork: closes its copy of the socket, and tells nobody."""
-    own = getattr(
-        connection.stream, "_sock", None
-    )  # asyncio shows it in a cover that can't close it
+    own = getattr(stream_of(connection), "_sock", None)  # in a cover that can't close it
     if own is not None:
         own.close()

@@ -23,12 +23,12 @@ from snowmelt.core.errors import (
 from snowmelt.core.names import Address, NodeId, address_of
 from snowmelt.runtime import near
 from snowmelt.runtime.arriving import Arriving
-from snowmelt.runtime.connection import LoopConnection
+from snowmelt.runtime.connection import LoopConnection, stream_of
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.statistics import Counts
-from snowmelt.runtime.unheard import end_unheard, is_unheard
+from snowmelt.runtime.unheard import end_unheard
 from snowmelt.wire.greeting import Gate, Hello, Role
 from snowmelt.wire.sides import Dialling, Listening, Opened, Side
 
@@ -184,12 +184,6 @@ class Transport:
                 for name in [connection.peer, *self._aliases(connection)]:
                     yield name, came
 
-    def end_unheard(self) -> None:
-        """Ends what is no way any more (`unheard.py`); whoever is asked there next is dialled."""
-        for connection in self.connections():
-            if connection.stream is not None and is_unheard(connection.stream):
-                connection.close(Unavailable(f"{connection.peer} hears nothing"))
-
     def _address(self, target: NodeId) -> Address | None:
         try:
             return self.addresses.get(target) or address_of(target)
@@ -291,8 +285,8 @@ class Transport:
 
     def opened(self, connection: LoopConnection, opened: Opened) -> None:
         """The other side has shown who it is."""
-        if self._role is opened.role is Role.NODE and connection.stream is not None:
-            end_unheard(connection.stream)
+        if self._role is opened.role is Role.NODE:
+            end_unheard(stream_of(connection))
         if not connection.inbound:
             dialled = self._dialled.pop(connection)
             if not dialled.done():

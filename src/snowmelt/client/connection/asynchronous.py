@@ -13,7 +13,7 @@ from snowmelt.client.connection.session import Session, checked, value
 from snowmelt.client.connection.steps import Ending
 from snowmelt.client.connection.targets import MEMBERS_WITHIN, Targets
 from snowmelt.client.connection.url import Place
-from snowmelt.core.errors import AccessDenied, SnowmeltError
+from snowmelt.core.errors import AccessDenied, SnowmeltError, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
@@ -21,9 +21,10 @@ from snowmelt.core.outcome import Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Forgotten, Lost, Moving
 from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.runtime.clock import seconds_until, steady_now
-from snowmelt.runtime.connection import forsake
+from snowmelt.runtime.connection import LoopConnection, forsake, stream_of
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import Transport
+from snowmelt.runtime.unheard import is_unheard
 from snowmelt.wire.greeting import Gate, Role
 
 
@@ -158,7 +159,14 @@ class AsyncClient:
 
     def _expire(self) -> None:
         self._timer = None
-        self._transport.end_unheard()
+        for connection in filter(_is_unheard, self._transport.connections()):
+            connection.close(Unavailable(f"{connection.peer} hears nothing"))
         for target, comes in self._transport.moving():
             self._handle(Announced(Moving(target, comes)))
         self._handle(Expired(CallTimer.NEXT))
+
+
+def _is_unheard(connection: LoopConnection) -> bool:
+    """Whether it is no way any more: whoever is asked there next is dialled."""
+    stream = stream_of(connection)
+    return stream is not None and is_unheard(stream)

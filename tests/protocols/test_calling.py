@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,6 +114,16 @@ def test_who_is_cut_off_and_says_so_is_not_asked_first_again():
         sent = asked(caller, number + 9)[0]
         assert sent.target == after
         caller.handle(Announced(Forgotten(operation(number + 9))), START)
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_refusal_speaks_for_one_to_whom_there_was_no_way(reached):
+    caller = Caller(TARGETS, Random(0))
+    effects = asked(caller)
+    effects = caller.handle(Announced(Lost(NodeId("n1"), reached)), START)
+    fire(caller, effects)
+    told = answer(caller, Declined("Unavailable", "it waits"), source="n2")
+    assert told == ([] if reached else [Reply(operation(), Failed("Unavailable: it waits"))])
 
 
 def test_what_waited_long_is_asked_again_round_the_time_when_silence_is_missed():

@@ -121,6 +121,8 @@ class Lost(msgspec.Struct, frozen=True):
     """
 
     target: NodeId
+    reached: bool = True
+    """Whether there was a way: else nothing can have arrived."""
 
 
 class Moving(msgspec.Struct, frozen=True):
@@ -181,13 +183,15 @@ class _Pending(msgspec.Struct):
     losses: int = 0
     lost: bool = False
     """Whether the way to the target has ended since it was asked."""
+    unasked: int = 0
+    """How often there was no way to the target."""
     said: str = ""
     """Why a later one could not do it: it tells more than that nobody answered (rule 4)."""
 
     @property
     def again(self) -> bool:
-        """Whether it was asked more than once: then one refusal does not speak for all."""
-        return self.silences + self.losses > 0
+        """Whether more than one was asked: then one refusal does not speak for all."""
+        return self.silences + self.losses > self.unasked
 
 
 def _wait(first: int, longer: Duration) -> tuple[Duration, int]:
@@ -241,8 +245,8 @@ class Caller:
         match event:
             case Expired():
                 return self._due(now)
-            case Announced(Lost(target)):
-                return self._lost(target, now)
+            case Announced(Lost(target, reached)):
+                return self._lost(target, reached, now)
             case Announced(Moving(target, comes)):
                 self._moved[target] = now
                 if comes:
@@ -323,7 +327,7 @@ class Caller:
         pending.resend = later(now, pending.wait)
         return [Send(pending.target, Call(operation.number, pending.body)), *self._wake()]
 
-    def _lost(self, target: NodeId, now: Instant) -> list[Effect[object]]:
+    def _lost(self, target: NodeId, reached: bool, now: Instant) -> list[Effect[object]]:
         """Rule 2: no use in waiting for one who can't answer."""
         self._heard.pop(target, None)
         self._moved.pop(target, None)
@@ -331,6 +335,7 @@ class Caller:
         for pending in self._pending.values():
             if pending.target == target and not pending.lost:
                 pending.lost = True
+                pending.unasked += not reached
                 wait = min(LOST_WAIT << min(pending.losses, STEPS_MAX), LOST_LONGEST)
                 pending.resend = min(pending.resend, later(now, Duration(wait)))
         return self._wake()

@@ -76,6 +76,8 @@ class Transport:
         self.refused: Callable[[NodeId, SnowmeltError], None] = lambda *_: None
         self.gone: Callable[[NodeId], None] = lambda _: None
         self.lost: Callable[[NodeId], None] = lambda _: None
+        self.missed: Callable[[NodeId], None] = lambda _: None
+        """Told of whom a client's dial does not reach."""
         self.resumed: Callable[[NodeId], None] = lambda _: None
         self.inform: Callable[[], bytes] = bytes
         self._role = role
@@ -262,7 +264,7 @@ class Transport:
         route.not_before = asyncio.get_running_loop().time() + pause
         if self._role is Role.CLIENT:
             del self._routes[target]  # its machine has its own waits
-            self.lost(target)
+            self.missed(target)
 
     # --- what connections tell --------------------------------------------------------------------
 

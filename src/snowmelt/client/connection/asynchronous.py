@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from random import SystemRandom
 from time import monotonic
 from typing import Any
@@ -44,6 +45,7 @@ class AsyncClient:
         )
         self._transport.refused = self._refused
         self._transport.lost = self._lost
+        self._transport.missed = partial(self._lost, reached=False)
         self._answers: dict[OperationId, asyncio.Future[Outcome[Any]]] = {}
         self._sent_before: dict[OperationId, int] = {}
         """What had been sent to anybody when a call began."""
@@ -124,11 +126,11 @@ class AsyncClient:
             refusal = Declined(type(error).__name__, str(error))
             self._handle(Received(self._session.name, Answer(operation.number, refusal)))
 
-    def _lost(self, target: NodeId) -> None:
-        """The way there has ended; not so when this end closed it."""
+    def _lost(self, target: NodeId, *, reached: bool = True) -> None:
+        """The way there has ended, or there is none; not so when this end closed it."""
         self._targets.lost(target, monotonic())
         if not self._bound.closed and self._answers:
-            self._handle(Announced(Lost(target)))
+            self._handle(Announced(Lost(target, reached)))
 
     def _received(self, source: NodeId, message: Any) -> None:
         self._handle(Received(source, message))

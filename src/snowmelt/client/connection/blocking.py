@@ -323,7 +323,7 @@ class BlockingClient(Quiet):
                 assert isinstance(self._failure, errors.AccessDenied)
                 self._decline(target, message, self._failure)  # waiting would not help
             else:
-                self._steps.handle(Announced(Lost(target)))
+                self._steps.handle(Announced(Lost(target, reached=False)))
             return
         try:
             size = line.send(message, self._deadline)

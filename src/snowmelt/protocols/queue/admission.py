@@ -74,7 +74,7 @@ class Admission:
     def _place(self, operations: tuple[OperationId, ...], put: calls.Put) -> None:
         wall, due = self._desk.wall, delay(self._desk, put.due) if put.due else 0
         edges: Edges = ()
-        for one in by_priority(put) if put.runs else (put,):
+        for one in by_priority(put) if put.runs[1:] else (put,):
             batch = self._state.put(
                 count_of(one),
                 one.size,

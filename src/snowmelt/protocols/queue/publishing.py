@@ -56,7 +56,7 @@ class Publishing:
         wall, term = self._desk.wall, self._home.term
         due, until = delay(self._desk, put.due), wall + put.hold
         first = stop = 0
-        for one in by_priority(put) if put.runs else (put,):
+        for one in by_priority(put) if put.runs[1:] else (put,):
             batch = staged.keep(
                 count_of(one),
                 one.size,

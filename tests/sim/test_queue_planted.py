@@ -181,6 +181,13 @@ def what_is_given_back_is_ready_a_little_later(patch):
     patch.setattr(Leader, "_give_back", late)
 
 
+def a_rank_is_one_too_high(patch):
+    find = leader.selected
+    patch.setattr(
+        leader, "selected", lambda ready, ask: find(ready, replace(ask, rank=ask.rank + 1))
+    )
+
+
 def what_is_staged_forgets_its_priority(patch):
     keep = Staged.keep
 
@@ -214,6 +221,7 @@ def first(seeds):
         (the_next_leader_gives_positions_of_a_priority_again, (3, 5)),
         (what_is_less_urgent_goes_first, (3, 5)),
         (what_is_given_back_is_ready_a_little_later, (9, 10)),
+        (a_rank_is_one_too_high, (3, 15)),
         (what_is_staged_forgets_its_priority, (3, 19)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),

@@ -68,6 +68,11 @@ class Looker(Program):
                 self._peeked = called
                 for part in parts:
                     self.ledger.read(part, at, called=called)
+            case calls.Select(rank=rank), Succeeded(calls.Peeked(parts)):
+                look = Shown(self.name, called, self.said, 0, dead=False, rank=rank)
+                looks.showed(look, positions(parts))
+                for part in parts:
+                    self.ledger.read(part, at, called=called)
             case calls.Fetch(), Succeeded(calls.Fetched(parts)):
                 for part in parts:
                     self.ledger.read(part, at, called=self._peeked)
@@ -93,6 +98,9 @@ class Looker(Program):
                 look = steps.peek(chance.choice((20, 20, 200)), False, SECONDS)
             case "peek dead":
                 look = steps.peek(chance.choice((20, 20, 200)), True, SECONDS)
+            case "survey" if self.ledger.settings.priorities > 1:
+                select = calls.Select(self.queue, chance.choice((1, 1, 2, 5, 20)))
+                look = steps.ask_about(select, SECONDS)
             case "survey":
                 look = survey(steps, chance.choice((0, 0, 7)), 50, SECONDS)
             case "groups":

@@ -8,7 +8,8 @@ replaced in its sleep would tell of the past.
    put's answer to the call of its first lease, if there was no delivery before that, and it was
    never passed over since all who keep it are away.
 2. Who shows the items that wait, from a position on, shows all of them up to the last one shown,
-   none that was acknowledged before, and none that another held all the while.
+   none that was acknowledged before, and none that another held all the while. Who shows the one of
+   a rank shows none that so many are before, all the while.
 3. The numbers: a position told is below the tail; what was acknowledged is counted as done; what
    was told to be in the queue, and nobody tried to acknowledge, is in it, and nothing else is; the
    bounds are kept; nothing is lost but what may be. No copies vanish while all is well.
@@ -52,6 +53,8 @@ class Shown(msgspec.Struct, frozen=True):
     said: Instant
     start: int
     dead: bool
+    rank: int = 0
+    """Where only one is shown."""
 
 
 class Pausing(msgspec.Struct):
@@ -72,6 +75,7 @@ class Looks:
         """Positions that were passed over, as all who keep them were away."""
         self._empty: list[Operation] = []
         self._shown: list[tuple[Shown, dict[int, None]]] = []
+        self._ranked: list[tuple[Shown, int]] = []
         self._pauses: list[Pausing] = []
         self._whole: Instant | None = None
 
@@ -115,7 +119,9 @@ class Looks:
         ledger = self._ledger
         if ledger.excuses.cover(look.called, look.said) is not None:
             return
-        if not look.dead:
+        if look.rank:
+            self._ranked.append((look, next(iter(positions), FOR_EVER)))
+        elif not look.dead:
             self._shown.append((look, positions))
         for where in positions:
             acked = ledger.acked.get(where)
@@ -156,6 +162,9 @@ class Looks:
     def _bounds(self, told: Numbers) -> None:
         """The bounds are kept at every moment; only what comes back from the dead is no put."""
         ledger, terms = self._ledger, self._ledger.terms
+        if told.ready_of and sum(told.ready_of) != told.ready:
+            text = f"{told.ready_of} are ready by priority, it says, and {told.ready} in all"
+            ledger.wrong(text, told.master)
         if terms.items_max and told.bound > terms.items_max and ledger.redriven is None:
             text = f"{told.bound} items are in it, and {terms.items_max} may be"
             ledger.wrong(text, told.master)
@@ -225,6 +234,13 @@ class Looks:
             names = ", then ".join(stays[one.index].value for one in cover[:3])
             text = f"{get.process} got nothing from {get.called} to {get.until}, and there was"
             self._ledger.wrong(f"{text} {names}", get.process)
+        for look, where in self._ranked:
+            waited = [one for one in stays if one.since < look.called and look.said < one.until]
+            before = [one.value for one in waited if one.position < where]
+            if len(before) >= look.rank:
+                names = ", ".join(before[: look.rank])
+                text = f"{look.process} is shown what has rank {look.rank}, and not one of"
+                self._ledger.wrong(f"{text} {names}", look.process)
         for look, positions in self._shown:
             last = max(positions, default=FOR_EVER)
             for stay in stays:

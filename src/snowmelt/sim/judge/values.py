@@ -82,6 +82,8 @@ class Numbers(msgspec.Struct, frozen=True):
     waiting_puts: int
     tails: tuple[int, ...]
     """By priority, behind the last position that was given."""
+    ready_of: tuple[int, ...] = ()
+    """How many are ready by priority, where there are several."""
 
     @property
     def bound(self) -> int:

@@ -1,5 +1,7 @@
 """Numbered priorities: the upper bits of a position, and all else as in a fifo."""
 
+from random import Random
+
 import pytest
 from alone import Alone
 from cluster_bench import ClusterBench
@@ -333,3 +335,80 @@ def test_a_put_that_finds_no_room_on_the_disk_leaves_nothing_in_any_priority():
     bench.ask("n1", Settle("q", leased.token, done=(Interval(0, FEW - 1),)))
     assert bench.ask("n1", put(9, (0, "b"), (1, "c"))).repeated is False, "its number is free"
     assert [body for _, _, body in shown(bench.get("n1", 100).parts)] == ["b", "c"]
+
+
+# --- any story ------------------------------------------------------------------------------------
+
+
+class Model:
+    """What a queue has, by priority and in the order in which it came."""
+
+    def __init__(self):
+        self.ready, self.leased = [], {}
+        self._came = 0
+
+    def put(self, rows):
+        for priority, bodies in rows:
+            for body in bodies:
+                self._came += 1
+                self.ready.append((priority, self._came, body))
+        self.ready.sort()
+
+    def take(self, token, count):
+        self.leased[token], self.ready = self.ready[:count], self.ready[count:]
+
+    def back(self, items):
+        self.ready = sorted([*self.ready, *items])
+
+
+def rows_of(chance, number):
+    """Some bodies of some priorities."""
+    ranks = sorted(chance.sample(range(4), chance.randint(1, 4)))
+    rows = [(rank, chance.randint(1, 3)) for rank in ranks]
+    return [(rank, [f"{number}.{rank}.{at}" for at in range(count)]) for rank, count in rows]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_is_as_a_list_that_is_sorted_would_have_it(seed):
+    """Puts, publications, gets, what is done or goes back, and power that fails."""
+    chance, model, staged = Random(seed), Model(), {}
+    alone = Alone.of(priorities=4, deliveries_max=1_000)
+    for number in range(250):
+        token = chance.choice(list(model.leased)) if model.leased else 0
+        match chance.choice(("put", "put", "stage", "publish", "get", "get", "end", "end", "fall")):
+            case "put":
+                rows = rows_of(chance, number)
+                told = alone.said(put(number, *rows))
+                assert [one.size for one in told.where] == [len(bodies) for _, bodies in rows]
+                model.put(rows)
+            case "stage":
+                rows = rows_of(chance, number)
+                staged[alone.said(put(number, *rows, hold=seconds(9_999)))] = rows
+            case "publish":
+                some = chance.sample(list(staged), min(len(staged), 2))
+                alone.said(Publish("q", "load", number, tuple(some)))
+                for one in some:
+                    model.put(staged.pop(one))
+            case "get":
+                count = chance.randint(1, 9)
+                leased = got(alone, count)
+                rows = [(rank, body) for rank, _, body in shown(leased.parts)]
+                assert rows == [(rank, body) for rank, _, body in model.ready[:count]]
+                if rows:
+                    places = [(rank << 48) + at for rank, at, _ in shown(leased.parts)]
+                    model.take((leased.token, tuple(places)), count)
+            case "end" if token:
+                items, cut = model.leased.pop(token), chance.randint(0, len(token[1]))
+                each = tuple(Interval(at, at + 1) for at in token[1])
+                settle = Settle("q", token[0], done=each[:cut], back=each[cut:])
+                assert alone.said(settle).left == 0
+                model.back(items[cut:])
+            case "fall" if chance.random() < 0.3:
+                alone.killed()
+                for items in model.leased.values():
+                    model.back(items)
+                model.leased.clear()
+    status, ranks = alone.said(Describe("q")), [rank for rank, _, _ in model.ready]
+    assert status.ready_of == tuple([ranks.count(rank) for rank in range(4)])
+    for rank, (_, _, body) in enumerate(model.ready[:20], start=1):
+        assert [one[2] for one in shown(alone.said(Select("q", rank)).parts)] == [body]

@@ -161,6 +161,12 @@ def test_of_three_nodes_with_groups_and_publications_one_crashes_at_each_write(r
     strike(3, 6, victim, least=30, smithy=GroupSmithy)
 
 
+@pytest.mark.parametrize(("smithy", "batches"), [(Smithy, 10), (GroupSmithy, 6)])
+def test_with_priorities_one_of_three_nodes_crashes_at_each_of_its_writes(smithy, batches):
+    settings = {"priorities": 3, "replicas": 3}
+    strike(3, batches, master(3, smithy), 30, settings=settings, smithy=smithy)
+
+
 def test_while_a_crowd_waits_for_room_a_node_restarts_quickly_at_many_of_its_writes():
     # What waits at the master is on no list of what is kept; its node begins anew meanwhile.
     settings = {"replicas": 3, "items_max": 2}
@@ -178,10 +184,18 @@ def test_of_three_nodes_each_crashes_at_each_of_its_writes_and_may_stay_away(nod
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("settings", [{"durable_copies": 3}, {"items_max": 8}, {"bytes_max": 300}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"durable_copies": 3},
+        {"items_max": 8},
+        {"bytes_max": 300},
+        {"priorities": 3, "items_max": 8},
+    ],
+)
 def test_the_same_with_other_settings(settings):
     for node in ("n1", "n2", "n3"):
-        strike(3, 8, NodeId(node), least=30, settings=settings)
+        strike(3, 8, NodeId(node), least=25, settings=settings)
 
 
 @pytest.mark.soak

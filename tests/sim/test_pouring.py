@@ -51,4 +51,4 @@ def test_what_is_told_of_a_put_of_several_calls_is_where_nodes_said(
 
 def test_the_world_finds_a_note_that_is_too_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "SoFar", Sure)
-    assert lived(42).ending is Ending.INVARIANT_BROKEN
+    assert lived(4).ending is Ending.INVARIANT_BROKEN

@@ -28,6 +28,7 @@ from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.protocols.queue.takers import Takers
 from snowmelt.protocols.queue.words import ReplyTo
@@ -138,6 +139,30 @@ def a_step_does_not_wait_for_its_large_bodies(patch):
     patch.setattr(Gathering, "step", lambda _self, step: replace(step, ahead=()))
 
 
+def it_is_admitted_before_it_is_stored(patch):
+    ask = Storing._ask
+
+    def admits(self, put):
+        ask(self, put)
+        put.has |= put.wanted
+        self._admit(put)
+
+    patch.setattr(Storing, "_ask", admits)
+
+
+def what_is_admitted_is_spared(patch):
+    patch.setattr(Storing, "_is_over", lambda *_: True)
+
+
+def what_is_to_be_admitted_is_spared(patch):
+    patch.setattr(Storing, "_waits", lambda *_: False)
+
+
+def what_a_lost_disk_had_is_not_copied_anew(patch):
+    patch.setattr(Storing, "_pass", lambda *_: None)
+    patch.setattr(Storing, "short", 0)
+
+
 def a_copy_out_of_sync_leads(patch):
     patch.setattr(Home, "counted", property(lambda self: (self.master, *self.mirrors)))
 
@@ -208,7 +233,7 @@ def first(seeds):
         (what_comes_back_goes_to_the_end, (2,)),
         (positions_that_lingered_are_given_again, (713, 796)),
         (a_step_does_not_wait_for_its_large_bodies, (0,)),
-        (it_counts_without_the_others_before_that_is_written, (151, 571)),
+        (it_counts_without_the_others_before_that_is_written, (451, 921)),
         (a_copy_from_a_disk_has_all_that_it_told, (9,)),
         (the_next_leader_gives_what_a_group_has, (3, 16)),
         (the_next_leader_knows_less_of_what_a_group_is_done_with, (16, 19)),
@@ -223,6 +248,10 @@ def first(seeds):
         (what_is_given_back_is_ready_a_little_later, (9, 10)),
         (a_rank_is_one_too_high, (3, 15)),
         (what_is_staged_forgets_its_priority, (3, 19)),
+        (it_is_admitted_before_it_is_stored, (22, 26)),
+        (what_is_admitted_is_spared, (3, 12)),
+        (what_is_to_be_admitted_is_spared, (27, 28)),
+        (what_a_lost_disk_had_is_not_copied_anew, (68, 77)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

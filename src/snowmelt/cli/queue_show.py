@@ -39,6 +39,7 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
         "max_deliveries": settings.deliveries_max,
         "max_items": settings.items_max,
         "max_bytes": settings.bytes_max,
+        "inline_max": settings.inline_max,
     }
 
 

@@ -48,6 +48,7 @@ _SETTINGS: Final = {
     "maxDeliveries": "max_deliveries",
     "maxItems": "max_items",
     "maxBytes": "max_bytes",
+    "inlineMax": "inline_max",
 }
 """What a queue is made with, and what a queue calls it."""
 _SINK: Final = (

@@ -9,6 +9,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import (
+    Announce,
     Announced,
     Expired,
     Load,
@@ -50,6 +51,8 @@ class Slot:
         self.held = False
         """Whether its flushes wait."""
         self.notes: list[str] = []
+        self.facts: list[Any] = []
+        """What it announced."""
 
     def member(self) -> Member:
         """As views have it."""
@@ -223,6 +226,8 @@ class ClusterBench:
                         events.append(slot.disk.answer(effect))
                     case Reply(operation, message):
                         self.answers[operation] = message
+                    case Announce(fact):
+                        slot.facts.append(fact)
                     case Note(text):
                         slot.notes.append(text)
                     case _:

@@ -2,8 +2,8 @@
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.record import Erase
-from snowmelt.protocols.queue.batches import STAGED
-from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.batches import SPREAD, STAGED
+from snowmelt.protocols.queue.copy import Copy, body_key
 from snowmelt.protocols.queue.records import records
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -36,7 +36,7 @@ def test_bodies_of_what_is_staged_are_sent_too():
 def test_a_copy_that_is_replaced_keeps_no_other_bodies():
     sent, copy = Sending(copied()), Copy("q")
     changes = copy.replace(sent.head, sent.records, [one.place for one in sent.piece(0)[0]])
-    erased = [one for one in changes if isinstance(one, Erase) and one.start > copy.body_key(b"")]
+    erased = [one for one in changes if isinstance(one, Erase) and one.start > body_key("q", b"")]
     edges = [(one.start[-8:], one.stop[-8:]) for one in erased]
     numbers = [(int.from_bytes(start), int.from_bytes(stop)) for start, stop in edges]
-    assert numbers == [(0, 5), (6, STAGED), (STAGED + 6, 2**63 - 1)]
+    assert numbers == [(0, 5), (6, STAGED), (STAGED + 6, SPREAD)]

@@ -106,6 +106,9 @@ class Grant(msgspec.Struct, frozen=True):
 
     master: NodeId
     store: NodeId
+    door: NodeId
+    inline: int
+    """What has more bytes is put at the door."""
 
 
 _master: Final[Callable[[Grant], NodeId]] = attrgetter("master")
@@ -372,7 +375,10 @@ class FifoSteps(LeaseSteps):
                 if type(body) is Get and body.ahead and self.deliveries_max == 1:
                     body = msgspec.structs.replace(body, items_max=1, ahead=False)
                 began = steady_now()
-                answer = yield Query(body, wait.left, where(grant), weight)
+                whom = where(grant)
+                if weight > grant.inline and where is _store:
+                    whom = grant.door
+                answer = yield Query(body, wait.left, whom, weight)
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
                 self._grant = None
                 yield going.after(error)
@@ -423,7 +429,9 @@ class FifoSteps(LeaseSteps):
 
 
 def _granted(opened: Opened) -> Grant:
-    return Grant(contact(opened.master.address), contact(opened.store.address))
+    master, store = contact(opened.master.address), contact(opened.store.address)
+    door = store if opened.door is None else contact(opened.door.address)
+    return Grant(master, store, door, opened.settings.inline_max)
 
 
 def _time(timeout: float) -> Wait:

@@ -27,6 +27,7 @@ class QueueOptions(TypedDict, total=False):
     max_deliveries: int
     max_items: int
     max_bytes: int
+    inline_max: int
 
 
 def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:

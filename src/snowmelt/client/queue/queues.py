@@ -66,10 +66,11 @@ class Queues:
         """A queue, first in first out, made when it is first used.
 
         With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
-        `max_bytes`) it is made with these, and `QueueExists` is raised if it is there with others.
-        Without any it is taken as it is. `replicas` are 3, or all nodes that are present, where
-        nobody says how many. `flush` is "always", or how many seconds a flush may be
-        put off; `lease` is in seconds.
+        `max_bytes`, `inline_max`) it is made with these, and `QueueExists` is raised if it is there
+        with others. Without any it is taken as it is. `replicas` are 3, or all nodes that are
+        present, where nobody says how many. `flush` is "always", or how many seconds a flush may be
+        put off; `lease` is in seconds. The bodies of a put with more than `inline_max` bytes lie on
+        any `replicas` nodes, and not with the queue's leader and followers.
 
         `producer` names this program over its restarts, so that a put with a `sequence` number that
         was used is not put again; `sequence` here is the first of numbers given by themselves.

@@ -31,18 +31,26 @@ Two ways round that, for programs that must do everything exactly once:
 7. *Staging* (`staged.py`, `publishing.py`). A put with a hold is safe like any other, and has no
    position. One publication gives all that it names the next positions, in one step.
 
+For what is large, or in a queue larger than any machine:
+
+8. *Data nodes* (`spread.py`, `storing.py`). Where there are more nodes than copies, a put with more
+   than `inline_max` bytes goes to any node as its door (`carrying.py`). It is *pending*; then
+   *stored*, flushed by data nodes that the leader draws of all who are here (`keeping.py`); then
+   *admitted*: its step names these nodes, and has no bodies. A get tells where they lie. Copies
+   are made anew, and what nobody needs is erased, as the leader says.
+
 What makes it safe:
 
-8. A *state is a value* (`state.py`, `batches.py`, `takers.py`): no disk, no clock, no function is
+9. A *state is a value* (`state.py`, `batches.py`, `takers.py`): no disk, no clock, no function is
    stored in it. Its records tell it again (`records.py`). What waits for a step is data, too
    (`words.py`).
-9. *A copy is what its leader's was* (`copy.py`, `following.py`). A step names the step behind which
-   it goes, with its term. A follower takes it there or not at all. Who lacks some is sent these,
-   or the whole copy in pieces, which replace its own in one write (`followers.py`, `sending.py`).
-10. *A term has one leader* (`terms.py`, `takeover.py`). Who is to lead fences the copies of the
+10. *A copy is what its leader's was* (`copy.py`, `following.py`). A step names that behind which it
+    goes, with its term. A follower takes it there or not at all. Who lacks some is sent these, or
+    the whole copy in pieces, which replace its own in one write (`followers.py`, `sending.py`).
+11. *A term has one leader* (`terms.py`, `takeover.py`). Who is to lead fences the copies of the
     last term: they take nothing older. When it has fenced so many that no safe step can be missing,
     it goes on from the newest. It serves when its first step is safe, and the controller knows it.
-11. *An old leader can promise nothing.* None of its steps becomes safe, since its followers are
+12. *An old leader can promise nothing.* None of its steps becomes safe, since its followers are
     fenced. What changes nothing (an empty get, a look, a refusal) is told only when enough
     followers have confirmed, asked after it, that they heard of no later term.
 

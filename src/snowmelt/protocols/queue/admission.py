@@ -2,7 +2,6 @@
 
 import msgspec
 
-from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
@@ -16,7 +15,7 @@ from snowmelt.protocols.queue.producers import Edges
 from snowmelt.protocols.queue.room import Room, WaitingPut
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.state import State
-from snowmelt.protocols.queue.words import Body, Placed, ReplyTo
+from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
 
 
 class Admission:
@@ -30,12 +29,12 @@ class Admission:
         self._log = log
         self.room = Room()
 
-    def knows(self, put: calls.Put) -> bool:
+    def knows(self, put: calls.Put | SpreadPut) -> bool:
         """Whether it came before; what became of it is told then, and nothing else."""
         earlier = self._state.producers.earlier(put.producer, put.sequence)
         return earlier is not None or self.room.waits(put)
 
-    def put(self, operation: OperationId, put: calls.Put) -> None:
+    def put(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         """A batch comes in, once, or waits for room, or is refused."""
         producers, name = self._state.producers, (put.producer, put.sequence)
         if self.room.waits(put):
@@ -50,7 +49,7 @@ class Admission:
         else:
             self._new(operation, put)
 
-    def _refusal(self, put: calls.Put) -> Declined | None:
+    def _refusal(self, put: calls.Put | SpreadPut) -> Declined | None:
         producers = self._state.producers
         if text := producers.past(put.producer, put.sequence):
             return Declined("SequenceTooOld", text)
@@ -60,33 +59,36 @@ class Admission:
             return Declined("Full", text)
         return None
 
-    def _new(self, operation: OperationId, put: calls.Put) -> None:
+    def _new(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         if self.room.puts or not self._fits(put):
             self._waits(operation, put)
         else:
             self._place((operation,), put)
 
-    def _fits(self, put: calls.Put) -> bool:
+    def _fits(self, put: calls.Put | SpreadPut) -> bool:
         settings = self._home.settings
         bounded = settings.items_max or settings.bytes_max
-        return not bounded or self._state.fits(count_of(put), put.size)
+        return not bounded or self._state.fits(put.count, put.size)
 
-    def _place(self, operations: tuple[OperationId, ...], put: calls.Put) -> None:
+    def _place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> None:
         wall, due = self._desk.wall, delay(self._desk, put.due) if put.due else 0
         edges: Edges = ()
-        for one in by_priority(put) if put.runs[1:] else (put,):
-            batch = self._state.put(
-                count_of(one),
-                one.size,
-                term=self._home.term,
-                due=due,
-                priority=one.runs[0].priority if one.runs else 0,
-            )
-            edges += batch.start, batch.stop
-            segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
-            self._hand.add(self._home.queue, batch, segment)
-            placed = Placed(Interval(batch.start, batch.stop), put.producer, put.sequence)
-            self._log.store(Body(batch.key, stored(segment)), placed)
+        if type(put) is SpreadPut:
+            edges = self._place_spread(put, due)
+        else:
+            for one in by_priority(put) if put.runs[1:] else (put,):
+                batch = self._state.put(
+                    one.count,
+                    one.size,
+                    term=self._home.term,
+                    due=due,
+                    priority=one.runs[0].priority if one.runs else 0,
+                )
+                edges += batch.start, batch.stop
+                segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
+                self._hand.add(self._home.queue, batch, segment)
+                placed = Placed(Interval(batch.start, batch.stop), put.producer, put.sequence)
+                self._log.store(Body(batch.key, stored(segment)), placed)
         self._state.producers.note(put.producer, put.sequence, edges, wall)
         done = put_done(self._log, edges)
         for operation in operations:
@@ -94,14 +96,25 @@ class Admission:
             if len(operations) > 1:
                 done = msgspec.structs.replace(done, repeated=True)
 
-    def _waits(self, operation: OperationId, put: calls.Put) -> None:
+    def _place_spread(self, put: SpreadPut, due: int) -> Edges:
+        """Its bodies are where they are to be."""
+        term, place, priority = self._home.term, put.place.start, put.priority
+        batch = self._state.put(
+            put.count, put.size, term=term, due=due, priority=priority, place=place
+        )
+        self._state.spread.name(place, put.lies(term))
+        where = Interval(batch.start, batch.stop)
+        self._log.place(Placed(where, put.producer, put.sequence))
+        return batch.start, batch.stop
+
+    def _waits(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         waiting = self.room.join(operation, put, self._desk.now, self._desk.limits.attempts)
         if waiting is None:
             text = f"{self._desk.limits.attempts} attempts of this put wait for room already"
             self._log.owe(ReplyTo(operation, Declined("OutcomeUnknown", text)))
             return
         items, most = self._home.settings.items_max, self._home.settings.bytes_max
-        never = 0 < items < count_of(put) or 0 < most < put.size
+        never = 0 < items < put.count or 0 < most < put.size
         if never or waiting.deadline <= self._desk.now:
             self._full(waiting)
         else:
@@ -118,14 +131,15 @@ class Admission:
         """Lets in who waits for room, in their order."""
         while (waiting := self.room.first) is not None:
             put = waiting.put
-            if not self._fits(put) or not self._log.has_room(put.size):
+            room = type(put) is SpreadPut or self._log.has_room(put.size)
+            if not room or not self._fits(put):
                 return
             self.room.leave(waiting)
             self._place(tuple(waiting.asked), put)
 
     # --- who waits --------------------------------------------------------------------------------
 
-    def gone(self, operation: OperationId, put: calls.Put) -> None:
+    def gone(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         """Nobody is there for what was asked."""
         self.room.gone(operation, put)
 
@@ -136,11 +150,6 @@ class Admission:
         end = self.room.next_deadline
         if end is not None:
             self._desk.wake(end)
-
-
-def count_of(put: calls.Put) -> int:
-    """How many items are in it."""
-    return len(put.offsets) // OFFSET_BYTES - 1
 
 
 def put_done(log: Log, edges: Edges) -> calls.PutDone:

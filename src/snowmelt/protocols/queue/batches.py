@@ -3,8 +3,8 @@
 A record has a block, so a step that ends items writes the blocks that it touched, however many
 batches and scattered items a queue has; or, if these are many, a bundle (`endings.py`).
 
-The bodies of a batch lie at its positions. Only what was staged has a *place* of its own for them,
-above all positions, from before it had any (`staged.py`).
+The bodies of a batch lie at its positions. Only what was staged, or lies on data nodes, has a
+*place* of its own for them, above all positions, from before it had any (`staged.py`, `spread.py`).
 """
 
 from bisect import bisect_right
@@ -30,6 +30,8 @@ LOOKED: Final = 100
 """So many blocks at once."""
 STAGED: Final = 1 << 60
 """Here begin the places of what was staged; no position is as high."""
+SPREAD: Final = 1 << 61
+"""Here begin the places of what lies on data nodes."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -49,6 +51,11 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     def place(self) -> Interval:
         """Where its bodies lie."""
         return Interval(self.start + self.shift, self.stop + self.shift)
+
+    @property
+    def spread(self) -> bool:
+        """Whether its bodies lie on data nodes."""
+        return self.start + self.shift >= SPREAD
 
     @property
     def key(self) -> bytes:
@@ -141,7 +148,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     terms: list[int]
     live: bytes
     places: dict[int, int] = {}
-    """Of those that were staged, where their bodies begin, counted from `STAGED`."""
+    """Of those that have places of their own, where these begin, counted from `STAGED`."""
 
 
 _DECODE: Final = msgspec.msgpack.Decoder(_Kept).decode
@@ -279,9 +286,12 @@ class Batches:
                     continue
                 block.thin[index] = lives
                 self.kept -= kept - lives
+                batch = _batch(block, index, begin, stop)
+                if batch.spread:  # it lies on data nodes as it is
+                    continue
                 live = steps(block.live.common(Interval(begin, stop)))
                 live[0] -= begin
-                found.append((_batch(block, index, begin, stop), tuple(live)))
+                found.append((batch, tuple(live)))
                 most -= kept
                 if most <= 0:
                     return found, self._starts[at]
@@ -447,6 +457,15 @@ class Batches:
             total += block.live.total
         assert total == self.live.total
         assert kept == self.kept
+
+
+def parsed(key: bytes) -> tuple[int, int, int]:
+    """Place, term and end of the bodies that have this key.
+
+    >>> parsed(Batch(0, 3, 300, 2).key)
+    (0, 2, 3)
+    """
+    return int.from_bytes(key[:8]), int.from_bytes(key[8:12]), int.from_bytes(key[12:])
 
 
 def _batch(block: Block, index: int, start: int, stop: int) -> Batch:

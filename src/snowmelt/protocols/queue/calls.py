@@ -103,6 +103,8 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
     store: Place
     other: Place | None = None
     """Whom to ask when these are gone: any node, by chance."""
+    door: Place | None = None
+    """Where to put what has more bytes than `inline_max`: any node; None where the leader is."""
 
 
 # --- items in ------------------------------------------------------------------------------------
@@ -144,6 +146,11 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """Counts the caller's puts. A retry has the turn of what it repeats; a new try a later one."""
     runs: Runs = ()
     """The most urgent first, and each priority once."""
+
+    @property
+    def count(self) -> int:
+        """How many items are in it."""
+        return len(self.offsets) // OFFSET_BYTES - 1
 
     @property
     def size(self) -> int:

@@ -21,9 +21,9 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import StoreVersion
-from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.record import BULK, Change, Erase, Write, erase
-from snowmelt.protocols.queue.batches import KINDS, Batches
+from snowmelt.protocols.queue.batches import KINDS, SPREAD, Batches
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
 
@@ -61,6 +61,11 @@ def kept_in(queue: str, value: bytes) -> Kept:
             "there, or keep this folder and begin on a new one"
         )
     return kept
+
+
+def body_key(queue: str, key: bytes) -> bytes:
+    """A body's key on the disk."""
+    return BULK + queue.encode() + b"\0" + key
 
 
 class Copy:
@@ -119,10 +124,6 @@ class Copy:
         value = _ENCODE(Kept(self.head, self.fence))
         return Write(COPY + self._name, value), Write(TWIN + self._name, value)
 
-    def body_key(self, key: bytes) -> bytes:
-        """A body's key on the disk."""
-        return self._bodies + key
-
     # --- terms ------------------------------------------------------------------------------------
 
     def raise_fence(self, term: int) -> tuple[Change, ...]:
@@ -163,7 +164,7 @@ class Copy:
         self.recent.clear()
         self._recent_bytes = 0
         self.records = {key: value for key, value in pairs if value is not None}
-        gone = IntervalSet([Interval(0, POSITION_MAX)])
+        gone = IntervalSet([Interval(0, SPREAD)])
         gone.remove_all(places)
         changes: list[Change] = [
             Erase(self._record, self._record[:-1] + b"\1"),

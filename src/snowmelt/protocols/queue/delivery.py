@@ -10,9 +10,10 @@ from typing import Final, assert_never
 
 import msgspec
 
-from snowmelt.core.instant import Instant, later
+from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import POSITION_MAX, Interval
 from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.batches import Batch, Within
 from snowmelt.protocols.queue.bodies import Bodies
@@ -23,18 +24,23 @@ from snowmelt.protocols.queue.fitting import fitting
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.segments import Segment, joined, lacks, part_of, stored
-from snowmelt.protocols.queue.spans import by_failures
-from snowmelt.protocols.queue.state import State, without
+from snowmelt.protocols.queue.spans import Spans, by_failures
+from snowmelt.protocols.queue.state import without
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.words import (
     PIECE_BYTES,
+    Admitted,
     Body,
     Deliver,
     Fetch,
     Mended,
+    Over,
     Owed,
     ReplyTo,
     Show,
+    Spared,
+    SpreadPut,
+    Told,
     Wants,
 )
 
@@ -49,9 +55,9 @@ class Delivery:
         desk: Desk,
         disk: Disk,
         hand: Bodies,
-        state: State,
         followers: Followers,
         deadlines: Deadlines,
+        spans: Spans,
     ) -> None:
         self.hand = hand
         self.open = OpenCalls(hand)
@@ -59,7 +65,8 @@ class Delivery:
         self._disk = disk
         self._copy = followers.copy
         self._home = followers.home
-        self._state = state
+        self._spans = spans
+        self._state = spans.state
         self._followers = followers
         self._deadlines = deadlines
         self._lacks: dict[Batch, dict[str, None]] = {}
@@ -83,12 +90,20 @@ class Delivery:
                 self._show(owed, tuple(lease.left), {})
             case Show(_, positions):
                 self._show(owed, positions, {})
+            case Over(keeper, keys):
+                linger = Duration(2 * self._home.settings.linger)
+                word = Spared(self._home.queue, self._home.term, keys, linger)
+                self._desk.send(node_of(keeper), word)
             case _:
                 assert_never(owed)
 
     def _reply(self, operation: OperationId, answer: msgspec.Struct) -> None:
-        self.open.end(operation)
-        self._desk.reply(operation, answer)
+        asked = self.open.end(operation)
+        if type(asked) is SpreadPut:
+            word = Told(self._home.queue, self._home.term, operation, _admitted(answer))
+            self._desk.send(asked.door, word)
+        else:
+            self._desk.reply(operation, answer)
 
     def _show(
         self, owed: Deliver | Show, positions: tuple[Interval, ...], read: dict[int, Segment]
@@ -97,11 +112,14 @@ class Delivery:
         found: list[tuple[Segment, Within]] = []
         absent: list[Batch] = []
         gone: list[Interval] = []
+        spread: list[Interval] = []
         for interval in positions:
             for within in self._state.batches.over(interval):
                 batch, first, stop = within
                 segment = read.get(batch.start + batch.shift) or self.hand.of(queue, batch)
-                if segment is None:
+                if segment is None and batch.shift and batch.spread:
+                    spread.append(Interval(first, stop))
+                elif segment is None:
                     absent.append(batch)
                 elif segment.left and lacks(segment, first + batch.shift, stop + batch.shift):
                     gone.append(Interval(first, stop))
@@ -117,16 +135,23 @@ class Delivery:
             read |= {batch.start + batch.shift: segment for segment, (batch, _, _) in found}
             self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
             return
-        parts, most = self._parts(found), self._desk.limits.answer_bytes
+        spans, most = list[calls.Span](), self._desk.limits.answer_bytes
+        if spread:
+            spans, _ = self._spans.of(spread, self._desk.limits.spans_bytes)
+            most -= sum([one.weight for one in spans])
+        parts = self._parts(found)
         some = parts if size < most // 2 else fitting(parts, most)  # by far, as mostly
-        told = tuple(joined(some))
+        told, end = tuple(joined(some)), POSITION_MAX
+        if len(some) < len(parts):
+            end = parts[len(some)].start
+        told_spans = tuple([one for one in spans if one.stop <= end]) if spread else ()
         if isinstance(owed, Show):
-            self._reply(owed.operation, calls.Peeked(told, ()))
+            self._reply(owed.operation, calls.Peeked(told, told_spans))
         elif (left := self._deadlines.left(owed.token, self._desk.now)) > 0:
-            if len(some) < len(parts):
-                rest = Interval(parts[len(some)].start, POSITION_MAX)
-                self._state.give_back(owed.operation, owed.token, [rest])
-            self._reply(owed.operation, calls.Leased(owed.token, told, (), left, owed.refused))
+            if end < POSITION_MAX:
+                self._state.give_back(owed.operation, owed.token, [Interval(end, POSITION_MAX)])
+            leased = calls.Leased(owed.token, told, told_spans, left, owed.refused)
+            self._reply(owed.operation, leased)
 
     def _parts(self, found: list[tuple[Segment, Within]]) -> list[calls.Part]:
         """Items of some batches, by how often they failed."""
@@ -219,6 +244,14 @@ class Delivery:
     def tick(self) -> None:
         if self._lacks and later(self._sought, AGAIN_AFTER) <= self._desk.now:
             self._seek()
+
+
+def _admitted(answer: msgspec.Struct) -> Admitted | calls.Receipt | Declined:
+    if isinstance(answer, calls.PutDone):
+        where = Interval(answer.start, answer.stop)
+        return Admitted(where, answer.copies, answer.flushed, answer.repeated)
+    assert isinstance(answer, calls.Receipt | Declined)
+    return answer
 
 
 def _one_answer(batches: list[Batch]) -> list[Batch]:

@@ -11,12 +11,15 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, words
 from snowmelt.protocols.queue.asking import put_problem
+from snowmelt.protocols.queue.carrying import Carrying
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.finding import Finding
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.open_calls import PUT_COST
+from snowmelt.protocols.queue.storing import inline_bound
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
 
@@ -26,13 +29,20 @@ READ_WITHIN: Final = milliseconds(100)
 
 class Door:
     def __init__(
-        self, desk: Desk, directory: Directory, disk: Disk, terms: Terms, transfer: Transfer
+        self,
+        desk: Desk,
+        directory: Directory,
+        disk: Disk,
+        terms: Terms,
+        transfer: Transfer,
+        carrying: Carrying,
     ) -> None:
         self._desk = desk
         self._directory = directory
         self._disk = disk
         self._terms = terms
         self._transfer = transfer
+        self._carrying = carrying
         self._late = Duration(0)
         self._read_by = Instant(0)
         self._finding = Finding(desk, directory, self._serves)
@@ -57,8 +67,26 @@ class Door:
             self._finding.open(operation, request, self._opened)
         elif type(request) is calls.Fetch:
             self._transfer.fetch_span(operation, request)
-        elif not self._serves(operation, request):
+        elif self._serves(operation, request):
+            pass
+        elif type(request) is not calls.Put or not self._carries(operation, request):
             self._finding.point(operation, request)
+
+    def _carries(self, operation: OperationId, put: calls.Put) -> bool:
+        """Whether any node takes it, as far as is known here: it is to lie on data nodes."""
+        home = self._directory.home(put.queue)
+        if home is None or len(put.runs) > 1:
+            return False
+        if put.size <= inline_bound(home.settings, self._desk.presence):
+            return False
+        self._carrying.carry(operation, put, home.settings)
+        return True
+
+    def offer(self, source: NodeId, word: words.Offer) -> None:
+        """A client puts at another node, or at this, what is to lie on data nodes."""
+        leader = self._terms.leading(word.queue, word.term)
+        if leader is not None and leader.serving:
+            leader.storing.offer(source, word, self._disk.full or leader.withdrawing.full)
 
     def _serves(self, operation: OperationId, request: Any) -> bool:
         """Whether this node leads that queue; then it does what is asked."""
@@ -69,7 +97,13 @@ class Door:
         if len(opened.calls) >= self._desk.limits.waiting_answers and leader.busy:
             return True  # silence promises nothing: it is asked again
         self._terms.touched[request.queue] = None
-        opened.add(operation, request)
+        weight = 0
+        if type(request) is calls.Put:
+            weight = request.size + PUT_COST
+            if weight > leader.storing.inline and len(request.runs) < 2:
+                self._carrying.carry(operation, request, leader.home.settings)
+                return True
+        opened.add(operation, request, weight)
         match request:
             case calls.Put():
                 self._put(leader, operation, request)
@@ -116,5 +150,6 @@ class Door:
             self._directory.forget(home.queue)
             return
         other = self._finding.place(self._desk.chance.choice(list(presence.keepers)))
-        opened = calls.Opened(home.queue, home.settings, leader, leader, other)
+        door = other if len(presence.keepers) > home.settings.replicas else None
+        opened = calls.Opened(home.queue, home.settings, leader, leader, other, door)
         self._desk.reply(operation, opened)

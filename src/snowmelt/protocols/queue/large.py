@@ -14,7 +14,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.words import Ahead, Append, Body, Head, Key
+from snowmelt.protocols.queue.words import Ahead, Append, Body, Head, Key, Store
 
 STEPS_MAX: Final = 8
 WAY_BYTES: Final = 32 << 20
@@ -36,7 +36,7 @@ class Ways:
     def __init__(self) -> None:
         self._flying: dict[NodeId, dict[tuple[str, Head, Key], tuple[int, Instant]]] = {}
 
-    def goes(self, target: NodeId, word: Ahead, now: Instant) -> bool:
+    def goes(self, target: NodeId, word: Ahead | Store, now: Instant) -> bool:
         """Whether one more may go now; then it does."""
         flying = self._there(target, now)
         size = len(word.body.value)

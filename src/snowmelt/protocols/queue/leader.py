@@ -37,11 +37,12 @@ from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.selecting import counted, selected
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS
+from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.thinning import Thinning
 from snowmelt.protocols.queue.waiting import Waiting, WaitingGet
 from snowmelt.protocols.queue.withdrawing import Withdrawing
-from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show
+from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show, SpreadPut
 
 TOKEN_BITS: Final = 40
 """A token is its leader's term, and so many bits that count within it."""
@@ -75,12 +76,14 @@ class Leader:
         """Whether the controller has written down that this copy is the queue's."""
         self._desk = desk
         self._deadlines = Deadlines(home.settings.lease)
-        self.delivery = Delivery(desk, disk, hand, self.state, self.followers, self._deadlines)
         spans = Spans(desk, self.state, self.followers)
+        self.delivery = Delivery(desk, disk, hand, self.followers, self._deadlines, spans)
         self.grouping = Grouping(desk, self.state, self.log, spans)
         self.admission = Admission(desk, hand, home, self.state, self.log)
         self.publishing = Publishing(desk, hand, home, self.state, self.log)
         self.thinning = Thinning(desk, disk, self.state, self.log, self.followers)
+        ways_in = self.admission, self.publishing
+        self.storing = Storing(desk, home, self.state, self.log, ways_in, self.delivery.open)
         self._tokens = home.term << TOKEN_BITS
         self._had: Answers[bool] = Answers(desk.limits.answered)
         self._said: Answers[msgspec.Struct] = Answers(desk.limits.answered)
@@ -91,6 +94,7 @@ class Leader:
         for token in self.state.leases:
             desk.wake(self._deadlines.begin(token, desk.now))
         self.state.changed[STATUS] = None  # the first step of the term
+        self.storing.viewed()
 
     # --- items in ---------------------------------------------------------------------------------
 
@@ -320,7 +324,9 @@ class Leader:
             waiting_gets=len(self.waiting.gets),
             waiting_puts=len(self.admission.room.puts),
             extents=state.batches.blocks,
-            short_of_copies=state.batches.live.total if self.followers.lacking else 0,
+            short_of_copies=state.batches.live.total
+            if self.followers.lacking
+            else self.storing.short,
             producers=len(state.producers),
             assigned=state.groups.items,
             staged=state.staged.items,
@@ -336,6 +342,8 @@ class Leader:
             if type(request) is calls.Put:
                 self._later.pop(operation, None)
                 self.admission.gone(operation, request)
+            elif type(request) is SpreadPut:
+                self.storing.gone(operation, request)
 
     @property
     def busy(self) -> bool:
@@ -373,6 +381,7 @@ class Leader:
             desk.wake(desk.instant_of(state.dues[0][0]))
         self.admission.tick()
         self.publishing.tick()
+        self.storing.tick()
         self._redrive()
         self.delivery.tick()
         self.followers.tick(self.log.confirmed)

@@ -8,6 +8,8 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.instant import Duration, seconds
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # bodies
@@ -54,6 +56,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     surveyed: int = 100_000
     """Of items in one survey; each may lie elsewhere."""
 
+    spare_every: Duration = seconds(10)
+    """How often a data node asks which of its bodies nobody needs."""
     told: int = 256
     """Of what waited for a write, or for a step to be safe, in one turn; the rest in the next."""
 

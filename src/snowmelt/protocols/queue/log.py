@@ -10,6 +10,7 @@
    positions are told that are on none. That none is given again a bound above them is, the same for
    all priorities: a step that raises it waits for its flush, and so do all behind it until it is
    safe. Who leads next and may lack steps begins at the bound.
+6. Data nodes hear only of what is safe which of their bodies are over (`spread.py`).
 """
 
 from collections import deque
@@ -28,8 +29,18 @@ from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.records import changed
+from snowmelt.protocols.queue.spread import body_key
 from snowmelt.protocols.queue.state import STATUS, State
-from snowmelt.protocols.queue.words import Append, Body, Head, Owed, OwnStep, Placed, ReplyTo
+from snowmelt.protocols.queue.words import (
+    Append,
+    Body,
+    Head,
+    Over,
+    Owed,
+    OwnStep,
+    Placed,
+    ReplyTo,
+)
 
 STEP_BYTES: Final = 4 << 20
 """Of the bodies of several puts in one step: it must fit a frame, with the largest put there is."""
@@ -85,6 +96,10 @@ class Log:
         self.bytes += len(body.value)
         self._placed.append((self._copy.head.step + 1, placed))
 
+    def place(self, placed: Placed) -> None:
+        """It comes with the next step, and its bodies lie on data nodes."""
+        self._placed.append((self._copy.head.step + 1, placed))
+
     def has_room(self, size: int) -> bool:
         """Whether the next step takes in so many bytes more; a single put it always does."""
         return not self._bodies or self.bytes + size <= STEP_BYTES
@@ -110,6 +125,8 @@ class Log:
         if copy.head.term != home.term:
             pairs = (*pairs, (HOME, msgspec.msgpack.encode(home)))
         over = self._erased(over)
+        if self._state.spread.over:
+            self._spare()
         after, head = copy.head, Head(home.term, copy.head.step + 1)
         bodies, self._bodies, self.bytes = tuple(self._bodies), [], 0
         if self._gathered:
@@ -118,6 +135,15 @@ class Log:
         step = Append(home.queue, home.term, head, after, pairs, bodies, over, linger)
         self._disk.write(home.queue, copy.append(step), OwnStep(head), linger)
         self._followers.append(step)
+
+    def _spare(self) -> None:
+        """When this step is safe, data nodes may erase what is over (rule 6)."""
+        spared: dict[str, list[bytes]] = {}
+        over, self._state.spread.over = self._state.spread.over, []
+        for place, lies in over:
+            for keeper in lies.nodes:
+                spared.setdefault(keeper, []).append(body_key(place, lies))
+        self._gathered += [Over(keeper, tuple(keys)) for keeper, keys in spared.items()]
 
     def _allowed(self) -> Duration:
         """How late the next step may be flushed; the bound is raised if need be (rule 5)."""

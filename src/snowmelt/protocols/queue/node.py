@@ -37,11 +37,13 @@ from snowmelt.protocols.membership import (
     View,
 )
 from snowmelt.protocols.queue import disk, door, leaving, messages, transfer, words
+from snowmelt.protocols.queue.carrying import Carrying
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.desk import NODE, REST, Desk
 from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.door import Door
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.keeping import Keeping
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.registry import Registry
@@ -78,9 +80,14 @@ class QueueNode:
         self._copies = Copies(desk)
         self._terms = Terms(desk, self._directory, self._copies, alone=alone)
         self._following = Following(desk, self._copies, self._terms)
-        self._transfer = transfer.Transfer(desk, self._copies, self._terms, self._following)
-        self._leaving = leaving.Leaving(desk, self._copies)
-        self._door = Door(desk, self._directory, self._copies.disk, self._terms, self._transfer)
+        self._keeping = Keeping(desk, self._directory, self._copies)
+        self._carrying = Carrying(desk, self._directory, self._copies)
+        self._transfer = transfer.Transfer(
+            desk, self._copies, self._terms, self._following, self._keeping
+        )
+        self._leaving = leaving.Leaving(desk, self._copies, self._keeping)
+        disk, terms = self._copies.disk, self._terms
+        self._door = Door(desk, self._directory, disk, terms, self._transfer, self._carrying)
         self._late: dict[str, None] = {}
         """Queues that wait for the disk with their next step."""
         self._timer: Instant | None = None
@@ -122,6 +129,7 @@ class QueueNode:
             case Started():
                 desk.set_wall(event.wall, now)
                 self._copies.begin(event)
+                self._keeping.begin(event)
                 self._registry.begin(event)
             case _:
                 pass
@@ -146,6 +154,7 @@ class QueueNode:
             case Leaving(until):
                 self._leaving.begin(until)
             case Gone(client):
+                self._carrying.gone(client)
                 for leader in self._terms.leaders.values():
                     leader.gone(client)
             case _:
@@ -162,17 +171,19 @@ class QueueNode:
             self._late.clear()
 
     def _flushed(self, queue: str, flush: words.Flush) -> None:
-        copy = self._copies.of(queue)
         match flush:
             case words.OwnStep(head):
-                copy.flushed = head
+                self._copies.of(queue).flushed = head
                 self._terms.touched[queue] = None
             case words.OwnFence(term):
                 self._terms.own_fence(queue, term)
             case words.Tell(target, message):
                 if isinstance(message, words.Appended):
-                    copy.flushed = message.head
-                self._desk.send(target, message)
+                    self._copies.of(queue).flushed = message.head
+                if isinstance(message, words.Stored):
+                    self._keeping.flushed(target, message)
+                else:
+                    self._desk.send(target, message)
             case words.Replaced():
                 self._following.replaced(queue, flush)
             case words.Thinned():
@@ -193,6 +204,8 @@ class QueueNode:
                     self._terms.touched[queue] = None
                 case words.Tell(target, words.Appended(term=term)):
                     desk.send(target, words.NoRoom(queue, term, desk.keeper, reason))
+                case words.Tell(target, words.Stored() as message):
+                    self._keeping.no_room(target, message, reason)
                 case _:
                     pass
 
@@ -205,6 +218,8 @@ class QueueNode:
                 self._registry.tick()
                 self._terms.tick()
                 self._leaving.tick()
+                self._carrying.tick()
+                self._keeping.tick()
             elif name in self._terms.leaders:
                 self._terms.touched[name] = None
                 self._terms.leaders[name].tick()
@@ -296,6 +311,19 @@ class QueueNode:
         if leader is not None:
             leader.followers.confirmed(word.keeper, word.number)
 
+    def _stored(self, source: NodeId, word: words.Stored | words.Lacks) -> None:
+        leader = self._terms.leading(word.queue, word.term)
+        if leader is not None and isinstance(word, words.Stored):
+            leader.storing.stored(word)
+        elif leader is not None and isinstance(word, words.Lacks):
+            leader.storing.lacks(word)
+        self._carrying.stored(source, word)
+
+    def _spare(self, _: NodeId, word: words.Spare) -> None:
+        leader = self._terms.leading(word.queue, word.term)
+        if leader is not None and leader.serving:
+            leader.storing.spare(word)
+
     def _table(self) -> dict[type, Callable[[NodeId, Any], None]]:
         registry, directory = self._registry, self._directory
         return {
@@ -328,6 +356,15 @@ class QueueNode:
             words.Fetched: self._transfer.fetched,
             words.Thin: self._transfer.thin,
             words.Superseded: self._terms.superseded,
+            words.Offer: self._door.offer,
+            words.Goes: self._carrying.goes,
+            words.Told: self._carrying.told,
+            words.Store: self._keeping.store,
+            words.Stored: self._stored,
+            words.Lacks: self._stored,
+            words.Pass: self._transfer.pass_on,
+            words.Spare: self._spare,
+            words.Spared: self._keeping.spared,
             words.Begin: self._transfer.begin,
             words.Wants: self._transfer.wanted,
             words.Again: self._door.again,

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue.bodies import Bodies
-from snowmelt.protocols.queue.calls import Put
 
 PUT_COST: Final = 2_048
 """What a put takes in memory, besides its bytes."""
@@ -15,9 +14,9 @@ class OpenCalls:
 
     >>> hand, ann = Bodies(100), OperationId(NodeId("ann"), 1)
     >>> calls = OpenCalls(hand)
-    >>> calls.add(ann, Put("q", "ann", 1, bytes(8), b"")); len(calls.calls), hand.open_bytes
+    >>> calls.add(ann, "a put", PUT_COST); len(calls.calls), hand.open_bytes
     (1, 2048)
-    >>> calls.gone(NodeId("ann")) == {ann: Put("q", "ann", 1, bytes(8), b"")}, hand.open_bytes
+    >>> calls.gone(NodeId("ann")) == {ann: "a put"}, hand.open_bytes
     (True, 0)
     """
 
@@ -28,14 +27,14 @@ class OpenCalls:
         """Of puts."""
         self._of: dict[NodeId, dict[OperationId, None]] = {}
 
-    def add(self, operation: OperationId, request: Any) -> None:
+    def add(self, operation: OperationId, request: Any, weight: int = 0) -> None:
         """One is asked, or asked again, and takes no more memory then."""
         if operation in self.calls:
             return
         self.calls[operation] = request
         self._of.setdefault(operation.client, {})[operation] = None
-        if type(request) is Put:
-            weight = self._weights[operation] = request.size + PUT_COST
+        if weight:
+            self._weights[operation] = weight
             self._hand.open_bytes += weight
 
     def fits(self, operation: OperationId, most: int) -> bool:
@@ -43,16 +42,18 @@ class OpenCalls:
         opened = self._hand.open_bytes
         return opened <= most or opened == self._weights.get(operation)
 
-    def end(self, operation: OperationId) -> None:
-        """It is answered, or never will be."""
-        if self.calls.pop(operation, None) is None:
-            return
+    def end(self, operation: OperationId) -> Any:
+        """It is answered, or never will be; what was asked."""
+        request = self.calls.pop(operation, None)
+        if request is None:
+            return None
         its = self._of[operation.client]
         del its[operation]
         if not its:
             del self._of[operation.client]
         if operation in self._weights:
             self._hand.open_bytes -= self._weights.pop(operation)
+        return request
 
     def gone(self, client: NodeId) -> dict[OperationId, Any]:
         """Nobody is there for these any more. O(its calls)."""

@@ -17,7 +17,7 @@ import msgspec
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.admission import bounds, count_of, no_room, put_before, put_done
+from snowmelt.protocols.queue.admission import bounds, no_room, put_before, put_done
 from snowmelt.protocols.queue.answers import Answers
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
@@ -29,7 +29,7 @@ from snowmelt.protocols.queue.publications import Publication, items_of
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.staged import Held
 from snowmelt.protocols.queue.state import State
-from snowmelt.protocols.queue.words import Body, Placed, ReplyTo
+from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
 
 
 class Publishing:
@@ -44,31 +44,42 @@ class Publishing:
         self._said: Answers[calls.Receipt | Declined] = Answers(desk.limits.answered)
         """Receipts and refusals (rule 4)."""
 
-    def stage(self, operation: OperationId, put: calls.Put) -> None:
+    def knows(self, operation: OperationId) -> bool:
+        """Whether it was told what became of it."""
+        return self._said.of(operation) is not None
+
+    def stage(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         """A batch comes that is in no queue before it is published."""
         if self._said_before(operation):
             return
         staged = self._state.staged
         if len(staged) >= self._desk.limits.staged:
-            text = f"{len(staged)} batches are staged in queue {put.queue!r} already"
+            text = f"{len(staged)} batches are staged in queue {self._home.queue!r} already"
             self._decline(operation, "Full", f"{text}; publish some, or wait")
             return
         wall, term = self._desk.wall, self._home.term
         due, until = delay(self._desk, put.due), wall + put.hold
         first = stop = 0
-        for one in by_priority(put) if put.runs[1:] else (put,):
-            batch = staged.keep(
-                count_of(one),
-                one.size,
-                term=term,
-                due=due,
-                until=until,
-                priority=one.runs[0].priority if one.runs else 0,
-            )
-            first, stop = first or batch.start, batch.stop
-            segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
-            self._hand.add(self._home.queue, batch, segment)
-            self._log.store(Body(batch.key, stored(segment)), Placed(batch.place))
+        if type(put) is SpreadPut:
+            first, stop = put.place.start, put.place.stop
+            known = {"due": due, "until": until, "priority": put.priority}
+            staged.keep(put.count, put.size, term=term, place=first, **known)
+            self._state.spread.name(first, put.lies(term))
+            self._log.place(Placed(put.place))
+        else:
+            for one in by_priority(put) if put.runs[1:] else (put,):
+                batch = staged.keep(
+                    one.count,
+                    one.size,
+                    term=term,
+                    due=due,
+                    until=until,
+                    priority=one.runs[0].priority if one.runs else 0,
+                )
+                first, stop = first or batch.start, batch.stop
+                segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
+                self._hand.add(self._home.queue, batch, segment)
+                self._log.store(Body(batch.key, stored(segment)), Placed(batch.place))
         receipt = calls.Receipt(str(term), first, stop, put.size)
         self._tell(operation, self._said.keep(operation, receipt))
         self.tick()

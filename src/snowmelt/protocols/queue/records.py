@@ -15,6 +15,7 @@ A record has a key whose first byte is its kind:
     g NAME      a group: who reads as it, and what it has
     w           which place is next for what is staged
     w PLACE     a batch that is staged
+    x PLACE     which data nodes have the bodies of a batch
     u NAME      what was published under a number, or is planned
 """
 
@@ -86,6 +87,7 @@ def _keys(state: State) -> Iterator[bytes]:
     for name, _ in state.groups:
         yield b"g" + name.encode()
     yield from state.staged.keys()
+    yield from state.spread.keys()
     yield from (publications.key(name) for name, _ in state.publications)
 
 
@@ -120,6 +122,8 @@ def record(state: State, key: bytes) -> bytes | None:
             return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
         case b"w":
             return state.staged.record(key)
+        case b"x":
+            return state.spread.record(key)
         case b"u":
             known = state.publications.named(publications.name_of(rest))
             return None if known is None else _ENCODE(known)
@@ -181,6 +185,8 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             insort(state.dues, (due, start, stop))
         case b"w":
             state.staged.restore(key, value)
+        case b"x":
+            state.spread.restore(key, value)
         case b"u":
             publication = _DECODE(value, type=publications.Publication)
             state.publications.restore(publications.name_of(rest), publication)

@@ -11,12 +11,13 @@ from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue.calls import Put
 from snowmelt.protocols.queue.deadlines import Ends
+from snowmelt.protocols.queue.words import SpreadPut
 
 
 class WaitingPut(msgspec.Struct):
     """A put for which there was no room yet."""
 
-    put: Put
+    put: Put | SpreadPut
     deadline: Instant
     asked: dict[OperationId, None] = {}
     turns: dict[str, int] = {}
@@ -30,12 +31,17 @@ class Room:
         self.puts: OrderedDict[tuple[str, int], WaitingPut] = OrderedDict()
         self._ends: Ends[tuple[str, int]] = Ends()
 
-    def waits(self, put: Put) -> bool:
+    def has(self, put: SpreadPut) -> bool:
+        """Whether that very one waits."""
+        waiting = self.puts.get((put.producer, put.sequence))
+        return waiting is not None and waiting.put is put
+
+    def waits(self, put: Put | SpreadPut) -> bool:
         """Whether somebody asked for it, and waits."""
         return (put.producer, put.sequence) in self.puts
 
     def join(
-        self, operation: OperationId, put: Put, now: Instant, attempts: int
+        self, operation: OperationId, put: Put | SpreadPut, now: Instant, attempts: int
     ) -> WaitingPut | None:
         """It waits with whoever asked for the same put, or begins to; as long as its last turn.
 
@@ -73,7 +79,7 @@ class Room:
     def next_deadline(self) -> Instant | None:
         return self._ends.next
 
-    def gone(self, operation: OperationId, put: Put) -> None:
+    def gone(self, operation: OperationId, put: Put | SpreadPut) -> None:
         """Nobody is there for what was asked."""
         waiting = self.puts.get((put.producer, put.sequence))
         if waiting is not None:

@@ -19,14 +19,17 @@ PIECE_BODIES: Final = 500
 
 
 def with_bodies(records: Pairs) -> list[Batch]:
-    """The batches of which a copy with these records has bodies: the last are those staged."""
+    """The batches of which a copy with these records has bodies: the last are those staged.
+
+    None of those that lie on data nodes.
+    """
     batches, staged = Batches({}), Staged({}, [])
     for key, value in records:
         if key[:1] in KINDS and value is not None:
             batches.restore(key, value)
         elif key[:1] == STAGED_KIND and value is not None:
             staged.restore(key, value)
-    return [*batches.all(), *staged.all()]
+    return [one for one in (*batches.all(), *staged.all()) if not one.spread]
 
 
 class Sending:

@@ -8,6 +8,8 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, Duration, milliseconds, seconds
 
 BODY_BYTES_MAX: Final = 64 << 20
+INLINE_MAX: Final = 4 << 20
+"""What is larger never goes with its step."""
 REPLICAS_MAX: Final = 7
 REPLICAS_USUAL: Final = 3
 """Or as many as there are nodes, where nothing is said."""
@@ -45,6 +47,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """The bound in bytes of bodies and headers; 0 is none."""
     priorities: int = 1
     """They are 0 up to, not including, this; 0 is the most urgent. With one it is a fifo."""
+    inline_max: int = 1 << 20
+    """A put with more bytes lies on data nodes, where there are more nodes than copies."""
 
     @property
     def copies_needed(self) -> int:
@@ -101,6 +105,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             ("max_items", self.items_max, 0, _COUNT_MAX),
             ("max_bytes", self.bytes_max, 0, _COUNT_MAX),
             ("priorities", self.priorities, 1, PRIORITIES_MAX),
+            ("inline_max", self.inline_max, 0, INLINE_MAX),
         )
         for name, value, lowest, highest in bounds:
             if not lowest <= value <= highest:
@@ -116,6 +121,7 @@ OPTIONS: Final = {
     "max_deliveries": "deliveries_max",
     "max_items": "items_max",
     "max_bytes": "bytes_max",
+    "inline_max": "inline_max",
 }
 """What a person calls each setting of a fifo."""
 

@@ -1,7 +1,7 @@
 """Where items lie, for clients that fetch them: from the leader, or whoever follows it.
 
 A span is of one block and one term: so whoever has a copy finds its batches, and gives none that
-somebody put there in another term.
+somebody put there in another term. One on data nodes is of one batch, and named by its place.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.queue.batches import KIND, Batches, Within
+from snowmelt.protocols.queue.batches import KIND, Batch, Batches, Within, parsed
 from snowmelt.protocols.queue.calls import Place, Span
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
@@ -20,6 +20,7 @@ from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.streams import gone_for_ever
 
 PLACE_MAX: Final = 2**63
+SPREAD_STREAM: Final = "spread/"
 
 
 class Spans:
@@ -27,7 +28,7 @@ class Spans:
 
     def __init__(self, desk: Desk, state: State, followers: Followers) -> None:
         self._desk = desk
-        self._state = state
+        self.state = state
         self._followers = followers
 
     def of(self, positions: list[Interval], bytes_max: int) -> tuple[list[Span], int]:
@@ -35,15 +36,17 @@ class Spans:
 
         They end with the one that makes them take more than `bytes_max` to tell.
         """
-        (keepers, away), state, size = self._keepers(), self._state, 0
+        near, state, size = self._keepers(), self.state, 0
         spans: list[Span] = []
         for interval in positions:
             for part in state.batches.live.common(interval):
                 for name, row in groupby(state.batches.over(part), self._stream):
                     within = list(row)
-                    where = Interval(within[0][1], within[-1][2])
+                    where, first = Interval(within[0][1], within[-1][2]), within[0][0]
+                    keepers, away = self.nodes(first) if first.spread else near
+                    shift = first.shift if first.spread else 0
                     for piece, times, reason in by_failures(state.failures, where):
-                        edges = piece.start, piece.stop, name, piece.start
+                        edges = piece.start, piece.stop, name, piece.start + shift
                         spans.append(Span(*edges, keepers, times, reason, away))
                         bytes_max -= spans[-1].weight
                         if bytes_max < 0:
@@ -53,16 +56,29 @@ class Spans:
 
     def _stream(self, within: Within) -> str:
         batch, _, _ = within
-        return f"block/{self._state.batches.block(batch.start):x}/{batch.term}"
+        if batch.spread:
+            return f"{SPREAD_STREAM}{batch.place.start:x}/{batch.term}"
+        return f"block/{self.state.batches.block(batch.start):x}/{batch.term}"
 
     def _keepers(self) -> tuple[tuple[Place, ...], bool]:
         """Who is here and has a copy, and whether one may come back that is not."""
-        presence, home = self._desk.presence, self._followers.home
+        home = self._followers.home
+        ready = [name for name, one in self._followers.all.items() if one.appended is not None]
+        return self._here((home.master, *ready), home.mirrors)
+
+    def nodes(self, batch: Batch) -> tuple[tuple[Place, ...], bool]:
+        """The same of one that lies on data nodes."""
+        nodes = self.state.spread.held[batch.place.start].nodes
+        return self._here(nodes, nodes)
+
+    def _here(
+        self, ready: tuple[str, ...], named: tuple[str, ...]
+    ) -> tuple[tuple[Place, ...], bool]:
+        presence = self._desk.presence
         if presence is None:
             return (), True
-        ready = [name for name, one in self._followers.all.items() if one.appended is not None]
-        here = [presence.keepers[one] for one in (home.master, *ready) if one in presence.keepers]
-        away = [one for one in home.mirrors if one not in presence.keepers]
+        here = [presence.keepers[one] for one in ready if one in presence.keepers]
+        away = [one for one in named if one not in presence.keepers]
         back = any(not gone_for_ever((one,), presence) for one in away)
         return tuple([Place(one.id, one.address) for one in here]), back
 
@@ -77,6 +93,15 @@ def by_failures(failures: Pieces[Failure], where: Interval) -> Iterator[tuple[In
         at = part.stop
     if at < where.stop:
         yield Interval(at, where.stop), 0, ""
+
+
+def spread_batch(key: bytes, span: Span) -> Batch | None:
+    """The batch whose bodies have this key, at a span's positions; None where it is no such."""
+    start, term, stop = parsed(key)
+    shift = span.first - span.start
+    if not start <= span.first < stop or start < shift:
+        return None
+    return Batch(start - shift, stop - shift, 0, term, shift)
 
 
 def batches_of(copy: Copy, span: Span) -> Iterator[Within]:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.batches import STAGED, Batch
+from snowmelt.protocols.queue.batches import SPREAD, STAGED, Batch
 
 KIND: Final = b"w"
 NEXT: Final = KIND
@@ -67,10 +67,19 @@ class Staged:
         return self._held.get(place)
 
     def keep(
-        self, count: int, size: int, *, term: int, due: int, until: int, priority: int = 0
+        self,
+        count: int,
+        size: int,
+        *,
+        term: int,
+        due: int,
+        until: int,
+        priority: int = 0,
+        place: int = 0,
     ) -> Batch:
-        """One more (rule 1)."""
-        batch = Batch(self._next, self._next + count, size, term)
+        """One more (rule 1); at a place that it has, if it lies on data nodes."""
+        at = place or self._next
+        batch = Batch(at, at + count, size, term)
         self._add(batch.start, Held(batch.stop, size, term, due, until, priority))
         self._changed[NEXT] = None
         self._changed[_key(batch.start)] = None
@@ -79,7 +88,8 @@ class Staged:
     def _add(self, place: int, held: Held) -> None:
         self._held[place] = held
         self.items += held.stop - place
-        self._next = max(self._next, held.stop)
+        if place < SPREAD:
+            self._next = max(self._next, held.stop)
         self._earliest = min(self._earliest, held.until)
 
     def take(self, place: int) -> Held:
@@ -136,12 +146,13 @@ class Staged:
 
     def begin_above(self, published: Iterable[Batch]) -> None:
         """Which place is next could not be read: it is above all that are known."""
-        self._next = max([self._next, *(batch.stop + batch.shift for batch in published)])
+        stops = [one.place.stop for one in published if not one.spread]
+        self._next = max([self._next, *stops])
 
     def check(self) -> None:
         """Asserts that the count is right."""
         assert self.items == sum(held.stop - place for place, held in self._held.items())
-        assert all(held.stop <= self._next for held in self._held.values())
+        assert all(held.stop <= self._next for at, held in self._held.items() if at < SPREAD)
 
 
 def _key(place: int) -> bytes:

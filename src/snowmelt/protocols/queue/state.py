@@ -34,6 +34,7 @@ from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.producers import Producers
 from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.spread import Spread
 from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails
 from snowmelt.protocols.queue.takers import Takers
@@ -96,6 +97,7 @@ class State:
         self.groups = Groups(self.changed)
         self.producers = Producers(self.changed, limits)
         self.staged = Staged(self.changed, self.over)
+        self.spread = Spread(self.changed)
         self.publications = Publications(self.changed)
         self._limits = limits
 
@@ -337,6 +339,8 @@ class State:
         if batches.ended[few:]:
             batches.gather(few)
         batches.ended, batches.written = [], {}
+        if self.spread.held and self.over:
+            self.over[:] = self.spread.end(self.over)
         keys, over = dict(self.changed), tuple(self.over)
         self.changed.clear()
         if over:
@@ -347,6 +351,9 @@ class State:
         """Asserts rule 1."""
         self.batches.check()
         self.staged.check()
+        lies = [one for one in (*self.batches.all(), *self.staged.all()) if one.spread]
+        assert all(self.spread.held[one.place.start].stop == one.place.stop for one in lies)
+        assert self.over or len(lies) == len(self.spread.held), "it is known where ended bodies lie"
         delayed = [where for where, _ in self.delays]
         leased = [where for lease in self.leases.values() for where in lease.left]
         live = self.batches.live

@@ -110,7 +110,8 @@ class Terms:
             return
         self._desk.note(f"{queue}: no longer leader of term {leader.home.term}")
         for operation, request in leader.delivery.open.end_all().items():
-            self._desk.inside.append(words.Again(operation, request))
+            if type(request) is not words.SpreadPut:  # its door offers it again
+                self._desk.inside.append(words.Again(operation, request))
 
     def cut_off(self) -> None:
         """Others may decide without this node now: it serves nobody."""
@@ -123,6 +124,7 @@ class Terms:
             leader = self.leaders.get(queue)
             if leader is not None:
                 leader.followers.viewed()
+                leader.storing.viewed()
             elif not self.own(queue):
                 self._directory.forget(queue)
                 self._directory.ask(queue, _nobody)

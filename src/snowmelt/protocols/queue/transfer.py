@@ -3,7 +3,7 @@
 A leader sends no copy without what it can't read itself: it asks the others for that first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -12,11 +12,12 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Load
 from snowmelt.core.record import Found, Missing, Record
 from snowmelt.protocols.queue import calls, words
-from snowmelt.protocols.queue.batches import Batch, Within
+from snowmelt.protocols.queue.batches import Batch, Within, parsed
 from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.copy import Copy, body_key
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.keeping import Keeping
 from snowmelt.protocols.queue.segments import (
     Segment,
     joined,
@@ -27,7 +28,7 @@ from snowmelt.protocols.queue.segments import (
     unstored,
 )
 from snowmelt.protocols.queue.sending import Sending
-from snowmelt.protocols.queue.spans import batches_of
+from snowmelt.protocols.queue.spans import SPREAD_STREAM, batches_of
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.terms import Terms
 
@@ -62,12 +63,19 @@ class ForClient(msgspec.Struct, frozen=True):
     """Those that are at hand, by where they begin."""
 
 
+class ForNode(msgspec.Struct, frozen=True):
+    """Another data node."""
+
+    leader: NodeId
+    word: words.Pass
+
+
 class Reading(msgspec.Struct, frozen=True):
     """What is being read, and what for."""
 
     queue: str
     batches: tuple[Batch, ...]
-    purpose: words.Wants | words.Thin | ForPiece | ForOther | ForClient
+    purpose: words.Wants | words.Thin | ForPiece | ForOther | ForClient | ForNode
     lingering: dict[bytes, bytes] = {}
     """Bodies that are not flushed yet, by their keys."""
 
@@ -75,8 +83,11 @@ class Reading(msgspec.Struct, frozen=True):
 class Transfer:
     """Of all queues of a node."""
 
-    def __init__(self, desk: Desk, copies: Copies, terms: Terms, following: Following) -> None:
+    def __init__(
+        self, desk: Desk, copies: Copies, terms: Terms, following: Following, keeping: Keeping
+    ) -> None:
         self._desk = desk
+        self._keeping = keeping
         self._copies = copies
         self._terms = terms
         self._following = following
@@ -108,7 +119,7 @@ class Transfer:
             return
         names = [(one.place, one.term) for one in word.bodies]
         batches = tuple([Batch(place.start, place.stop, 0, term) for place, term in names])
-        self._copies.disk.thins(queue, [copy.body_key(batch.key) for batch in batches])
+        self._copies.disk.thins(queue, [body_key(queue, batch.key) for batch in batches])
         self._read(Reading(queue, batches, word))
 
     def fetch_span(self, operation: OperationId, ask: calls.Fetch) -> None:
@@ -116,7 +127,10 @@ class Transfer:
         copy, limits, span = self._copies.known(ask.queue), self._desk.limits, ask.span
         where, hand = list[Within](), dict[int, Segment]()
         wanted, room = min(ask.bytes_max, limits.fetch_bytes), limits.answer_bytes
-        for batch, first, stop in () if copy is None else batches_of(copy, span):
+        found: Iterable[Within] = () if copy is None else batches_of(copy, span)
+        if span.stream.startswith(SPREAD_STREAM):
+            found = self._keeping.within(ask.queue, span)
+        for batch, first, stop in found:
             if where and (wanted <= 0 or batch.size > room):
                 break
             where.append((batch, first, stop))
@@ -138,6 +152,14 @@ class Transfer:
         else:
             text = f"{self._desk.me} does not keep what begins at position {span.start}"
             self._desk.decline(operation, "Unavailable", text)
+
+    def pass_on(self, leader: NodeId, word: words.Pass) -> None:
+        """Another data node is to have one as well."""
+        place, term, stop = parsed(word.key)
+        if self._keeping.key(word.queue, word.key) == word.key:
+            self._read(Reading(word.queue, (Batch(place, stop, 0, term),), ForNode(leader, word)))
+        else:
+            self._keeping.lost(word.queue, word.key)
 
     def bring(self, _: NodeId, bring: words.Bring) -> None:
         """Somebody wants a piece: a follower of this node's leader, or who takes over."""
@@ -175,10 +197,9 @@ class Transfer:
             self._read(Reading(queue, tuple(batches), piece))
 
     def _read(self, reading: Reading) -> None:
-        copy = self._copies.of(reading.queue)
         self._tickets += 1
         self._reading[self._tickets] = reading
-        keys = [copy.body_key(batch.key) for batch in reading.batches]
+        keys = [body_key(reading.queue, batch.key) for batch in reading.batches]
         for key in keys:
             if (body := self._copies.disk.lingers(key)) is not None:
                 reading.lingering[key] = body
@@ -201,6 +222,8 @@ class Transfer:
                 self._send(reading, reading.purpose, found)
             case ForClient():
                 self._hand_over(reading, reading.purpose, found)
+            case ForNode():
+                self._pass(reading.purpose, reading.batches[0], found[0])
             case ForOther(source, fetch):
                 pairs = zip(reading.batches, found, strict=True)
                 bodies = tuple(
@@ -240,12 +263,26 @@ class Transfer:
                 break
             parts.append(part_of(segment, *edges, first))
         self._desk.reply(client.operation, calls.Fetched(tuple(joined(parts)), damaged, gone))
+        for batch in unread:
+            if batch.spread:
+                self._keeping.lost(reading.queue, batch.key)
         leader = self._terms.leaders.get(reading.queue)
         if leader is not None:
-            lacking = [one for one in unread if leader.state.batches.lives(one)]
+            lacking = [one for one in unread if not one.spread and leader.state.batches.lives(one)]
             if lacking:
                 leader.delivery.lack(lacking)
                 self._terms.touched[reading.queue] = None
+
+    def _pass(self, purpose: ForNode, batch: Batch, found: Found) -> None:
+        word = purpose.word
+        if not isinstance(found, Record) or _unstored(found, batch) is None:
+            self._keeping.lost(word.queue, word.key)
+            return
+        store = words.Store(
+            word.queue, word.term, purpose.leader, words.Body(word.key, found.value)
+        )
+        if self._copies.ways.goes(word.target, store, self._desk.now):
+            self._desk.send(word.target, store)
 
     def _deliver(self, reading: Reading, wants: words.Wants, found: Sequence[Found]) -> None:
         unread: list[Batch] = []

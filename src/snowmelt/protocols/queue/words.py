@@ -3,23 +3,28 @@
 All that waits is data: whoever reads it knows what it is for, and a state can be compared.
 """
 
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, final, get_args
 
 import msgspec
 
 from snowmelt.core.ahead import Count
-from snowmelt.core.instant import Duration
+from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
 from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.messages import Keeper, Length, Name, Term
 from snowmelt.protocols.queue.segments import Segment
+from snowmelt.protocols.queue.settings import PUT_BYTES_MAX
+from snowmelt.protocols.queue.spread import Lies
 
 Key = Annotated[bytes, msgspec.Meta(max_length=280)]
 Reason = Annotated[str, msgspec.Meta(max_length=4096)]
 Pairs = tuple[tuple[Key, bytes | None], ...]
 """Records by their keys; None for one that is there no more."""
+ITEMS_MAX: Final = 1 << 20
+"""In one put, in any case."""
 PIECE_BYTES: Final = 1 << 20
 """So much of a copy travels at once, and one body more."""
 
@@ -133,6 +138,134 @@ class Thin(OfTerm, frozen=True, tag="queue.thin", array_like=True):
     bodies: tuple[Thinner, ...]
 
 
+# --- what lies on data nodes (`storing.py`) -------------------------------------------------------
+
+
+class Offered(msgspec.Struct, array_like=True):
+    """A put without its items."""
+
+    producer: str
+    sequence: int
+    count: Annotated[int, msgspec.Meta(ge=1, le=ITEMS_MAX)]
+    size: Annotated[int, msgspec.Meta(ge=0, le=PUT_BYTES_MAX)]
+    due: int
+    patience: Length
+    hold: Length
+    caller: str
+    turn: int
+    priority: Annotated[int, msgspec.Meta(ge=0)]
+
+
+@final
+class SpreadPut(Offered):
+    """The same at the leader, with what is known of its bodies."""
+
+    operation: OperationId
+    door: NodeId
+    """The node at which its client asked."""
+    heard: Instant
+    """When that asked last."""
+    place: Interval = Interval(0, 0)
+    """Where the bodies lie; none where it was put before."""
+    wanted: dict[str, None] = {}
+    """Who is to have them."""
+    has: dict[str, None] = {}
+    """Who has, flushed."""
+    refused: dict[str, str] = {}
+    """Who can't take them, and why."""
+    enough: Instant = Instant(0)
+    """Since when so many have as must."""
+
+    def lies(self, term: int) -> Lies:
+        """Where, once it is let in."""
+        return Lies(self.place.stop, term, tuple(self.has))
+
+
+class Offer(OfTerm, frozen=True, tag="queue.offer", array_like=True):
+    """A client of this node puts what is to lie on data nodes."""
+
+    operation: OperationId
+    put: Offered
+
+
+class Goes(OfTerm, frozen=True, tag="queue.goes", array_like=True):
+    """Its bodies go to that place, at those who have not got them yet."""
+
+    operation: OperationId
+    place: Interval
+    wall: int
+    """When it was put, by the leader's clock."""
+    keepers: tuple[Keeper, ...]
+
+
+class Admitted(msgspec.Struct, frozen=True, tag="queue.admitted", array_like=True):
+    """A put is in the queue; as `PutDone`."""
+
+    where: Interval
+    copies: int
+    flushed: bool
+    repeated: bool
+
+
+class Told(OfTerm, frozen=True, tag="queue.told", array_like=True):
+    """What the client is told who put it."""
+
+    operation: OperationId
+    answer: Admitted | calls.Receipt | Declined
+
+
+class Store(OfTerm, frozen=True, tag="queue.store", array_like=True):
+    """Keep this body, and say to whom it comes from, and to the leader, when it is flushed."""
+
+    leader: NodeId
+    body: Body
+
+    @property
+    def head(self) -> Head:
+        """What stands for a step (`ways.py`)."""
+        return Head(self.term, 0)
+
+
+class Stored(OfTerm, frozen=True, tag="queue.stored", array_like=True):
+    """It is."""
+
+    leader: NodeId
+    keeper: Keeper
+    key: Key
+
+
+class Lacks(OfTerm, frozen=True, tag="queue.lacks", array_like=True):
+    """It is not, or can't be read any more."""
+
+    keeper: Keeper
+    key: Key
+    reason: Reason
+
+
+class Pass(OfTerm, frozen=True, tag="queue.pass", array_like=True):
+    """Who has this body is to have another store it as well."""
+
+    key: Key
+    target: NodeId
+
+
+class Spare(OfTerm, frozen=True, tag="queue.spare", array_like=True):
+    """I have these, and ask which of them nobody needs."""
+
+    keeper: Keeper
+    keys: tuple[Key, ...]
+    leaves: bool = False
+    """Whether others are to have all of them, since this node is to leave."""
+
+
+class Spared(OfTerm, frozen=True, tag="queue.spared", array_like=True):
+    """These."""
+
+    keys: tuple[Key, ...]
+    linger: Length = Duration(0)
+    """Above 0: who is told so again after more than that may believe it."""
+
+
 # --- what the others say --------------------------------------------------------------------------
 
 
@@ -203,11 +336,13 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
 
 ToFollower = Append | Ahead | Confirm | Fence | Piece | Fetch | Thin
 ToLeader = Appended | Arrived | Behind | NoRoom | Confirmed | Fenced | Bring | Fetched | Superseded
-Message = ToFollower | ToLeader
+Bodies = Offer | Goes | Told | Store | Stored | Lacks | Pass | Spare | Spared
+Message = ToFollower | ToLeader | Bodies
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
     *get_args(ToFollower),
     *get_args(ToLeader),
+    *get_args(Bodies),
     *messages.MESSAGES,
     *calls.REQUESTS,
 )
@@ -239,7 +374,14 @@ class Show(msgspec.Struct, frozen=True, gc=False):
     positions: tuple[Interval, ...]
 
 
-Owed = ReplyTo | Deliver | Show
+class Over(msgspec.Struct, frozen=True, gc=False):
+    """A data node may erase these."""
+
+    keeper: str
+    keys: tuple[Key, ...]
+
+
+Owed = ReplyTo | Deliver | Show | Over
 
 
 class Placed(msgspec.Struct, frozen=True, gc=False):
@@ -269,7 +411,7 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     """Another is told when it is flushed."""
 
     target: NodeId
-    message: Appended | Behind | Fenced | Bring
+    message: Appended | Behind | Fenced | Bring | Stored
 
 
 class Replaced(msgspec.Struct, frozen=True, gc=False):

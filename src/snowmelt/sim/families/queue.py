@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announce, Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
@@ -63,6 +63,9 @@ POURING_SHARE: Final = 0.15
 """In how many lives half of those who put do it by several calls at once."""
 RANKED_SHARE: Final = 0.25
 """In how many lives queues have several priorities."""
+SPREAD_SHARE: Final = 0.5
+"""How many queues have bodies on data nodes, where there are more nodes than copies."""
+SPREAD_FEW_COPIES: Final = 0.5
 SHARING_SHARE: Final = 0.25
 """In how many lives half of those who put and get are several callers whose calls go together."""
 
@@ -94,6 +97,8 @@ class QueueLife(FamilyLife):
         super().__init__(scenario, chance)
         faults = scenario.faults
         self._load = load_of(chance, scenario.theme)
+        often = self._dice("spares").choice((milliseconds(100), seconds(1), LIMITS.spare_every))
+        self._load.limits = replace(self._load.limits, spare_every=often)
         self._torn = {one.node for one in faults if isinstance(one, TornRecord)}
         self._lost: dict[NodeId, Instant] = {}
         self._moves = Moves(self._dice, scenario.faults_end, moves=self.engine.moves)
@@ -115,7 +120,7 @@ class QueueLife(FamilyLife):
         self._ledgers = [
             Ledger(
                 f"q{number}",
-                self._drawn(number, settings_of(chance, self._load, together, len(hurt))),
+                self._drawn(chance, number, together, len(hurt)),
                 leaps=[one.at for one in leaps],
                 early=early,
             )
@@ -125,10 +130,24 @@ class QueueLife(FamilyLife):
             ledger.looks.quiet = self._quiet(bool(hurt))
         self._exam = Exam(scenario, self._ledgers, self.engine)
 
-    def _drawn(self, number: int, settings: QueueSettings) -> QueueSettings:
-        """The same, with as many priorities as are drawn in lives that have some."""
+    def _drawn(self, chance: Random, number: int, together: int, hurt: int) -> QueueSettings:
+        """The settings of one, with as many priorities as are drawn in lives that have some.
+
+        The bodies of some, or the large ones, lie on data nodes.
+        """
         few = self._dice(f"priorities {number}").choice((2, 3, 3, 8, 256))
+        settings = settings_of(chance, self._load, together, hurt)
         settings = replace(settings, priorities=few if self._ranked else 1)
+        dice = self._dice(f"spread {number}")
+        if self.engine.moves and dice.random() < SPREAD_SHARE:
+            all_have = 1 + hurt < settings.replicas == together and self._load.theme != "few copies"
+            fewer = dice.random() < SPREAD_FEW_COPIES and all_have
+            settings = replace(
+                settings,
+                inline_max=dice.choice((0, 0, 100)),
+                replicas=settings.replicas - fewer,
+                durable_copies=0 if fewer else settings.durable_copies,
+            )
         return in_reach(settings, self._scenario.style, 8)
 
     def _quiet(self, hurt: bool) -> Instant | None:

@@ -1,0 +1,171 @@
+"""A node as the door of those who put what is to lie on data nodes: it has the bodies meanwhile.
+
+1. It offers the put to whoever leads, again and again until it is told what became of it: leaders
+   change.
+2. Each time it is told who is to have the bodies and has not; it sends them there. To each node few
+   large ones are on their way at once (`large.py`). Who has them says so, to the leader as well.
+3. With its client goes what it put.
+"""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.asking import put_problem
+from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.directory import Directory
+from snowmelt.protocols.queue.large import LOST_AFTER
+from snowmelt.protocols.queue.open_calls import PUT_COST, OpenCalls
+from snowmelt.protocols.queue.segments import Segment, stored
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.streams import node_of
+from snowmelt.protocols.queue.words import (
+    Admitted,
+    Body,
+    Goes,
+    Head,
+    Lacks,
+    Offer,
+    Offered,
+    Store,
+    Stored,
+    Told,
+)
+
+AGAIN_AFTER: Final = milliseconds(1000)
+LIGHT_BYTES: Final = 1 << 20
+LOST_SOON: Final = seconds(2)
+"""A light body that is not there by then is sent again."""
+
+
+class Carried(msgspec.Struct):
+    """One put."""
+
+    put: calls.Put
+    offered: Instant = Instant(0)
+    word: Store | None = None
+    """The bodies at the place that they have by now."""
+    to: dict[NodeId, None] = {}
+    """Where they are to be sent."""
+    sent: dict[NodeId, Instant] = {}
+
+
+class Carrying:
+    """Of all queues, at one node."""
+
+    def __init__(self, desk: Desk, directory: Directory, copies: Copies) -> None:
+        self._desk = desk
+        self._directory = directory
+        self._ways = copies.ways
+        self._open = OpenCalls(copies.bodies)
+        self._carried: dict[OperationId, Carried] = {}
+
+    def carry(self, operation: OperationId, put: calls.Put, settings: QueueSettings) -> None:
+        """A client of this node puts."""
+        if operation in self._carried:
+            return
+        wrong = put_problem(put, self._desk.limits.put_items, settings.priorities)
+        self._open.add(operation, put, put.size + PUT_COST)
+        most = self._desk.limits.waiting_bytes
+        if wrong is None and not self._open.fits(operation, most):
+            wrong = "Unavailable", f"{most} bytes of puts are waiting at this node already"
+        if wrong is not None:
+            self._open.end(operation)
+            self._desk.decline(operation, *wrong)
+            return
+        carried = self._carried[operation] = Carried(put)
+        self._offer(operation, carried)
+
+    def _offer(self, operation: OperationId, carried: Carried) -> None:
+        """Rule 1."""
+        put, now = carried.put, self._desk.now
+        carried.offered = now
+        self._desk.wake(later(now, AGAIN_AFTER))
+        home = self._directory.home(put.queue)
+        if home is None:
+            self._directory.refresh(put.queue)
+            return
+        offered = Offered(
+            put.producer,
+            put.sequence,
+            put.count,
+            put.size,
+            put.due,
+            put.patience,
+            put.hold,
+            put.caller,
+            put.turn,
+            put.runs[0].priority if put.runs else 0,
+        )
+        word = Offer(put.queue, home.term, operation, offered)
+        self._desk.send(node_of(home.master), word)
+
+    def goes(self, leader: NodeId, word: Goes) -> None:
+        """The leader says where to (rule 2)."""
+        carried = self._carried.get(word.operation)
+        if carried is None:
+            return
+        if carried.word is None or carried.word.body.key != _key(word):
+            carried.word, carried.sent = _stored(carried.put, word, leader), {}
+        carried.to = dict.fromkeys([node_of(one) for one in word.keepers])
+        self._send()
+
+    def _send(self) -> None:
+        for carried in self._carried.values():
+            if carried.word is None or not carried.to:
+                continue
+            now, light = self._desk.now, len(carried.word.body.value) <= LIGHT_BYTES
+            lost = LOST_SOON if light else LOST_AFTER
+            for node in list(carried.to):
+                sent = carried.sent.get(node)
+                if sent is not None and later(sent, lost) > now:
+                    del carried.to[node]
+                elif light or self._ways.goes(node, carried.word, now):
+                    del carried.to[node]
+                    carried.sent[node] = now
+                    self._desk.send(node, carried.word)
+
+    def stored(self, source: NodeId, word: Stored | Lacks) -> None:
+        """One has it, or can't take it: the next may go."""
+        self._ways.came(source, word.queue, Head(word.term, 0), word.key)
+        self._send()
+
+    def told(self, _: NodeId, word: Told) -> None:
+        """What became of it."""
+        if self._carried.pop(word.operation, None) is not None:
+            self._open.end(word.operation)
+            answer: msgspec.Struct = word.answer
+            if isinstance(word.answer, Admitted):
+                where, *rest = msgspec.structs.astuple(word.answer)
+                answer = calls.PutDone(where.start, where.stop, *rest)
+            self._desk.reply(word.operation, answer)
+
+    def gone(self, client: NodeId) -> None:
+        """Rule 3."""
+        for operation in self._open.gone(client):
+            self._carried.pop(operation, None)
+
+    def tick(self) -> None:
+        """Offers again."""
+        for operation, carried in self._carried.items():
+            again = later(carried.offered, AGAIN_AFTER)
+            if again > self._desk.now:
+                self._desk.wake(again)
+            else:
+                self._directory.refresh(carried.put.queue)
+                self._offer(operation, carried)
+        self._send()
+
+
+def _key(word: Goes) -> bytes:
+    return Batch(word.place.start, word.place.stop, 0, word.term).key
+
+
+def _stored(put: calls.Put, word: Goes, leader: NodeId) -> Store:
+    segment = Segment(word.place.start, put.offsets, put.blob, put.headers, word.wall)
+    return Store(put.queue, word.term, leader, Body(_key(word), stored(segment)))

@@ -15,7 +15,7 @@ from anvil import Anvil, struck
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.sim.families.fifo_actors import Listened, Stage
 from snowmelt.sim.families.fifo_clients import Consumer, Producer
 from snowmelt.sim.families.fifo_groups import Reader, Stager
@@ -161,9 +161,13 @@ def test_of_three_nodes_with_groups_and_publications_one_crashes_at_each_write(r
     strike(3, 6, victim, least=30, smithy=GroupSmithy)
 
 
-@pytest.mark.parametrize(("smithy", "batches"), [(Smithy, 10), (GroupSmithy, 6)])
-def test_with_priorities_one_of_three_nodes_crashes_at_each_of_its_writes(smithy, batches):
-    settings = {"priorities": 3, "replicas": 3}
+@pytest.mark.parametrize(
+    ("smithy", "batches", "priorities"), [(Smithy, 10, 3), (GroupSmithy, 6, 3), (Smithy, 10, ANY)]
+)
+def test_with_priorities_one_of_three_nodes_crashes_at_each_of_its_writes(
+    smithy, batches, priorities
+):
+    settings = {"priorities": priorities, "replicas": 3}
     strike(3, batches, master(3, smithy), 30, settings=settings, smithy=smithy)
 
 

@@ -27,7 +27,7 @@ Each rule is a sort and a sweep from the back, which keeps the get that returned
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -204,8 +204,8 @@ def _rank(one: Delivery | Waiter) -> int:
     return one.put.priorities[one.place] if one.put.priorities else 0
 
 
-def _stands(one: Delivery | Waiter) -> int:
-    return _position(one.put) + one.place
+def _stands(one: Delivery | Waiter) -> tuple[int, int]:
+    return _rank(one), _position(one.put) + one.place
 
 
 def _is_before(one: Delivery | Waiter, other: Delivery) -> bool:
@@ -286,7 +286,7 @@ def _by_position(
 
 
 def _ranked(
-    waiters: list[Waiter], deliveries: list[Delivery], key: Callable[[Delivery | Waiter], int]
+    waiters: list[Waiter], deliveries: list[Delivery], key: Callable[[Delivery | Waiter], Any]
 ) -> Iterator[tuple[Waiter, Delivery]]:
     """From the last to the first, by this key."""
     told = sorted(deliveries, key=key)

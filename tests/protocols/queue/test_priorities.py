@@ -180,8 +180,8 @@ def test_a_fifo_has_one():
 
 def test_how_many_there_may_be():
     assert QueueSettings(priorities=256).checked().priorities == 256
-    for wrong in (0, 257):
-        with pytest.raises(BadOption, match=f"priorities is {wrong}; allowed: 1 to 256"):
+    for wrong in (-1, 257):
+        with pytest.raises(BadOption, match=f"priorities is {wrong}; allowed: 0 to 256"):
             QueueSettings(priorities=wrong).checked()
 
 

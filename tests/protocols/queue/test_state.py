@@ -8,18 +8,19 @@ from hypothesis import strategies as st
 
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.queue.keys import packed
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.publications import Publication
 from snowmelt.protocols.queue.records import changed, records, restored
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.state import STATUS, State
 
 ANN, BOB = NodeId("ann"), NodeId("bob")
 
 
-def put(state, count, number=0, size=None, due=0, priority=0):
+def put(state, count, number=0, size=None, due=0, **more):
     size = 10 * count if size is None else size
-    batch = state.put(count, size, term=1, due=due, priority=priority)
+    batch = state.put(count, size, term=1, due=due, **more)
     state.producers.note("loader", number, (batch.start, batch.stop), wall=5)
     return batch
 
@@ -48,8 +49,9 @@ steps = st.lists(
 class Story:
     """Does what it is told, as a leader would."""
 
-    def __init__(self, few=LIMITS.few_blocks):
-        settings = QueueSettings(deliveries_max=3, priorities=3)
+    def __init__(self, few=LIMITS.few_blocks, priorities=3):
+        settings = QueueSettings(deliveries_max=3, priorities=priorities)
+        self.priorities = priorities
         self.state = State(settings, Limits(few_blocks=few))
         self.state.changed[STATUS] = None  # the first step of a term
         self.records = {}
@@ -60,11 +62,11 @@ class Story:
         state, held = self.state, sorted(self.state.leases)
         if kind in ("put", "late"):
             due = 100 * which + 1 if kind == "late" else 0
-            put(state, much, self.numbers, due=due, priority=which % 3)
+            put(state, much, self.numbers, due=due, **self.urgency(much, which))
             self.numbers += 1
         elif kind == "stage":
-            own = {"until": which, "priority": which % 3}
-            state.staged.keep(much, 10 * much, term=1, due=0, **own)
+            (own,) = self.urgency(much, which).values()
+            state.staged.keep(much, 10 * much, term=1, due=0, until=which, priority=own)
         elif kind == "publish":
             self.publish(which)
         elif kind == "drop":
@@ -87,13 +89,21 @@ class Story:
                 reason = "broken" if kind == "fail" else ""
                 state.give_back(OperationId(BOB, self.tokens), token, some, reason=reason)
 
+    def urgency(self, much, which):
+        """Of some items."""
+        if self.priorities != ANY:
+            return {"priority": which % 3}
+        return {"keys": packed([(which * at) % 5 - 2 for at in range(much)])}
+
     def publish(self, which):
         """The first that is staged, as `publishing.py` does."""
         state, batch = self.state, next(self.state.staged.all(), None)
         if batch is None:
             return
-        priority, count = state.staged.take(batch.start).priority, batch.stop - batch.start
-        state.put(count, batch.size, term=batch.term, priority=priority, place=batch.start)
+        held, count = state.staged.take(batch.start), batch.stop - batch.start
+        keyed = isinstance(held.priority, bytes)
+        own = {"keys" if keyed else "priority": held.priority}
+        state.put(count, batch.size, term=batch.term, place=batch.start, **own)
         state.publications.keep(("loader", which), Publication(which, count))
 
     def step(self):
@@ -105,10 +115,10 @@ class Story:
                 self.records[key] = value
 
 
-@given(steps, st.sampled_from([0, LIMITS.few_blocks]))
-@settings(deadline=None, max_examples=80)
-def test_records_tell_it_again(story, few):
-    life = Story(few)
+@given(steps, st.sampled_from([0, LIMITS.few_blocks]), st.sampled_from([3, ANY]))
+@settings(deadline=None, max_examples=120)
+def test_records_tell_it_again(story, few, priorities):
+    life = Story(few, priorities)
     for one in story:
         life.act(*one)
         life.step()
@@ -116,14 +126,30 @@ def test_records_tell_it_again(story, few):
         told = restored(life.state.settings, life.records)
         assert records(told) == records(life.state)
         assert told.ready == life.state.ready
+        assert told.first(99, 1 << 20) == life.state.first(99, 1 << 20)
         assert told.batches.bytes == life.state.batches.bytes
         told.check()
 
 
-@given(steps, steps)
+@given(steps)
+@settings(deadline=None, max_examples=60)
+def test_what_is_taken_is_what_has_the_least_keys(story):
+    life = Story(0, ANY)
+    for one in story:
+        life.act(*one)
+        state = life.state
+        places = [place for where in state.ready for place in where]
+        first = [place for where in state.first(99, 1 << 20) for place in where]
+        by_key = sorted(places, key=lambda at: (state.keys.of(Interval(at, at + 1)), at))
+        assert first == by_key[:99]
+        ranks = range(1, len(places) + 1)
+        assert [state.ready.nth(rank) for rank in ranks] == by_key
+
+
+@given(steps, steps, st.sampled_from([3, ANY]))
 @settings(deadline=None, max_examples=40)
-def test_a_copy_goes_on_as_the_first(before, after):
-    life = Story()
+def test_a_copy_goes_on_as_the_first(before, after, priorities):
+    life = Story(priorities=priorities)
     for one in before:
         life.act(*one)
     other = deepcopy(life)

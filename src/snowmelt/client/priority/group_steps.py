@@ -279,7 +279,7 @@ class PriorityGroupSteps:
         number = to_float(key) if self._queue.known.floats else key
         return Stretch(
             piece.start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
-            piece.times, number,
+            piece.times, priority=number,
         )  # fmt: skip
 
     def _urgency(self, piece: Piece) -> tuple[int, int]:

@@ -83,6 +83,7 @@ class Admission:
                     term=self._home.term,
                     due=due,
                     priority=one.runs[0].priority if one.runs else 0,
+                    keys=one.keys,
                 )
                 edges += batch.start, batch.stop
                 segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)

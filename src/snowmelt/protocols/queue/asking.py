@@ -11,9 +11,11 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
+from snowmelt.protocols.queue.keys import BYTES as KEY_BYTES
 from snowmelt.protocols.queue.labels import are_labels, check_shared, checked
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.settings import (
+    ANY,
     BODY_BYTES_MAX,
     DELAY_LONGEST,
     HEADER_BYTES_MAX,
@@ -239,7 +241,8 @@ def put_problem(put: calls.Put, items_max: int, priorities: int) -> tuple[str, s
     if bodies > BODY_BYTES_MAX or size > PUT_BYTES_MAX:
         limits = f"{BODY_BYTES_MAX} of bodies, {PUT_BYTES_MAX} with headers"
         return "TooLarge", f"{size} bytes in one put; the limits are {limits}"
-    if not (put.headers or put.runs) and put.offsets == ONE.pack(0, size):  # as mostly
+    plain = priorities != ANY and not (put.headers or put.runs or put.keys)
+    if plain and put.offsets == ONE.pack(0, size):  # as mostly
         return None
     try:
         batch = Batch(put.offsets, put.blob)
@@ -250,6 +253,9 @@ def put_problem(put: calls.Put, items_max: int, priorities: int) -> tuple[str, s
         return "BadOption", f"the batch does not read: {error}"
     if count == 0 or batch.size != bodies:
         return "BadOption", f"a batch of {count} items in {bodies} bytes"
+    keys = KEY_BYTES * count if priorities == ANY else 0
+    if len(put.keys) != keys:
+        return "BadOption", f"{len(put.keys)} bytes of keys for {count} items; allowed: {keys}"
     if put.runs and (wrong := _of_runs(put.runs, count, priorities)):
         return "BadOption", wrong
     return None

@@ -337,6 +337,14 @@ class Batches:
                 break
         return found
 
+    def mean(self, place: int) -> int:
+        """How many bytes an item of the batch at a position has."""
+        at = bisect_right(self._starts, place) - 1
+        block = self._blocks[at]
+        index = bisect_right(block.stops, place)
+        start = block.stops[index - 1] if index else self._starts[at]
+        return block.sizes[index] // (block.stops[index] - start)
+
     def all(self) -> Iterator[Batch]:
         """Those of which something lives."""
         for block, index, start, stop in self._across(Interval(0, self.stop)):

@@ -42,6 +42,8 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     """Why the last of those deliveries failed."""
     times: bytes = b""
     """When they were put, as in `core.times`; empty where that is not known."""
+    keys: bytes = b""
+    """In a queue of any priorities, that of each, as in `keys.py`."""
 
     @property
     def count(self) -> int:
@@ -146,6 +148,8 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """Counts the caller's puts. A retry has the turn of what it repeats; a new try a later one."""
     runs: Runs = ()
     """The most urgent first, and each priority once."""
+    keys: bytes = b""
+    """In a queue of any priorities, that of each item, as in `keys.py`."""
 
     @property
     def count(self) -> int:

@@ -11,7 +11,7 @@ from typing import Final, assert_never
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later
-from snowmelt.core.interval import POSITION_MAX, Interval
+from snowmelt.core.interval import POSITION_MAX, Interval, merged
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
@@ -67,6 +67,7 @@ class Delivery:
         self._home = followers.home
         self._spans = spans
         self._state = spans.state
+        self._keyed = spans.state.keyed
         self._followers = followers
         self._deadlines = deadlines
         self._lacks: dict[Batch, dict[str, None]] = {}
@@ -87,7 +88,8 @@ class Delivery:
                     return
                 if token not in self._deadlines:
                     self._desk.wake(self._deadlines.begin(token, self._desk.now))
-                self._show(owed, tuple(lease.left), {})
+                left = tuple(lease.left if self._keyed is None else self._keyed.ordered(lease.left))
+                self._show(owed, left, {})
             case Show(_, positions):
                 self._show(owed, positions, {})
             case Over(keeper, keys):
@@ -149,17 +151,25 @@ class Delivery:
             self._reply(owed.operation, calls.Peeked(told, told_spans))
         elif (left := self._deadlines.left(owed.token, self._desk.now)) > 0:
             if end < POSITION_MAX:
-                self._state.give_back(owed.operation, owed.token, [Interval(end, POSITION_MAX)])
+                self._give_back(owed, Interval(end, POSITION_MAX), parts[len(some) :])
             leased = calls.Leased(owed.token, told, told_spans, left, owed.refused)
             self._reply(owed.operation, leased)
+
+    def _give_back(self, owed: Deliver, behind: Interval, parts: list[calls.Part]) -> None:
+        """What does not fit (rule 2); by keys, what is told first need not stand first."""
+        rest = [behind]
+        if self._keyed is not None:
+            rest = merged([Interval(one.start, one.start + one.count) for one in parts])
+        self._state.give_back(owed.operation, owed.token, rest)
 
     def _parts(self, found: list[tuple[Segment, Within]]) -> list[calls.Part]:
         """Items of some batches, by how often they failed."""
         if not self._state.failures.count:
-            return [
+            parts = [
                 part_of(segment, first + batch.shift, stop + batch.shift, first)
                 for segment, (batch, first, stop) in found
             ]
+            return parts if self._keyed is None else self._with_keys(parts)
         cut: list[calls.Part] = []
         for segment, (batch, first, stop) in found:
             for piece, times, reason in by_failures(self._state.failures, Interval(first, stop)):
@@ -168,7 +178,14 @@ class Delivery:
                 if reason:
                     part = msgspec.structs.replace(part, failures=times, reason=reason)
                 cut.append(part)
-        return cut
+        return cut if self._keyed is None else self._with_keys(cut)
+
+    def _with_keys(self, parts: list[calls.Part]) -> list[calls.Part]:
+        row = self._state.keys.row
+        return [
+            msgspec.structs.replace(one, keys=row(Interval(one.start, one.start + one.count)))
+            for one in parts
+        ]
 
     def read(self, wants: Wants, unread: list[Batch]) -> None:
         """Bodies were read; or could not be, and are asked of the others (rule 3)."""
@@ -181,7 +198,8 @@ class Delivery:
             alive = [part for one in owed.positions for part in live.common(one)]
             self._show(owed, tuple(alive), wants.hand)
         elif (lease := self._state.leases.get(owed.token)) is not None:
-            self._show(owed, tuple(lease.left), wants.hand)
+            left = tuple(lease.left if self._keyed is None else self._keyed.ordered(lease.left))
+            self._show(owed, left, wants.hand)
 
     # --- what can't be read here ------------------------------------------------------------------
 

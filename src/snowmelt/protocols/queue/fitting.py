@@ -24,7 +24,7 @@ def tellable(
             each = len(failure.reason.encode()) + REASON_COST
             for _, at, _ in batches.over(where):
                 room -= each
-                if room < 0 and at > found[0].start:
+                if room < 0 and (told or at > interval.start):
                     rest = Interval(interval.start, at)
                     return [*told, rest] if rest.size else told
         told.append(interval)

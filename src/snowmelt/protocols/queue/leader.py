@@ -29,6 +29,7 @@ from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
+from snowmelt.protocols.queue.keyed import Keyed
 from snowmelt.protocols.queue.large import Ways
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
@@ -256,7 +257,10 @@ class Leader:
         count = min(ask.items_max, self._desk.limits.get_items)
         bytes_max = min(ask.bytes_max, self._desk.limits.fetch_bytes)
         batches, most = self.state.batches, self._desk.limits.lease_runs
-        found = batches.some(source, ask.start, count, bytes_max, most)
+        if isinstance(source, Keyed):
+            found = source.foremost(count, bytes_max, batches)
+        else:
+            found = batches.some(source, ask.start, count, bytes_max, most)
         found = tellable(found, self.state.failures, batches, self._desk.limits.spans_bytes)
         self.log.owe(Show(operation, tuple(found)))
 

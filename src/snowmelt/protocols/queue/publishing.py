@@ -62,8 +62,8 @@ class Publishing:
         first = stop = 0
         if type(put) is SpreadPut:
             first, stop = put.place.start, put.place.stop
-            known = {"due": due, "until": until, "priority": put.priority}
-            staged.keep(put.count, put.size, term=term, place=first, **known)
+            known = {"due": due, "until": until, "priority": put.priority, "place": first}
+            staged.keep(put.count, put.size, term=term, **known)
             self._state.spread.name(first, put.lies(term))
             self._log.place(Placed(put.place))
         else:
@@ -74,7 +74,7 @@ class Publishing:
                     term=term,
                     due=due,
                     until=until,
-                    priority=one.runs[0].priority if one.runs else 0,
+                    priority=one.keys or (one.runs[0].priority if one.runs else 0),
                 )
                 first, stop = first or batch.start, batch.stop
                 segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
@@ -147,16 +147,19 @@ class Publishing:
             at = one.first
             while at < one.stop:
                 held = state.staged.take(at)
+                own = held.priority
+                priority, keys = (0, own) if isinstance(own, bytes) else (own, b"")
                 batch = state.put(
                     held.stop - at,
                     held.size,
                     term=held.term,
                     due=delay(self._desk, held.due),
-                    priority=held.priority,
+                    priority=priority,
+                    keys=keys,
                     place=at,
                 )
-                start, _ = found.get(held.priority, (batch.start, 0))
-                found[held.priority], at = (start, batch.stop), held.stop
+                start, _ = found.get(priority, (batch.start, 0))
+                found[priority], at = (start, batch.stop), held.stop
         edges = [edge for _, pair in sorted(found.items()) for edge in pair]
         return tuple(edges) or NOT_REMEMBERED
 

@@ -6,6 +6,7 @@ A record has a key whose first byte is its kind:
     s           how many of each priority were put, how many ended and lost, and what is paused
     b POSITION  a block of batches
     d NUMBER    what ended in many blocks (`endings.py`)
+    k PAGE      the keys of some positions (`keys.py`)
     l TOKEN     a lease: whose call it answers, and what it has
     c CLIENT    which of its last gets had something
     p, n NAME   a producer
@@ -74,6 +75,7 @@ def records(state: State) -> dict[bytes, bytes]:
 def _keys(state: State) -> Iterator[bytes]:
     yield STATUS
     yield from state.batches.keys()
+    yield from state.keys.keys()
     yield from state.producers.keys()
     for where, _ in state.failures:
         yield b"y" + where.start.to_bytes(8)
@@ -104,8 +106,8 @@ def record(state: State, key: bytes) -> bytes | None:
         case b"l":
             lease = state.leases.get(int.from_bytes(rest))
             return None if lease is None else _of_lease(lease)
-        case b"c":
-            return state.takers.record(key)
+        case b"c" | b"k":
+            return (state.takers if kind == b"c" else state.keys).record(key)
         case b"p" | b"n":
             return state.producers.record(key)
         case b"g":
@@ -167,8 +169,8 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             token = int.from_bytes(rest)
             state.leases[token] = Lease(operation, IntervalSet(stepped(row)), ahead)
             state.tokens[operation] = token
-        case b"c":
-            state.takers.restore(key, value)
+        case b"c" | b"k":
+            (state.takers if key[:1] == b"c" else state.keys).restore(key, value)
         case b"p" | b"n":
             state.producers.restore(key, value)
         case b"g":
@@ -199,20 +201,21 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
 def _find_ready(state: State) -> None:
     """What lives and is neither leased, nor delayed, nor dead."""
     live = state.batches.live
-    state.ready = IntervalSet(live)
+    ready = IntervalSet(live)
     for token, lease in list(state.leases.items()):
         lease.left = IntervalSet([part for one in lease.left for part in live.common(one)])
-        state.ready.remove_all(list(lease.left))
+        ready.remove_all(list(lease.left))
         if not lease.left.total:  # where what it had could not be read
             state.end_lease(token)
-    state.ready.remove_all(state.groups.held(live))
+    ready.remove_all(state.groups.held(live))
     for some in (state.delays, state.failures):
         for where, _ in list(some):
             for part in without([where], live.common(where)):
                 some.clear(part)
     for where, _ in state.delays:
-        state.ready.remove(where)
+        ready.remove(where)
     for where, failure in state.failures:
         if failure.times >= state.settings.deliveries_max:
             state.dead.add(where)
-            state.ready.remove(where)
+            ready.remove(where)
+    state.ready.add_all(ready)

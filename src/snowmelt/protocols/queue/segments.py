@@ -169,4 +169,6 @@ def _one(row: list[Part]) -> Part:
     offsets = array("i", accumulate(lengths, initial=0)).tobytes()
     blob = b"".join(part.blob for part in row)
     put_at = times.chained([(part.count, part.times) for part in row])
-    return Part(first.start, offsets, blob, first.headers, first.failures, first.reason, put_at)
+    failed = first.failures, first.reason
+    keys = b"".join([part.keys for part in row])
+    return Part(first.start, offsets, blob, first.headers, *failed, put_at, keys)

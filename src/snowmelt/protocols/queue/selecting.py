@@ -7,11 +7,12 @@ from decimal import ROUND_CEILING, Decimal
 
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.calls import Select
+from snowmelt.protocols.queue.keyed import Keyed
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 
 
 def selected(ready: IntervalSet, ask: Select) -> tuple[Interval, ...]:
-    """Where the item of a rank is; nowhere if there is none. O(intervals).
+    """Where the item of a rank is; nowhere if there is none. O(intervals), or as keys have it.
 
     A share is what its digits say: 0.07 of a hundred is the seventh.
 
@@ -21,6 +22,9 @@ def selected(ready: IntervalSet, ask: Select) -> tuple[Interval, ...]:
     """
     part = Decimal(repr(float(ask.share))) * ready.total
     left = ask.rank or max(1, int(part.to_integral_value(ROUND_CEILING)))
+    if isinstance(ready, Keyed):
+        place = ready.nth(left)
+        return () if place is None else (Interval(place, place + 1),)
     for one in ready:
         if left <= one.size:
             return (Interval(one.start + left - 1, one.start + left),)

@@ -22,6 +22,8 @@ LEASE_LONGEST: Final = seconds(12 * 3600)
 LINGER_LONGEST: Final = seconds(10)
 DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
 PRIORITIES_MAX: Final = 256
+ANY: Final = 0
+"""In place of how many priorities there are: each item has a key of 64 bits, the least first."""
 HOLD_LONGEST: Final = seconds(7 * 86_400)
 """For how long a staged put may wait to be published."""
 _COUNT_MAX: Final = 2**62
@@ -104,7 +106,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             ("max_deliveries", self.deliveries_max, 1, 1_000_000),
             ("max_items", self.items_max, 0, _COUNT_MAX),
             ("max_bytes", self.bytes_max, 0, _COUNT_MAX),
-            ("priorities", self.priorities, 1, PRIORITIES_MAX),
+            ("priorities", self.priorities, ANY, PRIORITIES_MAX),
             ("inline_max", self.inline_max, 0, INLINE_MAX),
         )
         for name, value, lowest, highest in bounds:

@@ -33,7 +33,8 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     """When its items are due, by the wall clock; 0 for at once."""
     until: int
     """When it is dropped."""
-    priority: int = 0
+    priority: int | bytes = 0
+    """Or the keys of its items."""
 
 
 _DECODE: Final = msgspec.msgpack.Decoder(Held).decode
@@ -74,7 +75,7 @@ class Staged:
         term: int,
         due: int,
         until: int,
-        priority: int = 0,
+        priority: int | bytes = 0,
         place: int = 0,
     ) -> Batch:
         """One more (rule 1); at a place that it has, if it lies on data nodes."""

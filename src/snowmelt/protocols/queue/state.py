@@ -30,10 +30,12 @@ from snowmelt.protocols.queue.dead import Dead
 from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.groups import Groups
+from snowmelt.protocols.queue.keyed import Keyed
+from snowmelt.protocols.queue.keys import Keys
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.producers import Producers
 from snowmelt.protocols.queue.publications import Publications
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.spread import Spread
 from snowmelt.protocols.queue.staged import Staged
 from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails
@@ -74,7 +76,7 @@ class State:
         """The keys of the records that are to be written anew."""
         self.over: list[Interval] = []
         """Where bodies lie that nobody needs any more."""
-        self.tails = Tails([0] * settings.priorities)
+        self.tails = Tails([0] * (settings.priorities or 1))
         self.bound = 0
         """So many positions each priority may have told (`log.py`, rule 5)."""
         self.done = 0
@@ -83,7 +85,10 @@ class State:
         self.redriving = 0
         """How many dead items a second come back; 0 for none."""
         self.batches = Batches(self.changed, limits.block_batches)
-        self.ready = IntervalSet()
+        self.keys = Keys(self.changed)
+        """Of a queue of any priorities."""
+        self.keyed = Keyed(self.keys) if settings.priorities == ANY else None
+        self.ready: IntervalSet = IntervalSet() if self.keyed is None else self.keyed
         self.dead = Dead(self.batches)
         self.failures: Pieces[Failure] = Pieces(self.changed, b"y")
         self.delays: Pieces[int] = Pieces(self.changed, b"z")
@@ -115,7 +120,15 @@ class State:
         return (not items or held + count <= items) and (not most or self.size + size <= most)
 
     def put(
-        self, count: int, size: int, *, term: int, due: int = 0, priority: int = 0, place: int = 0
+        self,
+        count: int,
+        size: int,
+        *,
+        term: int,
+        due: int = 0,
+        priority: int = 0,
+        place: int = 0,
+        keys: bytes = b"",
     ) -> Batch:
         """A batch at the tail of its priority; its bodies lie there, or at a place of their own."""
         start = (priority << PRIORITY_BITS) + self.tails[priority]
@@ -123,6 +136,8 @@ class State:
         batch = Batch(start, start + count, size, term, place - start if place else 0)
         where = Interval(start, batch.stop)
         self.batches.add(batch)
+        if keys:
+            self.keys.add(start, keys)
         if due:
             self._delay(where, due)
         else:
@@ -153,8 +168,10 @@ class State:
         if self.paused:
             return []
         limits = self._limits
-        most = limits.lease_runs
-        found = self.batches.some(self.ready, 0, items_max, bytes_max, most)
+        if self.keyed is not None:
+            found = self.keyed.foremost(items_max, bytes_max, self.batches)
+        else:
+            found = self.batches.some(self.ready, 0, items_max, bytes_max, limits.lease_runs)
         if not self.failures.count:
             return found
         return tellable(found, self.failures, self.batches, limits.spans_bytes)
@@ -269,6 +286,8 @@ class State:
         if self.failures.count:
             self.failures.clear(where)
         self.over += self.batches.end(where)
+        if self.keyed is not None:
+            self.keys.forget(where, self.batches.live)
         self.changed[STATUS] = None
 
     def _touch(self, token: int) -> None:
@@ -354,6 +373,7 @@ class State:
         lies = [one for one in (*self.batches.all(), *self.staged.all()) if one.spread]
         assert all(self.spread.held[one.place.start].stop == one.place.stop for one in lies)
         assert self.over or len(lies) == len(self.spread.held), "it is known where ended bodies lie"
+        self.ready.check()
         delayed = [where for where, _ in self.delays]
         leased = [where for lease in self.leases.values() for where in lease.left]
         live = self.batches.live

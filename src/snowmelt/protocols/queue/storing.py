@@ -32,7 +32,7 @@ from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import PUT_COST, OpenCalls
 from snowmelt.protocols.queue.publishing import Publishing
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.spread import Lies, body_key
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
@@ -62,9 +62,12 @@ LOOKED_AT: Final = 1_000
 
 
 def inline_bound(settings: QueueSettings, presence: Presence | None) -> int:
-    """How many bytes at most go with their step: where all nodes have copies, any (rule 1)."""
+    """How many bytes at most go with their step: where all nodes have copies, any (rule 1).
+
+    With keys it is any, too: a door tells no leader of them.
+    """
     alone = presence is None or len(presence.keepers) <= settings.replicas
-    return 1 << 40 if alone else settings.inline_max
+    return 1 << 40 if alone or settings.priorities == ANY else settings.inline_max
 
 
 class Storing:

@@ -14,11 +14,12 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.calling import Ask
 from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.settings import ANY
 from snowmelt.sim.families import programs
 from snowmelt.sim.families.fifo_actors import Stage, Then
 from snowmelt.sim.families.fifo_words import Ledger, numbers, put_of
 from snowmelt.sim.families.programs import places
-from snowmelt.sim.families.queue_ranked import RankedSteps, rank_in
+from snowmelt.sim.families.queue_ranked import KeyedSteps, RankedSteps, rank_in
 from snowmelt.sim.judge.positions import Held, judge_damage
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
@@ -42,7 +43,8 @@ class Program(programs.Program):
         cast = self.queue, settings, self.producer(), self.chance
         if settings.priorities == 1:
             return FifoSteps(*cast)
-        return RankedSteps(*cast, rank=rank_in(settings.priorities))
+        kind = KeyedSteps if settings.priorities == ANY else RankedSteps
+        return kind(*cast, rank=rank_in(settings.priorities))
 
     def producer(self) -> Producer:
         return Producer(None, names=self.new_name)

@@ -17,6 +17,7 @@ from snowmelt.client.queue.group_steps import groups, survey
 from snowmelt.core.instant import SECOND, Instant, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.settings import ANY
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Phase, Stage
 from snowmelt.sim.families.fifo_clients import USUAL, Putter
 from snowmelt.sim.families.fifo_exam import Exam
@@ -63,13 +64,15 @@ class Looker(Program):
         looks = self.ledger.looks
         match body, outcome:
             case calls.Peek(start=start, dead=dead), Succeeded(calls.Peeked(parts, spans)):
-                look = Shown(self.name, called, self.said, start, dead)
+                keyed = self.ledger.settings.priorities == ANY and not dead
+                look = Shown(self.name, called, self.said, start, dead, by_key=keyed)
                 looks.showed(look, positions([*parts, *spans]))
                 self._peeked = called
                 for part in parts:
                     self.ledger.read(part, at, called=called)
             case calls.Select(rank=rank), Succeeded(calls.Peeked(parts)):
-                look = Shown(self.name, called, self.said, 0, dead=False, rank=rank)
+                keyed = self.ledger.settings.priorities == ANY
+                look = Shown(self.name, called, self.said, 0, dead=False, rank=rank, by_key=keyed)
                 looks.showed(look, positions(parts))
                 for part in parts:
                     self.ledger.read(part, at, called=called)
@@ -98,7 +101,7 @@ class Looker(Program):
                 look = steps.peek(chance.choice((20, 20, 200)), False, SECONDS)
             case "peek dead":
                 look = steps.peek(chance.choice((20, 20, 200)), True, SECONDS)
-            case "survey" if self.ledger.settings.priorities > 1:
+            case "survey" if self.ledger.settings.priorities != 1:
                 select = calls.Select(self.queue, chance.choice((1, 1, 2, 5, 20)))
                 look = steps.ask_about(select, SECONDS)
             case "survey":

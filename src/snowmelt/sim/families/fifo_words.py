@@ -14,9 +14,9 @@ from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.labels import unpack
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
-from snowmelt.sim.families.queue_ranked import rank_in
+from snowmelt.sim.families.queue_ranked import KEYS, rank_in
 from snowmelt.sim.judge.positions import Held, PositionLedger
 from snowmelt.sim.judge.values import FOR_EVER, Came, Given, Numbers, Place, Put, Terms
 
@@ -34,6 +34,7 @@ class Ledger(PositionLedger):
         terms = msgspec.convert(settings, Terms, from_attributes=True)
         super().__init__(queue, terms, leaps=leaps, early=early)
         self.settings = settings
+        self._keyed = settings.priorities == ANY
 
     def refused(self, put: Put, why: str, at: Instant) -> None:
         """It is not in the queue, unless it says that it may be."""
@@ -42,23 +43,32 @@ class Ledger(PositionLedger):
 
     def asked(self, put: Put) -> None:
         """With the priorities of its items, where there are several."""
-        if self.settings.priorities > 1:
+        if self.settings.priorities != 1:
             rank = rank_in(self.settings.priorities)
             put.priorities = tuple(map(rank, put.bodies))
+            put.keyed = self._keyed
         super().asked(put)
 
     def rank(self, position: int) -> int:
-        """The priority of what stands there."""
-        return position >> PRIORITY_BITS
+        """The priority of what stands there; the least where only what stands there has it."""
+        if not self._keyed:
+            return position >> PRIORITY_BITS
+        value = self.at.get(position)
+        return KEYS[0] if value is None else self.by_value[value].priority(value)
 
     def done(self, put: Put, answer: calls.PutDone, at: Instant) -> None:
-        self.put(put, answer.where, at)
+        where = answer.where
+        if self._keyed and where[0].stop and where[0].size == len(put.values):
+            where = [Interval(one, one + 1) for one in where[0]]
+        self.put(put, where, at)
 
     def got(
         self, process: str, called: Instant, answer: calls.Leased, at: Instant, said: Instant
     ) -> Held | None:
         """A get was answered."""
-        some: list[Stretch] = sorted([*answer.parts, *answer.spans], key=lambda one: one.start)
+        some: list[Stretch] = [*answer.parts, *answer.spans]
+        if not self._keyed:
+            some.sort(key=lambda one: one.start)
         given = _given(answer.token, answer.lease, some, answer.away)
         return self.leased(process, called, given, at, said)
 

@@ -21,7 +21,7 @@ from snowmelt.core.record import BULK, Damaged
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, Forget, View
 from snowmelt.protocols.queue.limits import LIMITS, Limits
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt.sim.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
 from snowmelt.sim.families.fifo_engine import BYTES_MAX, FIFO, Engine, Role
@@ -63,6 +63,8 @@ POURING_SHARE: Final = 0.15
 """In how many lives half of those who put do it by several calls at once."""
 RANKED_SHARE: Final = 0.25
 """In how many lives queues have several priorities."""
+KEYED_SHARE: Final = 0.4
+"""How many of those have no number of them: each item has a key."""
 SPREAD_SHARE: Final = 0.5
 """How many queues have bodies on data nodes, where there are more nodes than copies."""
 SPREAD_FEW_COPIES: Final = 0.5
@@ -136,6 +138,8 @@ class QueueLife(FamilyLife):
         The bodies of some, or the large ones, lie on data nodes.
         """
         few = self._dice(f"priorities {number}").choice((2, 3, 3, 8, 256))
+        if self._dice(f"keys {number}").random() < KEYED_SHARE:
+            few = ANY
         settings = settings_of(chance, self._load, together, hurt)
         settings = replace(settings, priorities=few if self._ranked else 1)
         dice = self._dice(f"spread {number}")

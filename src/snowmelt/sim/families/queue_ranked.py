@@ -1,4 +1,4 @@
-"""A queue with numbered priorities, as who puts into it knows it: the fifo's steps, and ranks.
+"""A queue with priorities, as who puts into it knows it: the fifo's steps, and ranks.
 
 Which priority an item has is made of its body. So who wants it in, and who judges where it is, need
 not be told; and what is put again has the same.
@@ -6,7 +6,7 @@ not be told; and what is put again has the same.
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -18,9 +18,13 @@ from snowmelt.client.queue.bodies import together
 from snowmelt.client.together.joint_puts import One
 from snowmelt.core.batch import Batch
 from snowmelt.protocols.queue.calls import Put, Run
+from snowmelt.protocols.queue.keys import packed
 from snowmelt.protocols.queue.labels import each_own
+from snowmelt.protocols.queue.settings import ANY
 
 Rank = Callable[[bytes], int]
+KEYS: Final = (-(2**63), -3, 0, 7, 2**63 - 1)
+"""Where priorities have no number, some items have the same."""
 
 
 def rank_in(priorities: int) -> Rank:
@@ -29,7 +33,23 @@ def rank_in(priorities: int) -> Rank:
     >>> [rank_in(3)(body) for body in (b"a", b"b", b"g")]
     [0, 2, 1]
     """
+    if priorities == ANY:
+        return lambda body: KEYS[crc32(body) % len(KEYS)]
     return lambda body: crc32(body) % priorities
+
+
+class KeyedSteps(FifoSteps):
+    """Puts each item with its key."""
+
+    def __init__(self, *cast: Any, rank: Rank) -> None:
+        super().__init__(*cast)
+        self._rank = rank
+
+    def _ask(self, body: Any, *more: Any, **named: Any) -> Steps[Any]:
+        if type(body) is Put:
+            bodies = [bytes(one) for one in Batch(body.offsets, body.blob)]
+            body = replace(body, keys=packed(map(self._rank, bodies)))
+        return (yield from super()._ask(body, *more, **named))
 
 
 class RankedSteps(FifoSteps):

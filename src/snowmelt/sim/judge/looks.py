@@ -55,6 +55,8 @@ class Shown(msgspec.Struct, frozen=True):
     dead: bool
     rank: int = 0
     """Where only one is shown."""
+    by_key: bool = False
+    """Whether they are shown by their priorities, where these have no number."""
 
 
 class Pausing(msgspec.Struct):
@@ -180,7 +182,7 @@ class Looks:
                 continue
             for run in put.runs:
                 last = self._ledger.place(run[-1]) or 0
-                tail = told.tails[self._ledger.rank(last)]
+                tail = told.tails[0 if put.keyed else self._ledger.rank(last)]
                 if last >= tail:
                     text = f"the tail is {tail}, it says, and {last} was told before"
                     self._ledger.wrong(text, told.master)
@@ -236,18 +238,25 @@ class Looks:
             self._ledger.wrong(f"{text} {names}", get.process)
         for look, where in self._ranked:
             waited = [one for one in stays if one.since < look.called and look.said < one.until]
-            before = [one.value for one in waited if one.position < where]
+            first = self._stands(look, where)
+            before = [one.value for one in waited if self._stands(look, one.position) < first]
             if len(before) >= look.rank:
                 names = ", ".join(before[: look.rank])
                 text = f"{look.process} is shown what has rank {look.rank}, and not one of"
                 self._ledger.wrong(f"{text} {names}", look.process)
         for look, positions in self._shown:
-            last = max(positions, default=FOR_EVER)
+            last = max([self._stands(look, one) for one in positions], default=None)
             for stay in stays:
                 there = stay.since < look.called and look.said < stay.until
-                if there and look.start <= stay.position < last and stay.position not in positions:
+                behind = last is not None and self._stands(look, stay.position) >= last
+                shown = stay.position < look.start or stay.position in positions
+                if there and not (shown or behind):
                     text = f"{look.process} is shown {len(positions)} items, and not {stay.value}"
                     self._ledger.wrong(f"{text}, which was there all the while", look.process)
+
+    def _stands(self, look: Shown, position: int) -> tuple[int, int]:
+        """What is shown first has the least."""
+        return self._ledger.rank(position) if look.by_key else 0, position
 
     def _left_out(self, get: Operation) -> bool:
         """Whether the queue may have been paused, or what was told then may be undone."""

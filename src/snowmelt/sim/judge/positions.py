@@ -115,8 +115,9 @@ class PositionLedger(Book):
 
     def _stands(self, position: int, value: str, lapse: Lapse | None = None) -> None:
         """Put anew after a lapse, an item stands elsewhere; but nothing else where it stood."""
-        priority = self.by_value[value].priority(value)
-        if self.rank(position) != priority:
+        put = self.by_value[value]
+        priority = put.priority(value)
+        if not put.keyed and self.rank(position) != priority:
             self.wrong(f"{value} is of priority {priority}, and stands at {position}", value)
         other = self.at.setdefault(position, value)
         if other != value:

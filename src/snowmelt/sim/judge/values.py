@@ -146,7 +146,9 @@ class Put(msgspec.Struct):
 
     @property
     def runs(self) -> list[tuple[str, ...]]:
-        """Its values by priority, the most urgent first."""
+        """Its values by priority, the most urgent first; each alone where these have no number."""
+        if self.keyed:
+            return [(value,) for value in self.values]
         if not self.priorities:
             return [self.values]
         rows = sorted(zip(self.priorities, range(len(self.values)), self.values, strict=True))

@@ -1,0 +1,91 @@
+"""What is ready in a queue of any priorities: positions, and their order by keys."""
+
+from collections.abc import Collection, Iterable
+
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.queue.batches import Batches
+from snowmelt.protocols.queue.index import Entry, Index, entries_of
+from snowmelt.protocols.queue.keys import Keys
+
+
+class Keyed(IntervalSet):
+    """A set of positions that knows which come first.
+
+    >>> from snowmelt.protocols.queue.batches import Batch
+    >>> from snowmelt.protocols.queue.keys import packed
+    >>> batches, keys = Batches({}), Keys({})
+    >>> batches.add(Batch(0, 3, 30, 1)); keys.add(0, packed([7, 2, 7]))
+    >>> ready = Keyed(keys); ready.add(Interval(0, 3))
+    >>> ready.foremost(2, 100, batches), ready.foremost(9, 1, batches), ready.nth(3)
+    ([Interval(start=1, stop=2), Interval(start=0, stop=1)], [Interval(start=1, stop=2)], 2)
+    """
+
+    __slots__ = ("_index", "_keys")
+
+    def __init__(self, keys: Keys) -> None:
+        super().__init__()
+        self._keys = keys
+        self._index = Index()
+
+    def _entries(self, parts: Iterable[Interval]) -> list[Entry]:
+        return [one for part in parts for one in entries_of(self._keys.of(part), part.start)]
+
+    def add(self, interval: Interval) -> None:
+        new = IntervalSet([interval])
+        new.remove_all(self.common(interval))
+        super().add(interval)
+        self._index.add(self._entries(new))
+
+    def add_all(self, intervals: Iterable[Interval]) -> None:
+        """The same, of which there may be many."""
+        new = IntervalSet(intervals)
+        new.remove_all([part for one in new for part in self.common(one)])
+        super().add_all(new)
+        self._index.add(self._entries(new))
+
+    def remove(self, interval: Interval) -> None:
+        self._index.remove(self._entries(self.common(interval)))
+        super().remove(interval)
+
+    def remove_all(self, intervals: Collection[Interval]) -> None:
+        """The same; what comes first is removed most quickly in its order."""
+        count = sum([one.size for one in intervals])
+        first = self._index.first(count)
+        if [place for _, place in first] != [place for one in intervals for place in one]:
+            first = self._entries([part for one in intervals for part in self.common(one)])
+        self._index.remove(first)
+        for one in intervals:
+            super().remove(one)
+
+    def foremost(self, items_max: int, bytes_max: int, batches: Batches) -> list[Interval]:
+        """The first, as many as are asked for, and one if there is any; in their order."""
+        places: list[int] = []
+        for _, place in self._index.first(items_max):
+            bytes_max -= batches.mean(place)
+            if bytes_max < 0 and places:
+                break
+            places.append(place)
+        return _joined(places)
+
+    def check(self) -> None:
+        super().check()
+        assert sorted(self._entries(self)) == list(self._index), "the index has something else"
+        assert self._index.total == self.total
+
+    def nth(self, rank: int) -> int | None:
+        """The position of a rank, from 1 on. O(runs log n), or O(n log n) once much was removed."""
+        return self._index.nth(rank)
+
+    def ordered(self, some: Iterable[Interval]) -> list[Interval]:
+        """Any positions in their order."""
+        return _joined([place for _, place in sorted(self._entries(some))])
+
+
+def _joined(places: list[int]) -> list[Interval]:
+    found: list[Interval] = []
+    for place in places:
+        if found and found[-1].stop == place:
+            found[-1] = Interval(found[-1].start, place + 1)
+        else:
+            found.append(Interval(place, place + 1))
+    return found

@@ -14,6 +14,7 @@ The life of an item (the picture is in docs/fifo.md):
    name and a number. A number that was used is told its first answer (`producers.py`). Where
    there is room the batch has the next positions. Else it waits in its order, or is refused. A
    position has its priority in the upper bits (`tails.py`): a put of several has the next of each.
+   Where priorities have no number each item has a *key*, and the least is first (`keyed.py`).
 2. *Step* (`log.py`). Whatever changes while the leader's disk flushes is the next step. It carries
    records and bodies. What is too large for one message goes ahead of it (`large.py`). Leader and
    followers flush it at the same time. So a put is one round trip, and one flush on each disk.

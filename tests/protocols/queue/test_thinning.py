@@ -111,3 +111,21 @@ def test_where_there_is_no_room_it_is_left_and_nobody_hears_of_a_full_disk():
     disk.begin(NOW)
     assert (disk.failed("full", NOW), disk.full, disk.is_thinning) == ([], "", False)
     assert disk.begin(NOW) is None
+
+
+def test_what_a_full_disk_erases_late_is_not_written_anew_behind_that():
+    over = Erase(b"~1", b"~2")
+    for first in (True, False):
+        disk = Disk()
+        disk.write("q", (over, Write(b"~9", b"more")), OwnFence(1))
+        if first:  # it is being read as that finds no room
+            disk.thins("q", [b"~1"])
+        disk.begin(NOW)
+        disk.failed("full", NOW)
+        if not first:
+            disk.thins("q", [b"~1"])
+        disk.thin(b"~1", b"thin")
+        later = Instant(NOW + seconds(1))
+        assert disk.begin(later).changes == (over, Write(b"~9", b"more"))
+        disk.written()
+        assert disk.begin(later) is None

@@ -7,8 +7,9 @@
    is not written. So what shrinks a queue needs no more room than its records.
 3. What may linger waits so long for company, unless there is much of it. Whoever reads meanwhile is
    given its bodies from here.
-4. Bodies that are to take less are written alone, and not at all where there is no room for them.
-   What is written before erases such a body for good, or has it anew.
+4. Bodies that are to take less are written alone, and not at all where something finds no room: it
+   may erase them, and comes later. What is written before erases such a body for good, or has it
+   anew.
 """
 
 from collections.abc import Iterable
@@ -135,7 +136,8 @@ class Disk:
 
     def thins(self, queue: str, keys: Iterable[bytes]) -> None:
         """These bodies are being read, to be written anew (rule 4)."""
-        self._thin.update(dict.fromkeys(keys, (queue, b"")))
+        if not self._stuck:
+            self._thin.update(dict.fromkeys(keys, (queue, b"")))
 
     def thin(self, key: bytes, value: bytes) -> None:
         """This is to be in it; nothing for what is to stay as it is."""
@@ -177,7 +179,7 @@ class Disk:
         return Persist(self._ticket, merged(changes) if self._bodies else tuple(changes))
 
     def _next(self, now: Instant) -> list[Job]:
-        if self._thin and not self._stuck and (thinner := self._thinner()):
+        if self._thin and (thinner := self._thinner()):
             return thinner
         for queue, stuck in self._stuck.items() if self._stuck else ():
             if stuck.again <= now:
@@ -213,6 +215,7 @@ class Disk:
         """It found no room, and left no trace; what it was for. It is tried again (rule 2)."""
         assert self._writing is not None
         jobs, self._writing = self._writing, None
+        self._thin.clear()
         if type(jobs[0][2]) is Thinned:
             return []
         self.full = reason

@@ -236,3 +236,26 @@ def test_a_copy_that_finds_no_room_at_a_follower_keeps_no_bodies_on_a_full_leade
             bench.run(2)
             assert isinstance(bench.told(master, number, within=5), PutDone)
         takes(bench, master, bench.queue)
+
+
+def test_what_waits_for_room_is_not_lost_though_no_disk_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for bound in ("STEPS_BYTES", "STEPS_LEAST", "RECENT_BYTES"):
+        monkeypatch.setattr(followers, bound, 0)
+    bench, master, (first, second) = three()
+    without_steps(bench, second)
+    assert isinstance(bench.told(master, 0), PutDone)
+    small(bench, master, first)
+    for name in (master, first):
+        bench.slots[NodeId(name)].disk.bodies = 1
+    operation = bench.asked(1)
+    bench.run(0.05)
+    bench.drops.clear()  # the second is sent a copy, as of that put
+    bench.run(0.5)
+    for name in (master, first):
+        bench.slots[NodeId(name)].disk.bodies = 2
+    bench.run(2)
+    assert isinstance(bench.answers[operation], PutDone)
+    assert got(bench) == [b"item 0", b"item 1"]
+    assert settled(bench).lost == 0

@@ -104,6 +104,17 @@ def test_what_is_over_before_it_was_written_anew_stays_erased():
     assert disk.written() == [("q", Thinned())]
 
 
+def test_what_is_about_to_be_erased_as_it_is_read_stays_erased():
+    disk = Disk()
+    disk.write("q", (Erase(b"~1", b"~2"),), OwnFence(1))
+    disk.thins("q", [b"~1", b"~2"])
+    for key in (b"~1", b"~2"):
+        disk.thin(key, b"thin")
+    assert disk.begin(NOW).changes == (Write(b"~2", b"thin"),)
+    disk.written()
+    assert disk.begin(NOW).changes == (Erase(b"~1", b"~2"),)
+
+
 def test_where_there_is_no_room_it_is_left_and_nobody_hears_of_a_full_disk():
     disk = Disk()
     disk.thins("q", [b"~1"])

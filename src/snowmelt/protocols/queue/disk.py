@@ -5,11 +5,11 @@
 2. Of a write that finds no room each queue is tried alone, and then again after a while, before
    what came later for that queue; others go on. A body that is erased before there was room for it
    is not written. So what shrinks a queue needs no more room than its records.
-3. What may linger waits so long for company, unless there is much of it. Whoever reads meanwhile is
-   given its bodies from here.
+3. What may linger waits so long for company, unless there is much of it. Whoever reads a body that
+   is not flushed yet, for that or any other reason, is given it from here: it is not lost.
 4. Bodies that are to take less are written alone, and not at all where something finds no room: it
-   may erase them, and comes later. What is written before erases such a body for good, or has it
-   anew.
+   may erase them, and comes later. What waits already, or is written before, erases such a body for
+   good, or has it anew: they were read without it.
 """
 
 from collections.abc import Iterable
@@ -123,9 +123,17 @@ class Disk:
     def _forget(self, key: bytes) -> None:
         self._bytes -= len(self._bodies.pop(key, b""))
 
-    def lingers(self, key: bytes) -> bytes | None:
-        """A body that is not flushed yet (rule 3)."""
-        return self._bodies.get(key)
+    def waiting(self, keys: set[bytes]) -> dict[bytes, bytes]:
+        """Those of some bodies that are not flushed yet (rule 3)."""
+        there = {key: self._bodies[key] for key in keys if key in self._bodies}
+        if len(there) == len(keys):
+            return there
+        stuck = [job for one in self._stuck.values() for job in one.jobs]
+        for _, changes, _ in (*stuck, *(self._writing or ()), *self._jobs):
+            for one in changes:
+                if type(one) is Write and one.key in keys:
+                    there[one.key] = one.value
+        return there
 
     # --- what is to take less ---------------------------------------------------------------------
 
@@ -136,8 +144,11 @@ class Disk:
 
     def thins(self, queue: str, keys: Iterable[bytes]) -> None:
         """These bodies are being read, to be written anew (rule 4)."""
-        if not self._stuck:
-            self._thin.update(dict.fromkeys(keys, (queue, b"")))
+        if self._stuck:
+            return
+        self._thin.update(dict.fromkeys(keys, (queue, b"")))
+        for _, changes, _ in self._jobs:
+            self._leave_thin(changes)
 
     def thin(self, key: bytes, value: bytes) -> None:
         """This is to be in it; nothing for what is to stay as it is."""

@@ -76,8 +76,6 @@ class Reading(msgspec.Struct, frozen=True):
     queue: str
     batches: tuple[Batch, ...]
     purpose: words.Wants | words.Thin | ForPiece | ForOther | ForClient | ForNode
-    lingering: dict[bytes, bytes] = {}
-    """Bodies that are not flushed yet, by their keys."""
 
 
 class Transfer:
@@ -199,20 +197,17 @@ class Transfer:
     def _read(self, reading: Reading) -> None:
         self._tickets += 1
         self._reading[self._tickets] = reading
-        keys = [body_key(reading.queue, batch.key) for batch in reading.batches]
-        for key in keys:
-            if (body := self._copies.disk.lingers(key)) is not None:
-                reading.lingering[key] = body
-        self._desk.effect(Load(self._tickets, tuple(keys)))
+        keys = tuple([body_key(reading.queue, batch.key) for batch in reading.batches])
+        self._desk.effect(Load(self._tickets, keys))
 
     # --- they were read ---------------------------------------------------------------------------
 
     def loaded(self, ticket: int, found: Sequence[Found]) -> None:
         """From the disk, in the order in which they were asked for."""
         reading = self._reading.pop(ticket)
-        if reading.lingering:
-            there = {key: Record(key, body) for key, body in reading.lingering.items()}
-            found = [there.get(one.key, one) for one in found]
+        if unread := {one.key for one in found if type(one) is not Record}:
+            there = self._copies.disk.waiting(unread)
+            found = [Record(one.key, there[one.key]) if one.key in there else one for one in found]
         match reading.purpose:
             case words.Wants():
                 self._deliver(reading, reading.purpose, found)

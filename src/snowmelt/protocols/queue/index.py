@@ -70,6 +70,10 @@ class Index:
         """In any order. O(m log m), and each is merged some ten times at most."""
         if not entries:
             return
+        if len(entries) > RUN:  # several runs are sorted more quickly than a long one
+            for at in range(0, len(entries), RUN):
+                self.add(entries[at : at + RUN])
+            return
         self.total += len(entries)
         if self._gone:
             entries = [one for one in entries if not self._back(one[1])]

@@ -16,6 +16,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     """The folder of this run."""
     replicas: int
+    inline_max: int
+    """Bytes of a put that go with its step; what is larger lies on data nodes."""
     clients: int
     items: int
     """In one batch."""
@@ -40,6 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The queue's; an item is set aside as dead only when it fails far too often."""
         return {
             "replicas": self.replicas,
+            "inline_max": self.inline_max,
             "max_items": self.bound,
             "lease": self.lease,
             "max_deliveries": 1000,

@@ -67,6 +67,7 @@ class Script:
     def __init__(self, *answers: Answer) -> None:
         self.asked: list[Any] = []
         self.targets: list[str | None] = []
+        self.times: list[float] = []
         self._answers = list(answers)
 
     def call(self, body: Any, timeout: float, target: Any = None, weight: int = 0) -> Any:
@@ -74,6 +75,7 @@ class Script:
         assert weight >= 0
         self.asked.append(body)
         self.targets.append(target)
+        self.times.append(timeout)
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -99,6 +101,15 @@ def put_done(start: int) -> Callable[[Put], PutDone]:
 
 
 # --- putting --------------------------------------------------------------------------------------
+
+
+def test_what_is_large_is_put_at_the_door_where_there_is_one():
+    settings = QueueSettings(inline_max=10)
+    opened = Opened("orders", settings, MASTER, MASTER, door=STORE)
+    orders, script = fifo(opened, put_done(0), put_done(1))
+    orders.put(b"0123456789")
+    orders.put(b"0123456789a")
+    assert script.targets == [None, "n1:1", "n2:2"]
 
 
 def test_the_queue_is_opened_once_and_items_are_put_at_its_store():
@@ -412,6 +423,12 @@ def test_who_fails_or_says_damaged_is_passed_over():
         assert len(fetching.parts) == 1
         assert fetching.unread == []
         assert script.targets == ["n1:1", "n2:2"]
+
+
+def test_one_that_is_silent_is_given_less_time_while_there_are_others():
+    whole = part(10, b"a", b"b", b"c", b"d")
+    _, script = fetched(OutcomeUnknown("silence"), Fetched((whole,)))
+    assert script.times == [1.5, 5.0]
 
 
 def test_what_nobody_can_give_is_told_and_the_rest_is_fetched():

@@ -1,8 +1,8 @@
 """Getting the bodies that did not come with the answer: each from a node that has a copy.
 
 These nodes, a span's `keepers`, are tried in turn, from one drawn at random, so that not all
-readers read from the same disk. One that fails or finds damage is passed over for the items in
-question; what none can give is `unread`.
+readers read from the same disk. One that is silent is given less time while there are others. One
+that fails or finds damage is passed over for the items in question; what none can give is `unread`.
 """
 
 from collections.abc import Iterable
@@ -19,6 +19,8 @@ from snowmelt.core.names import contact
 from snowmelt.protocols.queue.calls import Fetch, Fetched, Part, Place, Span
 
 FETCH_SECONDS: Final = 5.0
+NEXT_SECONDS: Final = 1.5
+"""The same, where another may have them: the lease is short."""
 _WEIGHT: Final = 4 << 20
 CHANCE: Final = Random()
 
@@ -49,13 +51,13 @@ class Fetching:
         """The next items of a span, from the first keeper that has them; returns the rest."""
         damaged = span.stop - span.start
         away = span.away
-        for place in self._in_turn(span.keepers):
-            if place in self._silent:
-                away = True
-                continue
+        places = [one for one in self._in_turn(span.keepers) if one not in self._silent]
+        away = away or len(places) < len(span.keepers)
+        for place in places:
             ask = Fetch(self._queue, span, self._bytes_max)
+            time = FETCH_SECONDS if place is places[-1] else NEXT_SECONDS
             try:
-                told: Fetched = yield Query(ask, FETCH_SECONDS, contact(place.address), _WEIGHT)
+                told: Fetched = yield Query(ask, time, contact(place.address), _WEIGHT)
             except Closed:  # no other keeper can be asked either
                 raise
             except (OutcomeUnknown, Unavailable, Unreachable):

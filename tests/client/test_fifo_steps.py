@@ -425,6 +425,17 @@ def test_who_fails_or_says_damaged_is_passed_over():
         assert script.targets == ["n1:1", "n2:2"]
 
 
+def test_who_is_out_of_reach_is_asked_again_and_not_for_ever():
+    whole = part(10, b"a", b"b", b"c", b"d")
+    gone = Unavailable("draining")
+    fetching, script = fetched(gone, gone, gone, Fetched((whole,)))
+    assert len(fetching.parts) == 1
+    assert script.targets == ["n1:1", "n2:2"] * 2
+    fetching, script = fetched(*[gone] * 100)
+    assert fetching.away == fetching.unread == [Interval(10, 14)]
+    assert len(script.targets) == 18
+
+
 def test_one_that_is_silent_is_given_less_time_while_there_are_others():
     whole = part(10, b"a", b"b", b"c", b"d")
     _, script = fetched(OutcomeUnknown("silence"), Fetched((whole,)))

@@ -3,6 +3,8 @@
 These nodes, a span's `keepers`, are tried in turn, from one drawn at random, so that not all
 readers read from the same disk. One that is silent is given less time while there are others. One
 that fails or finds damage is passed over for the items in question; what none can give is `unread`.
+Where several have them and none can be reached, they are asked again after a while: one may be
+back, and who reads meanwhile what was put later has it before these.
 """
 
 from collections.abc import Iterable
@@ -11,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.client.connection.steps import Query, Steps
+from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.leases.delivered import part_items
 from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
 from snowmelt.core.interval import Interval
@@ -21,6 +23,9 @@ from snowmelt.protocols.queue.calls import Fetch, Fetched, Part, Place, Span
 FETCH_SECONDS: Final = 5.0
 NEXT_SECONDS: Final = 1.5
 """The same, where another may have them: the lease is short."""
+AGAIN: Final = 0.25
+"""So many seconds later; and so often for one answer."""
+TRIES: Final = 8
 _WEIGHT: Final = 4 << 20
 CHANCE: Final = Random()
 
@@ -35,6 +40,8 @@ class Fetching:
         """Some of those: who was not asked, or did not answer, may have them."""
         self._silent: dict[Place, None] = {}
         """Who did not answer is asked for nothing more: the lease is short."""
+        self._out_of_reach: dict[Place, None] = {}
+        self._tries = TRIES
         self._queue = queue
         self._bytes_max = bytes_max
         self._chance = chance
@@ -43,15 +50,14 @@ class Fetching:
         for span in spans:
             rest = span
             while rest.start < rest.stop:
-                before = rest.start
                 rest = yield from self._some(rest)
-                assert rest.start > before
 
     def _some(self, span: Span) -> Steps[Span]:
         """The next items of a span, from the first keeper that has them; returns the rest."""
         damaged = span.stop - span.start
         away = span.away
-        places = [one for one in self._in_turn(span.keepers) if one not in self._silent]
+        passed = self._silent | self._out_of_reach
+        places = [one for one in self._in_turn(span.keepers) if one not in passed]
         away = away or len(places) < len(span.keepers)
         for place in places:
             ask = Fetch(self._queue, span, self._bytes_max)
@@ -60,8 +66,11 @@ class Fetching:
                 told: Fetched = yield Query(ask, time, contact(place.address), _WEIGHT)
             except Closed:  # no other keeper can be asked either
                 raise
-            except (OutcomeUnknown, Unavailable, Unreachable):
+            except OutcomeUnknown:
                 self._silent[place], away = None, True
+                continue
+            except (Unavailable, Unreachable):
+                self._out_of_reach[place], away = None, True
                 continue
             except SnowmeltError:
                 continue
@@ -69,6 +78,12 @@ class Fetching:
                 return self._took(span, told)
             if told.damaged or told.gone:
                 damaged = min(damaged, told.damaged or told.gone)
+        several = len(span.keepers) > 1
+        if several and self._tries and any(one in self._out_of_reach for one in span.keepers):
+            self._tries -= 1
+            self._out_of_reach.clear()
+            yield Rest(AGAIN)
+            return span
         stop = span.start + damaged
         self.unread.append(Interval(span.start, stop))
         if away:

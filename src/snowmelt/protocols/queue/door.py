@@ -19,6 +19,7 @@ from snowmelt.protocols.queue.finding import Finding
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import PUT_COST
+from snowmelt.protocols.queue.settings import INLINE_MAX
 from snowmelt.protocols.queue.storing import inline_bound
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
@@ -150,6 +151,6 @@ class Door:
             self._directory.forget(home.queue)
             return
         other = self._finding.place(self._desk.chance.choice(list(presence.keepers)))
-        door = other if len(presence.keepers) > home.settings.replicas else None
+        door = other if inline_bound(home.settings, presence) <= INLINE_MAX else None
         opened = calls.Opened(home.queue, home.settings, leader, leader, other, door)
         self._desk.reply(operation, opened)

@@ -22,6 +22,9 @@ Cuts and disks of one's own need Linux and root: each process gets a network nam
 file system in an image, which go away with the program. In the end all nodes come up, the queue is
 emptied, and `snowmelt.check` judges the whole history.
 
+A put may wait while its queue has no majority, or its client hears nobody. So the longest is told
+twice: of all, and beside enough nodes that were well (`chaos/well.py`).
+
 It ends with 1 when a promise is broken: an item is lost, comes back after it was acknowledged, is
 in the queue twice, or is out of order; a node ends by itself; or the queue can't be emptied. Then
 all logs, the disks and the history stay in a folder that is told. What they are:

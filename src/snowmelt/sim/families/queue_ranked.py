@@ -25,17 +25,21 @@ from snowmelt.protocols.queue.settings import ANY
 Rank = Callable[[bytes], int]
 KEYS: Final = (-(2**63), -3, 0, 7, 2**63 - 1)
 """Where priorities have no number, some items have the same."""
+RANKS: Final = 5
 
 
 def rank_in(priorities: int) -> Rank:
-    """Of each body, its priority.
+    """Of each body, its priority: of many that there are, a few, so that calls have runs.
 
     >>> [rank_in(3)(body) for body in (b"a", b"b", b"g")]
     [0, 2, 1]
+    >>> {rank_in(256)(b"%d" % number) for number in range(99)} == {0, 63, 127, 191, 255}
+    True
     """
     if priorities == ANY:
         return lambda body: KEYS[crc32(body) % len(KEYS)]
-    return lambda body: crc32(body) % priorities
+    several = min(priorities, RANKS)
+    return lambda body: crc32(body) % several * (priorities - 1) // (several - 1)
 
 
 class KeyedSteps(FifoSteps):

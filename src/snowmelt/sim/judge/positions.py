@@ -97,7 +97,8 @@ class PositionLedger(Book):
         runs = put.runs
         if [one.size for one in where] != [len(run) for run in runs]:
             text = f"{put.values[0]} got positions {' '.join(map(str, where))}"
-            self.wrong(f"{text}, but is of {len(put.values)} items", put.values[0])
+            sizes = " and ".join([str(len(run)) for run in runs])
+            self.wrong(f"{text}, but is of {sizes} items", put.values[0])
         if lapse is None:
             put.start = where[0].start
             for one, run in zip(where, runs, strict=True):

@@ -5,7 +5,8 @@
 2. Nothing is told that is not safe: on the disks of as many as must have it (`in_sync.py`).
 3. What changed nothing (an empty get, a look, a lease prolonged, a refusal) is told when all that
    it saw is safe, and as many have confirmed, asked after it, that they heard of no later term.
-4. While a copy is on its way to somebody, no body is erased that it names.
+4. While a copy is on its way to somebody, no body is erased that it names. That some may have been
+   kept for one is written down: whoever leads next erases all of which nothing lives.
 5. Where flushes may linger, a step waits for no disk: it is safe when as many have taken it. So
    positions are told that are on none. That none is given again a bound above them is, the same for
    all priorities: a step that raises it waits for its flush, and so do all behind it until it is
@@ -30,7 +31,7 @@ from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.spread import body_key
-from snowmelt.protocols.queue.state import STATUS, State
+from snowmelt.protocols.queue.state import STATUS, State, gaps
 from snowmelt.protocols.queue.words import (
     Append,
     Body,
@@ -82,7 +83,7 @@ class Log:
         """Of those bodies."""
         self._placed: deque[tuple[int, Placed]] = deque()
         """What came with bodies and is not safe, and with which step."""
-        self._over: list[Interval] = []
+        self._over = gaps(state) if state.keeps else []
         """What is erased once no copy is on its way (rule 4)."""
         self._gathered: list[Owed] = []
         """What is owed when the next step is safe."""
@@ -120,12 +121,16 @@ class Log:
         linger = self._allowed() if self.lingers else Duration(0)
         if self._disk.crowded if linger else not self._disk.free:
             return
-        home, copy = self._home, self._copy
-        pairs, over = changed(self._state)
+        home, copy, state = self._home, self._copy, self._state
+        sends = self._followers.sends if self._followers.all else False
+        if state.keeps != sends:
+            state.keeps = sends
+            state.changed[STATUS] = None
+        pairs, over = changed(state)
         if copy.head.term != home.term:
             pairs = (*pairs, (HOME, msgspec.msgpack.encode(home)))
-        over = self._erased(over)
-        if self._state.spread.over:
+        over = self._erased(over) if sends or self._over else over
+        if state.spread.over:
             self._spare()
         after, head = copy.head, Head(home.term, copy.head.step + 1)
         bodies, self._bodies, self.bytes = tuple(self._bodies), [], 0
@@ -180,7 +185,7 @@ class Log:
     def _erased(self, over: tuple[Interval, ...]) -> tuple[Interval, ...]:
         """Of what is over, what nobody needs any more (rule 4)."""
         before, self._over = tuple(self._over), list(over)
-        if not self._followers.all or not self._followers.sends:
+        if not self._state.keeps:
             self._over = []
             return (*before, *over)
         if self._followers.sent_anew:

@@ -52,6 +52,7 @@ class _Status(msgspec.Struct, frozen=True, array_like=True):
     paused: bool
     redriving: int
     bound: int = 0
+    keeps: bool = False
 
 
 def changed(state: State) -> tuple[Pairs, tuple[Interval, ...]]:
@@ -100,7 +101,8 @@ def record(state: State, key: bytes) -> bytes | None:
         case b"s":
             tail = state.tails[0] if state.settings.priorities == 1 else state.tails
             counts = tail, state.done, state.lost
-            return _ENCODE(_Status(*counts, state.paused, state.redriving, state.bound))
+            late = state.bound, state.keeps
+            return _ENCODE(_Status(*counts, state.paused, state.redriving, *late))
         case b"b" | b"d":
             return state.batches.record(key)
         case b"l":
@@ -162,6 +164,7 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             state.tails[: len(tails)] = tails
             state.done, state.lost = kept.done, kept.lost
             state.paused, state.redriving, state.bound = kept.paused, kept.redriving, kept.bound
+            state.keeps = kept.keeps
         case b"b" | b"d":
             state.batches.restore(key, value)
         case b"l":

@@ -116,6 +116,11 @@ class Staged:
         self._over += [Interval(place, self.take(place).stop) for place in places]
 
     @property
+    def given(self) -> Interval:
+        """Where all places are that were given."""
+        return Interval(STAGED, self._next)
+
+    @property
     def next_end(self) -> int | None:
         """When something may be over; None while nothing waits."""
         return self._earliest if self._held else None

@@ -82,6 +82,8 @@ class State:
         self.done = 0
         self.lost = 0
         self.paused = False
+        self.keeps = False
+        """Whether bodies of what has ended may be kept for a copy on its way (`log.py`, rule 4)."""
         self.redriving = 0
         """How many dead items a second come back; 0 for none."""
         self.batches = Batches(self.changed, limits.block_batches)
@@ -380,6 +382,15 @@ class State:
         parts = [*self.ready, *self.dead, *delayed, *leased, *self.groups.held(live)]
         assert IntervalSet(parts) == live, "something is in no state"
         assert sum(part.size for part in parts) == live.total, "something is in two"
+
+
+def gaps(state: State) -> list[Interval]:
+    """Where bodies lie, or lay, of which nothing lives."""
+    tails = [(priority << PRIORITY_BITS, tail) for priority, tail in enumerate(state.tails)]
+    given = IntervalSet([state.staged.given])
+    given.add_all([Interval(start, start + tail) for start, tail in tails])
+    given.remove_all([one.place for one in (*state.batches.all(), *state.staged.all())])
+    return list(given)
 
 
 def without(some: list[Interval], others: list[Interval]) -> list[Interval]:

@@ -334,7 +334,7 @@ class Peek(msgspec.Struct, frozen=True, tag="fifo.peek", array_like=True):
 class Select(msgspec.Struct, frozen=True, tag="fifo.select", array_like=True):
     """Shows the item of a rank, from 1 on, or at a share of all that are ready, taking nothing.
 
-    Answered as `Peek` is, with nothing where there is none.
+    Answered as `Peek` is, with nothing where there is none, or where it went as it was read.
     """
 
     queue: str

@@ -9,7 +9,7 @@ replaced in its sleep would tell of the past.
    never passed over since all who keep it are away.
 2. Who shows the items that wait, from a position on, shows all of them up to the last one shown,
    none that was acknowledged before, and none that another held all the while. Who shows the one of
-   a rank shows none that so many are before, all the while.
+   a rank shows none that so many are before, all the while; nothing, where it went as it was read.
 3. The numbers: a position told is below the tail; what was acknowledged is counted as done; what
    was told to be in the queue, and nobody tried to acknowledge, is in it, and nothing else is; the
    bounds are kept; nothing is lost but what may be. No copies vanish while all is well.
@@ -122,7 +122,7 @@ class Looks:
         if ledger.excuses.cover(look.called, look.said) is not None:
             return
         if look.rank:
-            self._ranked.append((look, next(iter(positions), FOR_EVER)))
+            self._ranked += [(look, where) for where in positions]
         elif not look.dead:
             self._shown.append((look, positions))
         for where in positions:

@@ -51,6 +51,21 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """They are 0 up to, not including, this; 0 is the most urgent. With one it is a fifo."""
     inline_max: int = 1 << 20
     """A put with more bytes lies on data nodes, where there are more nodes than copies."""
+    floats: bool = False
+    """Whether any priorities are fractions; else they are whole numbers. Nodes order ranks."""
+    largest_first: bool = False
+    """Whether the largest number is the most urgent; clients turn it into ranks, and back."""
+
+    @property
+    def kind(self) -> str:
+        """What its priorities are, as a person is told.
+
+        >>> QueueSettings(priorities=ANY).kind, QueueSettings(priorities=4).kind
+        ('any int', '4')
+        """
+        if self.priorities != ANY:
+            return str(self.priorities)
+        return "any float" if self.floats else "any int"
 
     @property
     def copies_needed(self) -> int:
@@ -112,6 +127,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         for name, value, lowest, highest in bounds:
             if not lowest <= value <= highest:
                 raise BadOption(name, value, f"{lowest} to {highest}")
+        if self.floats and self.priorities != ANY:
+            raise BadOption("floats", "true", "only with any priorities, not with a number of them")
         return self
 
 
@@ -126,6 +143,8 @@ OPTIONS: Final = {
     "inline_max": "inline_max",
 }
 """What a person calls each setting of a fifo."""
+OF_PRIORITIES: Final = {"priorities": "priorities", "largest_first": "largest_first"}
+"""And what else a queue with priorities has."""
 
 
 def differences(there: QueueSettings, asked: QueueSettings) -> str:
@@ -135,20 +154,24 @@ def differences(there: QueueSettings, asked: QueueSettings) -> str:
     'replicas=1, asked 3; durable_copies=1, asked 2; lease=30, asked 60'
     >>> differences(QueueSettings(replicas=3), QueueSettings(replicas=0))
     ''
+    >>> differences(QueueSettings(priorities=ANY), QueueSettings(priorities=ANY, floats=True))
+    'priorities=any int, asked any float'
     """
     if not asked.replicas:
         copies = asked.durable_copies or there.durable_copies
         asked = msgspec.structs.replace(asked, replicas=there.replicas, durable_copies=copies)
     there, asked = there.told, asked.told
     return "; ".join(
-        f"{option}={_shown(option, getattr(there, name))}, "
-        f"asked {_shown(option, getattr(asked, name))}"
-        for option, name in {**OPTIONS, "priorities": "priorities"}.items()
-        if getattr(there, name) != getattr(asked, name)
+        f"{option}={one}, asked {other}"
+        for option, name in {**OPTIONS, **OF_PRIORITIES}.items()
+        if (one := _shown(option, there, name)) != (other := _shown(option, asked, name))
     )
 
 
-def _shown(option: str, value: int) -> str:
+def _shown(option: str, settings: QueueSettings, name: str) -> str:
+    value = getattr(settings, name)
+    if option == "priorities":
+        return settings.kind
     if option == "flush" and not value:
         return '"always"'
     if option in ("flush", "lease"):

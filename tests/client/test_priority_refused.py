@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from snowmelt.client.connection.steps import Query, Rest, Steps
-from snowmelt.client.leases.delivered import PLACE_BITS, Delivered, Portion
+from snowmelt.client.leases.delivered import WIDE, Delivered, Portion
 from snowmelt.client.leases.steps import Word
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.priority.steps import DOOR, Door, PrioritySteps
@@ -272,5 +272,5 @@ def test_places_of_other_priorities_are_other_places() -> None:
     steps, delivered = queue(), two()
     with pytest.raises(LeaseLost):
         answered(steps.extend(delivered), Settled((Receipt(7, (Share(0, (FIRST,)),)),)))
-    other = (1 << PLACE_BITS) + 5
+    other = (1 << WIDE) + 5
     delivered.check_kept(Interval(other, other + 1))

@@ -3,8 +3,9 @@
 A `Delivered` is the part of a lease that the faces share: which positions it holds, what of it is
 still open, how long it lasts by this process' clock, and whether it is known to be lost.
 
-Positions here are *places*: a position as its queue has it, and above its bits the priority, which
-is 0 in a fifo. So the items of a lease are one set of numbers, whatever queue they came from.
+Positions here are *places*: a position as its queue has it, with the rank of its priority in the
+upper bits, which is 0 in a fifo. So the items of a lease are one set of numbers, whatever queue
+they came from.
 """
 
 import struct
@@ -20,6 +21,7 @@ from weakref import ref
 import msgspec
 
 from snowmelt.client.connection.forking import Origin
+from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core import spans, times
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import LeaseLost
@@ -27,12 +29,14 @@ from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.labels import sliced, unpack
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.protocols.seap.keys import KEY_BYTES, key_at, to_float, unpacked
 from snowmelt.protocols.seap.keys import part as keys_of
 
 REASON_BYTES: Final = 1000
-PLACE_BITS: Final = 63
-PLACE_MASK: Final = (1 << PLACE_BITS) - 1
+PLACE_BITS: Final = PRIORITY_BITS
+WIDE: Final = 63
+"""In the overlay's queues, whose positions have epochs in the bits between."""
 _ONE: Final = struct.Struct("<2i")
 _START: Final = attrgetter("start")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,10 +75,13 @@ class Part(Protocol):
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What the keys of a queue with any priorities say."""
+    """What the keys of an overlay's queue with any priorities say."""
 
     floats: bool = False
     largest_first: bool = False
+
+    def told(self, key: int) -> int | float:
+        return to_float(key) if self.floats else key
 
 
 class Portion(msgspec.Struct, frozen=True):
@@ -92,8 +99,8 @@ class Portion(msgspec.Struct, frozen=True):
     times: bytes = b""
     keys: bytes = b""
     """The priority of each, where it is not in their places (`seap.keys`)."""
-    kind: Kind = Kind()
-    """What the keys say."""
+    kind: Kind | Ranks | None = None
+    """What its priorities mean; None where they are what they are."""
     spans: bytes = b""
     """In which stretches they lie, where there are several (`core/spans.py`)."""
 
@@ -130,7 +137,8 @@ def portion(part: Part, first: int, stop: int) -> Part:
     """Some of the items of a part, with their own bytes alone. O(bytes)."""
     if not first and stop == part_items(part):
         return part
-    keys, kind, lies, own = b"", Kind(), part.start + first, b""
+    keys, lies, own = b"", part.start + first, b""
+    kind: Kind | Ranks | None = None
     if type(part) is Portion:
         keys, kind = keys_of(part.keys, first, stop), part.kind
         if part.spans:
@@ -186,10 +194,21 @@ def label_of(part: Part, position: int) -> tuple[bytes | None, Headers]:
 
 def priority_of(part: Part, place: int) -> int | float:
     """Of the item at a place of a part: it is in the place, or goes with the part."""
-    if type(part) is not Portion or not part.keys:
+    if type(part) is not Portion or part.kind is None:
         return place >> PLACE_BITS
-    key = key_at(part.keys, _index(part, place))
-    return to_float(key) if part.kind.floats else key
+    if part.keys:
+        return part.kind.told(key_at(part.keys, _index(part, place)))
+    return part.kind.told(place >> _bits(part))
+
+
+def position_of(part: Part, place: int) -> int:
+    """Where the item at a place stands, among those of its priority."""
+    return place & (1 << _bits(part)) - 1
+
+
+def _bits(part: Part) -> int:
+    """So many bits of its places count within a priority."""
+    return WIDE if type(part) is Portion and type(part.kind) is Kind else PLACE_BITS
 
 
 def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -197,7 +216,8 @@ def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
     >>> from snowmelt.protocols.seap.keys import packed
     >>> edges = b"".join(at.to_bytes(4, "little") for at in range(3))
-    >>> parts = [Portion(at, edges, b"ab", b"", 0, "", keys=packed([at, 6])) for at in (5, 9)]
+    >>> rest = b"ab", b"", 0, "", b""
+    >>> parts = [Portion(at, edges, *rest, packed([at, 6]), Kind()) for at in (5, 9)]
     >>> [(one.start, one.blob, priority_of(one, one.start)) for one in in_order(tuple(parts))]
     [(5, b'ab', 5), (10, b'b', 6), (9, b'a', 9)]
     """
@@ -236,7 +256,7 @@ def items_of(parts: tuple[Part, ...]) -> Iterator[tuple[Part, bytes, int]]:
 
 def _keyed(parts: tuple[Part, ...]) -> TypeGuard[tuple[Portion, ...]]:
     first = parts[0] if parts else None
-    if type(first) is not Portion or not first.keys:
+    if type(first) is not Portion or not first.keys or type(first.kind) is not Kind:
         return False
     return len(parts) > 1 or len(first.keys) > KEY_BYTES
 
@@ -251,7 +271,8 @@ def _ordered(parts: tuple[Portion, ...]) -> tuple[list[Portion], list[int], list
     owners = list(chain.from_iterable([repeat(part, part_items(part)) for part in several]))
     places = list(chain.from_iterable(map(_places, several)))
     keys = list(chain.from_iterable([unpacked(part.keys) for part in several]))
-    turned = parts[0].kind.largest_first  # of one key the first place is first, either way
+    kind = parts[0].kind
+    turned = kind is not None and kind.largest_first  # of one key the first place is first anyway
     order: Iterable[int] = range(len(keys))
     if len(several) > 1 and any(part.spans for part in several):  # theirs lie between each other
         order = sorted(order, key=places.__getitem__)
@@ -299,6 +320,16 @@ def joined(parts: tuple[Part, ...]) -> Batch:
             base += last - first
         blobs.append(part.blob if last - first == len(part.blob) else part.blob[first:last])
     return Batch(struct.pack(f"<{len(edges)}i", *edges), b"".join(blobs))
+
+
+def told_interval(where: Interval, bits: int = PLACE_BITS) -> Interval:
+    """As a person is told it: within its priority.
+
+    >>> told_interval(Interval((2 << PLACE_BITS) + 7, (2 << PLACE_BITS) + 9))
+    Interval(start=7, stop=9)
+    """
+    start = where.start & (1 << bits) - 1
+    return Interval(start, start + where.size)
 
 
 def runs(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
@@ -450,7 +481,7 @@ class Delivered:
         """Raises `LeaseLost` when some of these were refused before."""
         for one in self.gone:
             if where is None or one.common(where).size:
-                position = one.start & PLACE_MASK
+                position = position_of(self.parts[0], one.start)
                 raise LeaseLost(
                     f"position {position} of lease {self.token} is not held any more: it was "
                     "refused before"
@@ -459,12 +490,7 @@ class Delivered:
     @property
     def positions_told(self) -> tuple[Interval, ...]:
         """Its positions as a person is told them: each priority counts for itself."""
-        return tuple(
-            [
-                Interval(one.start & PLACE_MASK, (one.stop - 1 & PLACE_MASK) + 1)
-                for one in self.positions
-            ]
-        )
+        return tuple([told_interval(one, _bits(self.parts[0])) for one in self.positions])
 
     @property
     def renewal(self) -> Instant:

@@ -13,13 +13,13 @@ from typing import Any, Protocol, Self
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.delivered import (
-    PLACE_MASK,
     Delivered,
     Part,
     items_of,
     joined,
     label_of,
     part_bodies,
+    position_of,
     priority_of,
     put_at_of,
 )
@@ -146,7 +146,7 @@ class Item:
     @property
     def position(self) -> Position:
         """Where it stands in its queue, among those of its priority."""
-        return Position(self._place & PLACE_MASK)
+        return Position(position_of(self._part, self._place))
 
     @property
     def priority(self) -> int | float:

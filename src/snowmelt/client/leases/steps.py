@@ -15,12 +15,13 @@ import msgspec
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.connection.waits import LATE, Wait
 from snowmelt.client.leases.delivered import (
-    PLACE_MASK,
+    PLACE_BITS,
     Delivered,
     Part,
     Refused,
     label_of,
     part_bodies,
+    position_of,
     priority_of,
     put_at_of,
     shortened,
@@ -105,6 +106,9 @@ class Answer(msgspec.Struct, frozen=True):
 
 class LeaseSteps(ABC):
     """One queue as its items, loops and tenders know it."""
+
+    place_bits = PLACE_BITS
+    """So many bits of a place count within its priority."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -423,7 +427,7 @@ def shown(parts: Sequence[Part]) -> list[Seen]:
     return [
         Seen(
             body,
-            Position(place & PLACE_MASK),
+            Position(position_of(part, place)),
             label_of(part, place)[1],
             part.failures,
             part.reason,

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP
-from snowmelt.client.leases.delivered import PLACE_MASK, Delivered, Refused, positions_of, runs
+from snowmelt.client.leases.delivered import Delivered, Refused, positions_of, runs, told_interval
 from snowmelt.client.leases.steps import Late, LeaseSteps, Word
 from snowmelt.client.leases.suspects import kept_together, works_alone
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
@@ -395,7 +395,8 @@ class Tending:
         self, done: tuple[Interval, ...], why: str, kind: type[SnowmeltError] = LeaseLost
     ) -> None:
         if done:
-            queue, position = self._steps.name, done[0].start & PLACE_MASK
+            queue, bits = self._steps.name, self._steps.place_bits
+            position = told_interval(done[0], bits).start
             self._missed(queue, done, why)
             text = f"{_count(done)} acknowledgements in {queue} from position {position} on: {why}"
             self._untold = self._untold or [kind(text)]

@@ -16,7 +16,7 @@ import msgspec
 from snowmelt.client.connection.session import checked_kind
 from snowmelt.client.connection.steps import Rest, Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import PLACE_BITS, PLACE_MASK, Delivered
+from snowmelt.client.leases.delivered import WIDE, Delivered, told_interval
 from snowmelt.client.leases.steps import PIECES_MAX, delay_of
 from snowmelt.client.priority.parts import Prioritized, calls_of
 from snowmelt.client.priority.steps import PrioritySteps
@@ -140,8 +140,8 @@ def receipt_of(delivered: Delivered) -> Receipt:
     """All of a lease, by positions; the most urgent first."""
     rows: dict[int, list[Interval]] = {}
     for one in delivered.positions:
-        own = Interval(one.start & PLACE_MASK, (one.stop - 1 & PLACE_MASK) + 1)
-        rows.setdefault(one.start >> PLACE_BITS, []).append(own)
+        own = told_interval(one, WIDE)
+        rows.setdefault(one.start >> WIDE, []).append(own)
     return Receipt(delivered.token, tuple([Share(one, tuple(rows[one])) for one in rows]))
 
 

@@ -24,12 +24,12 @@ import msgspec
 from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import (
-    PLACE_BITS,
-    PLACE_MASK,
+    WIDE,
     Delivered,
     Kind,
     Portion,
     Refused,
+    told_interval,
 )
 from snowmelt.client.leases.steps import (
     PIECES_MAX,
@@ -141,6 +141,8 @@ class PriorityStatus(msgspec.Struct, frozen=True):
 
 class PrioritySteps(LeaseSteps):
     """One priority queue as one user knows it; with `fifo`, one of a single priority."""
+
+    place_bits = WIDE
 
     def __init__(self, name: str, wanted: Wanted | None, *, fifo: bool = False) -> None:
         super().__init__(queue_name(name))
@@ -386,7 +388,7 @@ class PrioritySteps(LeaseSteps):
         return self._known or self._usual
 
     def _stretch(self, piece: Piece) -> Portion:
-        start = (piece.priority << PLACE_BITS) + piece.start
+        start = (piece.priority << WIDE) + piece.start
         kind = Kind(self.known.floats, self.known.largest_first)
         return Portion(
             start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
@@ -494,8 +496,8 @@ def _receipts(token: int, places: Iterable[Interval]) -> tuple[Receipt, ...]:
     """Places as the nodes name them, each priority by itself."""
     by_priority: dict[int, list[Interval]] = {}
     for one in places:
-        own = Interval(one.start & PLACE_MASK, (one.stop - 1 & PLACE_MASK) + 1)
-        by_priority.setdefault(one.start >> PLACE_BITS, []).append(own)
+        own = told_interval(one, WIDE)
+        by_priority.setdefault(one.start >> WIDE, []).append(own)
     shares = tuple([Share(one, tuple(by_priority[one])) for one in sorted(by_priority)])
     return (Receipt(token, shares),) if shares else ()
 
@@ -505,7 +507,7 @@ def _late(lost: tuple[Receipt, ...]) -> Late:
     for receipt in lost:
         own = places.setdefault(receipt.token, [])
         for share in receipt.shares:
-            base = share.priority << PLACE_BITS
+            base = share.priority << WIDE
             own += [Interval(base + one.start, base + one.stop) for one in share.intervals]
     told = {token: _refused(token, tuple(places[token])) for token in places}
     return {token: refused for token, refused in told.items() if refused is not None}
@@ -516,7 +518,7 @@ def _refused(token: int, places: tuple[Interval, ...]) -> Refused | None:
         return None
     first, count = places[0], sum(one.size for one in places)
     text = (
-        f"position {first.start & PLACE_MASK} of priority {first.start >> PLACE_BITS}"
+        f"position {told_interval(first, WIDE).start} of priority {first.start >> WIDE}"
         f"{f' and {count - 1} more' if count > 1 else ''} are not held any more: the lease of "
         f"token {token} ran out, or they lie with a node that is away"
     )

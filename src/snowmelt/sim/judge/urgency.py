@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from snowmelt.check.history import Ended, Kind, Operation
-from snowmelt.client.leases.delivered import PLACE_BITS
+from snowmelt.client.leases.delivered import WIDE
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.outcome import Failed, Outcome
 from snowmelt.sim.judge.book import Book
@@ -37,7 +37,7 @@ class Got(Lease, kw_only=True):
 
     def where(self, index: int) -> int:
         place = self.places[index]
-        return (place.priority << PLACE_BITS) + place.position
+        return (place.priority << WIDE) + place.position
 
 
 class Stand(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-import numpy
+import numpy as np
 import pytest
 
 from snowmelt.client.leases.delivered import (
@@ -47,9 +47,9 @@ def test_each_priority_is_told_back_and_the_most_urgent_has_the_least_rank(ranks
 
 def test_what_is_a_number_is_taken_and_what_is_none_is_not():
     four, whole, floats = Ranks("q", 4), Ranks("q"), Ranks("q", floats=True)
-    for two in (2, Level.HIGH, numpy.int64(2), numpy.uint8(2)):
+    for two in (2, Level.HIGH, np.int64(2), np.uint8(2)):
         assert four.ranks([two]) == whole.ranks([two]) == [2]
-    assert floats.rank(numpy.float32(0.5)) == floats.rank(0.5)
+    assert floats.rank(np.float32(0.5)) == floats.rank(0.5)
     assert floats.rank(3) == floats.rank(3.0)
     for ranks, wrong in (
         (four, (-1, 4, True, 1.0, "1", None)),

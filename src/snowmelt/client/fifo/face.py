@@ -10,6 +10,7 @@ from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking import Taking
+from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.queue.groups import Group
@@ -140,7 +141,7 @@ class Fifo(Taking[FifoSteps]):
         What is not published within `hold` seconds is erased.
         """
         own, rows = Producer(), self._codec.bodies(bodies)
-        steps = stage(self._steps, own, rows, headers, delay, hold, timeout)
+        steps = stage(self._steps, own, parcels(rows), headers, delay, hold, timeout)
         return run(self._port, steps)
 
     def publish(

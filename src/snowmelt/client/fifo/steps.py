@@ -11,18 +11,25 @@ soon changes nothing: the grant that is there does, also while nobody leads.
 A put has its number before it is first sent and keeps it through all retries, so it is put once.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
 from snowmelt.client.connection.waits import Wait, within
-from snowmelt.client.leases.delivered import Delivered, Refused, part_items, runs
+from snowmelt.client.leases.delivered import (
+    PLACE_BITS,
+    Delivered,
+    Portion,
+    Refused,
+    part_items,
+    runs,
+)
 from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.client.leases.steps import (
     BYTES_HIGHEST,
@@ -47,6 +54,7 @@ from snowmelt.client.queue.bodies import (
     together,
 )
 from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.ranks import Ranks
 from snowmelt.client.together.joint import Asked
 from snowmelt.client.together.joint_puts import One, Puts
 from snowmelt.core.batch import Batch, Buffer
@@ -55,6 +63,7 @@ from snowmelt.core.errors import (
     LeaseLost,
     NoSuchQueue,
     OutcomeUnknown,
+    QueueExists,
     SnowmeltError,
     TooLarge,
     Unavailable,
@@ -118,6 +127,11 @@ _store: Final[Callable[[Grant], NodeId]] = attrgetter("store")
 class FifoSteps(LeaseSteps):
     """One queue as one user knows it: its name, its grant, its producer."""
 
+    several: ClassVar[bool] = False
+    """Whether it may have several priorities."""
+    ranks: Ranks | None = None
+    """What these are, where that is known and not what a position says."""
+
     def __init__(
         self,
         name: str,
@@ -142,7 +156,7 @@ class FifoSteps(LeaseSteps):
     ) -> Asked:
         """One item to be put."""
         one = One(parcel(body).blob, packed_headers(headers), delay_of(delay))
-        return Puts.asked(one, _time(timeout), (one.delay, timeout))
+        return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
 
     def put(self, some: Sequence[One], wait: Wait, sequence: int | None = None) -> Steps[list[int]]:
         """Items of one call and one number, with one delay; their positions.
@@ -166,9 +180,22 @@ class FifoSteps(LeaseSteps):
         limit: CallLimit = CALL,
     ) -> Steps[Interval]:
         """Many items; from the first one's position to behind the last one's."""
-        packed, due = packed_headers(headers), due_of(delay)
         calls = parcels(bodies, limit)
-        whole, count = Interval(0, 0), 0
+        [where] = yield from self._put_all(calls, headers, delay, timeout, sequence)
+        return where
+
+    def _put_all(
+        self,
+        calls: Iterator[Parcel],
+        headers: Mapping[str, str | bytes] | None,
+        delay: float,
+        timeout: float,
+        sequence: int | None,
+    ) -> Steps[list[Interval]]:
+        """Where they are, the most urgent first; of each priority from the first to the last."""
+        packed, due = packed_headers(headers), due_of(delay)
+        where: dict[int, Interval] = {}
+        count = 0
         with SoFar("the first {} bodies are in the queue{}", 0, "") as so_far:
             begun = next(calls, None), next(calls, None)
             if begun[1] is not None and sequence is not None:
@@ -178,12 +205,15 @@ class FifoSteps(LeaseSteps):
                 )
             for some in chain(filter(None, begun), calls):
                 so_far.asked = True
-                done = yield from self._put(some, packed, due, _time(timeout), sequence)
+                done = yield from self._put(some, packed, due, time_of_put(timeout), sequence)
                 so_far.asked = False
-                start = whole.start if whole.size else done.start
-                whole, count = Interval(start, max(start, done.stop)), count + some.count
-                so_far.told = count, f", in {whole}"
-        return whole
+                for one in done.where:
+                    before = where.get(priority := one.start >> PLACE_BITS, one)
+                    start = before.start if before.size else one.start
+                    where[priority] = Interval(start, max(start, one.stop))
+                count += some.count
+                so_far.told = count, f", in {where[0]}" if len(where) == 1 and 0 in where else ""
+        return [where[one] for one in sorted(where)] or [Interval(0, 0)]
 
     def _put(
         self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
@@ -199,6 +229,8 @@ class FifoSteps(LeaseSteps):
             wait.patience,
             caller=self.producer.caller,
             turn=self.producer.turn(),
+            runs=items.runs,
+            keys=items.keys,
         )
         done: PutDone
         done, _ = yield from self._ask(put, wait, _store, len(items.blob))
@@ -242,7 +274,8 @@ class FifoSteps(LeaseSteps):
         if not parts:
             return None
         ends = later(asked, leased.lease)
-        return Delivered(leased.token, parts, self._lease or leased.lease, ends)
+        told = parts if self.ranks is None else with_ranks(parts, self.ranks)
+        return Delivered(leased.token, told, self._lease or leased.lease, ends)
 
     def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
         """The parts that came along and those fetched; what nobody can give goes back.
@@ -304,13 +337,21 @@ class FifoSteps(LeaseSteps):
             peeked: Peeked = yield from self.ask_about(ask, timeout, PEEK_BYTES)
             if not (peeked.parts or peeked.spans):
                 break
-            fetching = Fetching(self.name, BYTES_HIGHEST, self.chance)
-            yield from fetching.fetch(peeked.spans)
-            parts = sorted((*peeked.parts, *fetching.parts), key=lambda part: part.start)
-            seen += shown(parts)
+            seen += yield from self._shown(peeked)
+            if self.ranks is not None and self.ranks.keyed:
+                break  # what comes after them has no position to ask for
             ends = [part.start + part_items(part) for part in peeked.parts]
             start = max(ends + [span.stop for span in peeked.spans])
         return seen
+
+    def _shown(self, peeked: Peeked) -> Steps[list[Seen]]:
+        """With what did not come along, of which nothing has a key."""
+        parts = peeked.parts
+        if peeked.spans:
+            fetching = Fetching(self.name, BYTES_HIGHEST, self.chance)
+            yield from fetching.fetch(peeked.spans)
+            parts = tuple(sorted((*parts, *fetching.parts), key=lambda part: part.start))
+        return shown(parts if self.ranks is None else with_ranks(parts, self.ranks))
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
@@ -388,14 +429,28 @@ class FifoSteps(LeaseSteps):
                 return answer, began
 
     def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
+        return self._opened(self._settings, wait, make)
+
+    def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[Grant]:
         try:
-            opened: Opened = yield Query(Open(self.name, self._settings, make), wait.left)
+            opened: Opened = yield Query(Open(self.name, asked, make), wait.left)
         except NoSuchQueue:
             self.missing = True
             raise
-        self.missing, self._lease, self._calls = False, opened.settings.lease, 0
-        self.deliveries_max = opened.settings.deliveries_max
+        settings = opened.settings
+        if settings.priorities != 1 and not self.several:
+            raise QueueExists(
+                f"queue {self.name} is there with priorities={settings.kind}, and no fifo: take it "
+                "by cluster.priority"
+            )
+        self.missing, self._lease, self._calls = False, settings.lease, 0
+        self.deliveries_max = settings.deliveries_max
+        if self.several:
+            self._ranks_are(Ranks.of(self.name, settings))
         return _granted(opened)
+
+    def _ranks_are(self, ranks: Ranks) -> None:
+        """It was opened, and has these."""
 
     def _is_old(self) -> bool:
         """Whether it is time to ask who is master, at one call of so many."""
@@ -428,14 +483,27 @@ class FifoSteps(LeaseSteps):
         return (yield from self._ask(body, wait, _master, weight, make=False))[0]
 
 
+def with_ranks(parts: Iterable[Part], ranks: Ranks) -> tuple[Portion, ...]:
+    """The same, which know what their priorities mean."""
+    return tuple(
+        [
+            Portion(
+                one.start, one.offsets, one.blob, one.headers, one.failures, one.reason,
+                one.times, one.keys, ranks,
+            )
+            for one in parts
+        ]
+    )  # fmt: skip
+
+
 def _granted(opened: Opened) -> Grant:
     master, store = contact(opened.master.address), contact(opened.store.address)
     door = store if opened.door is None else contact(opened.door.address)
     return Grant(master, store, door, opened.settings.inline_max)
 
 
-def _time(timeout: float) -> Wait:
-    """Of a put."""
+def time_of_put(timeout: float) -> Wait:
+    """That of a put: for so long its number is known."""
     return Wait(timeout, longest=PUT_LONGEST)
 
 

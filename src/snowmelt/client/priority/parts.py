@@ -95,7 +95,7 @@ def calls_of(
         if first and isinstance(first[0], tuple):
             if priority is not None:
                 raise TypeError(NOT_BOTH)
-            for pairs in _drawn(items):
+            for pairs in drawn(items):
                 yield from _mixed(pairs)
             return
     own = checked_priority(0 if priority is None else priority)
@@ -103,7 +103,7 @@ def calls_of(
         yield (Some.of(own, one),)
 
 
-def _drawn(pairs: Iterable[Any]) -> Iterator[list[Prioritized]]:
+def drawn(pairs: Iterable[Any]) -> Iterator[list[Prioritized]]:
     """A call's worth each; what a generator gives is read before it is asked for the next."""
     if isinstance(pairs, list | tuple):
         for at in range(0, len(pairs), CALL_ITEMS):

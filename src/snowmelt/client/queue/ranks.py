@@ -39,6 +39,7 @@ class Ranks(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, queue: str, settings: QueueSettings) -> "Ranks":
+        """Those of a queue with these settings."""
         return cls(queue, settings.priorities, settings.floats, settings.largest_first)
 
     @property
@@ -94,10 +95,13 @@ def checked_priority(priority: object) -> int | float:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: priority is nan; allowed: a whole number of 64 bits or a float
     """
-    if isinstance(priority, Integral) and not isinstance(priority, bool):
-        if KEY_MIN <= (number := int(priority)) <= KEY_MAX:
+    match priority:
+        case bool():
+            pass
+        case Integral() if KEY_MIN <= (number := int(priority)) <= KEY_MAX:
             return number
-    elif isinstance(priority, Real) and not isinstance(priority, bool):
-        if not math.isnan(fraction := float(priority)):
+        case Integral():
+            pass
+        case Real() if not math.isnan(fraction := float(priority)):
             return fraction
     raise BadOption("priority", priority, "a whole number of 64 bits or a float")

@@ -12,9 +12,8 @@ from typing import Final
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.steps import Rest, Steps
 from snowmelt.client.fifo.steps import ANSWER_SECONDS, FifoSteps, due_of
-from snowmelt.client.queue.bodies import packed_headers, parcels
+from snowmelt.client.queue.bodies import Parcel, packed_headers
 from snowmelt.client.queue.options import Producer, seconds_of
-from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, Full
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
@@ -31,7 +30,7 @@ _FULL_PAUSE: Final = 0.2
 def stage(
     queue: FifoSteps,
     producer: Producer,
-    bodies: Iterable[Buffer] | Batch,
+    calls: Iterable[Parcel],
     headers: Mapping[str, str | bytes] | Labels | None,
     delay: float,
     hold: float,
@@ -42,9 +41,11 @@ def stage(
     holding = seconds_of("hold", hold, 1.0, HOLD_LONGEST / 1e9)
     receipts: list[Receipt] = []
     first = 0
-    for items in parcels(bodies):
+    for items in calls:
         stop = first + items.count
-        own = headers.slice(first, stop) if isinstance(headers, Labels) else headers
+        own = headers
+        if isinstance(headers, Labels):
+            own = headers.slice(first, stop).in_order(items.order)
         put = Put(
             queue.name,
             producer.name,
@@ -54,6 +55,8 @@ def stage(
             packed_headers(own),
             due,
             hold=holding,
+            runs=items.runs,
+            keys=items.keys,
         )
         receipt: Receipt = yield from queue.ask_store(put, timeout, len(items.blob))
         receipts.append(receipt)

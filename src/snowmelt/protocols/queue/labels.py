@@ -42,6 +42,14 @@ class Labels(msgspec.Struct, frozen=True, array_like=True):
         headers = None if self.headers is None else self.headers[first:stop]
         return Labels(self.common, keys, headers)
 
+    def in_order(self, order: Sequence[int]) -> "Labels":
+        """Those of the items in another order; in the same where none is named."""
+        if not order:
+            return self
+        keys = None if self.keys is None else tuple([self.keys[at] for at in order])
+        headers = None if self.headers is None else tuple([self.headers[at] for at in order])
+        return Labels(self.common, keys, headers)
+
     def fit(self, count: int) -> bool:
         """Whether these are labels for so many items."""
         return all(rows is None or len(rows) == count for rows in (self.keys, self.headers))

@@ -1,0 +1,175 @@
+"""What can be asked of a queue with priorities, as steps: the fifo's, and what ranks add.
+
+1. What a priority is to nodes the queue's settings say. So they are known before anything is put:
+   from who asks, or from the queue. A put that it would refuse makes no queue.
+2. Where nothing is said a queue takes any whole number. One that is there is taken as it is.
+3. A call has its most urgent items first (`sorting.py`), and each caller is told its own position.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import ClassVar, Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.fifo.steps import FifoSteps, Grant, time_of_put
+from snowmelt.client.leases.delivered import told_interval
+from snowmelt.client.leases.fetching import CHANCE
+from snowmelt.client.leases.steps import Going, Seen, delay_of
+from snowmelt.client.priority.parts import Prioritized
+from snowmelt.client.priority.sorting import ranked_parcels, sorted_parcel
+from snowmelt.client.queue.bodies import packed_headers, parcel
+from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.ranks import Ranks, checked_priority
+from snowmelt.client.queue.staging_steps import stage
+from snowmelt.client.together.joint import Asked
+from snowmelt.client.together.joint_puts import One, Puts
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import (
+    DiskFull,
+    NoSuchQueue,
+    OutcomeUnknown,
+    QueueExists,
+    Unavailable,
+    Unreachable,
+)
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.queue.calls import Peeked, QueueStatus, Receipt, Select
+from snowmelt.protocols.queue.labels import Labels, each_own
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
+
+USUAL: Final = QueueSettings(replicas=0, priorities=ANY)
+
+
+class RankedSteps(FifoSteps):
+    """One queue with priorities as one user knows it."""
+
+    several: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        name: str,
+        settings: QueueSettings | None,
+        producer: Producer,
+        chance: Random = CHANCE,
+    ) -> None:
+        super().__init__(name, settings, producer, chance)
+        self._known: Ranks | None = None
+        """Rule 1; of a queue that is not there yet, None."""
+
+    # --- items in ---------------------------------------------------------------------------------
+
+    def ranked(
+        self,
+        body: Buffer,
+        priority: float,
+        headers: Mapping[str, str | bytes] | None,
+        delay: float,
+        timeout: float,
+    ) -> Asked:
+        """One item to be put."""
+        own = checked_priority(priority)
+        one = One(parcel(body).blob, packed_headers(headers), delay_of(delay), own)
+        return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
+
+    def put(self, some: Sequence[One], wait: Wait, sequence: int | None = None) -> Steps[list[int]]:
+        """Items of one call, with one delay; their positions within priorities, as `FifoSteps`."""
+        ranks = yield from self.known(wait)
+        own = ranks.ranks([one.priority for one in some])
+        items = sorted_parcel([one.body for one in some], own, ranks)
+        order = items.order or range(len(some))
+        headers = each_own([some[at].headers for at in order])
+        done = yield from self._put(items, headers, -some[0].delay, wait, sequence)
+        if not done.stop:
+            return [-1] * items.count
+        places = [place for one in done.where for place in told_interval(one)]
+        return [place for _, place in sorted(zip(order, places, strict=True))]
+
+    def put_ranked(
+        self,
+        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        priority: float | None,
+        headers: Mapping[str, str | bytes] | None,
+        delay: float,
+        timeout: float,
+        sequence: int | None,
+    ) -> Steps[tuple[Interval, ...]]:
+        """Many items; where they are within their priorities, the most urgent first."""
+        ranks = yield from self.known(Wait(timeout))
+        calls = ranked_parcels(items, priority, ranks)
+        where = yield from self._put_all(calls, headers, delay, timeout, sequence)
+        return tuple(map(told_interval, where))
+
+    def stage(
+        self,
+        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        priority: float | None,
+        headers: Mapping[str, str | bytes] | Labels | None,
+        delay: float,
+        hold: float,
+        timeout: float,
+    ) -> Steps[list[Receipt]]:
+        """Stores batches; the receipts by which they can be published."""
+        ranks = yield from self.known(Wait(timeout))
+        calls = ranked_parcels(items, priority, ranks)
+        return (yield from stage(self, Producer(), calls, headers, delay, hold, timeout))
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
+        """The first items, or of the dead ones, taking none of them."""
+        yield from self.known(Wait(timeout))
+        return (yield from super().peek(count, dead, timeout))
+
+    def select(self, rank: int, share: float | None, timeout: float) -> Steps[Seen | None]:
+        """The item of a rank, from 1 on, or at a part of all; None when there is none."""
+        yield from self.known(Wait(timeout))
+        ask = Select(self.name, rank, share or 0.0)
+        peeked: Peeked = yield from self.ask_about(ask, timeout)
+        return next(iter((yield from self._shown(peeked))), None)
+
+    def stats(self, timeout: float) -> Steps[QueueStatus]:
+        """How the queue is; by priorities as people know them."""
+        status = yield from super().stats(timeout)
+        if not status.settings.largest_first:
+            return status
+        tails, ready_of = status.tails[::-1], status.ready_of[::-1]
+        return msgspec.structs.replace(status, tails=tails, ready_of=ready_of)
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def known(self, wait: Wait) -> Steps[Ranks]:
+        """What its priorities are (rule 1), as they are or would be."""
+        if self._known is not None:
+            return self._known
+        if self._settings is not None:
+            return Ranks.of(self.name, self._settings)
+        going = Going(wait)
+        while True:
+            try:
+                self._grant = yield from self._open(wait, make=False)
+            except NoSuchQueue:
+                return Ranks.of(self.name, USUAL)
+            except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
+                yield going.after(error)
+            else:
+                assert self._known is not None
+                return self._known
+
+    def _ranks_are(self, ranks: Ranks) -> None:
+        self._known, self.ranks = ranks, None if ranks.plain else ranks
+
+    def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
+        """Rule 2."""
+        if self._settings is not None or not make:
+            return (yield from super()._open(wait, make))
+        try:
+            return (yield from super()._open(wait, make=False))
+        except NoSuchQueue:
+            pass
+        try:
+            return (yield from self._opened(USUAL, wait, make))
+        except QueueExists:  # another made it meanwhile
+            return (yield from super()._open(wait, make=False))

@@ -1,0 +1,84 @@
+"""What is to be put into a queue with priorities, cut into calls, the most urgent of each first.
+
+What goes in one call goes in the order of its ranks, of equal ones the first first: so what is got
+together lies together, and its positions are told by few intervals.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, Final, cast
+
+from msgspec.structs import replace
+
+from snowmelt.client.priority.parts import NOT_BOTH, Prioritized, drawn
+from snowmelt.client.queue.bodies import CALL_BYTES, Parcel, as_bytes, parcels, together
+from snowmelt.client.queue.ranks import Ranks
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.protocols.queue.calls import Run
+from snowmelt.protocols.queue.keys import packed
+
+_ONE: Final = str | bytes | bytearray | memoryview
+
+
+def ranked_parcels(
+    items: Iterable[Buffer] | Iterable[Prioritized] | Batch, priority: float | None, ranks: Ranks
+) -> Iterator[Parcel]:
+    """Items cut into calls: bodies of one priority, or pairs of a priority and a body.
+
+    >>> [one] = ranked_parcels([(2, b"b"), (0, b"a"), (2, b"c")], None, Ranks("jobs", 3))
+    >>> one.blob, one.order, one.runs
+    (b'abc', (1, 0, 2), (Run(priority=0, count=1), Run(priority=2, count=2)))
+    >>> list(ranked_parcels([(2, b"b")], 1, Ranks("jobs", 3)))
+    Traceback (most recent call last):
+    TypeError: a body is bytes, not tuple; give priority= or pairs of a priority and a body...
+    """
+    if not isinstance(items, Batch | _ONE):
+        rest = iter(items)
+        first = list(islice(rest, 1))
+        if not isinstance(items, list | tuple):
+            items = cast("Iterator[Any]", chain(first, rest))
+        if first and isinstance(first[0], tuple):
+            if priority is not None:
+                raise TypeError(NOT_BOTH)
+            for pairs in drawn(items):
+                yield from _mixed(pairs, ranks)
+            return
+    own = ranks.rank(0 if priority is None else priority)
+    for one in parcels(cast("Iterable[Buffer]", items)):  # which looks at each
+        yield _alike(one, own, ranks)
+
+
+def sorted_parcel(bodies: Sequence[bytes], own: Sequence[int], ranks: Ranks) -> Parcel:
+    """Bodies of one call, each with its rank, the most urgent first."""
+    rows: dict[int, list[int]] = {}
+    for at, rank in enumerate(own):
+        rows.setdefault(rank, []).append(at)
+    if len(rows) == 1:
+        return _alike(together(list(bodies)), own[0], ranks)
+    named = sorted(rows)
+    order = tuple(chain.from_iterable([rows[rank] for rank in named]))
+    items = together([bodies[at] for at in order])
+    if ranks.keyed:
+        return replace(items, keys=packed([own[at] for at in order]), order=order)
+    runs = tuple([Run(rank, len(rows[rank])) for rank in named])
+    return replace(items, runs=runs, order=order)
+
+
+def _mixed(pairs: list[Prioritized], ranks: Ranks) -> Iterator[Parcel]:
+    """As few calls as they fit into, each of the next ones."""
+    own = ranks.ranks([priority for priority, _ in pairs])
+    bodies = [body if type(body) is bytes else as_bytes(body) for _, body in pairs]
+    if sum(map(len, bodies)) <= CALL_BYTES:
+        yield sorted_parcel(bodies, own, ranks)
+        return
+    at = 0
+    for one in parcels(bodies):
+        some = slice(at, at := at + one.count)
+        yield sorted_parcel(bodies[some], own[some], ranks)
+
+
+def _alike(items: Parcel, rank: int, ranks: Ranks) -> Parcel:
+    """All of one rank."""
+    if ranks.keyed:
+        return replace(items, keys=packed([rank]) * items.count)
+    return replace(items, runs=(Run(rank, items.count),)) if rank else items

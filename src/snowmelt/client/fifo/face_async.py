@@ -3,35 +3,20 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
-from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.connection.steps import run_async
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
-from snowmelt.client.leases.taking_async import Taking
 from snowmelt.client.queue.bodies import parcels
-from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
-from snowmelt.client.queue.groups_async import Group
+from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.options import Producer
-from snowmelt.client.queue.staging_steps import HOLD, plan, publish, stage
-from snowmelt.client.together.joint_puts import Puts
-from snowmelt.client.together.tasks import TogetherAsync
+from snowmelt.client.queue.staging_steps import HOLD, stage
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.queue.calls import (
-    GroupStatus,
-    Located,
-    Planned,
-    QueueStatus,
-    Receipt,
-    Share,
-    Span,
-)
+from snowmelt.protocols.queue.calls import Receipt
 from snowmelt.protocols.queue.labels import Labels
 
 
-class Fifo(Taking[FifoSteps]):
+class Fifo(Queue[FifoSteps]):
     """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
 
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
@@ -51,10 +36,6 @@ class Fifo(Taking[FifoSteps]):
     b'two'
     b'three'
     """
-
-    def __init__(self, port: KeepingPort, steps: FifoSteps, codec: Codec = PLAIN) -> None:
-        super().__init__(port, steps, codec)
-        self._puts = TogetherAsync(self._port, Puts(steps.put))
 
     async def put(
         self,
@@ -100,34 +81,6 @@ class Fifo(Taking[FifoSteps]):
             self._port, self._steps.put_many(rows, headers, delay, timeout, sequence)
         )
 
-    # --- for groups -------------------------------------------------------------------------------
-
-    def group(self, name: str) -> Group:
-        """A group, to which items are given for good: told again until it is past them.
-
-        This is for programs that must do everything exactly once, and for Spark.
-        """
-        own = KeepingOwn(self._port, f"this group of {self.name}", "take a group in this one")
-        return Group(own, GroupSteps(self._steps, group_name(name)))
-
-    async def groups(self, *, timeout: float = TIMEOUT) -> list[GroupStatus]:
-        """All groups of the queue, how far each is, and when it was last heard of."""
-        return await run_async(self._port, groups(self._steps, timeout))
-
-    async def survey(
-        self, start: int = 0, *, items_max: int = ITEMS_HIGHEST, timeout: float = TIMEOUT
-    ) -> Located:
-        """Where the items lie that wait from a position on; takes nothing."""
-        checked_count("items_max", items_max, ITEMS_HIGHEST)
-        return await run_async(self._port, survey(self._steps, start, items_max, timeout))
-
-    async def read(self, spans: Iterable[Span], *, bytes_max: int = BYTES_HIGHEST) -> Reading:
-        """The bodies of located spans, each from a node that keeps it; at once, in memory."""
-        checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
-        return await run_async(self._port, read(self.name, spans, bytes_max))
-
-    # --- staged, then published -------------------------------------------------------------------
-
     async def stage(
         self,
         bodies: Iterable[Any] | Batch,
@@ -144,64 +97,3 @@ class Fifo(Taking[FifoSteps]):
         own, rows = Producer(), self._codec.bodies(bodies)
         steps = stage(self._steps, own, parcels(rows), headers, delay, hold, timeout)
         return await run_async(self._port, steps)
-
-    async def publish(
-        self,
-        receipts: Iterable[Receipt],
-        *,
-        sequence: int | None = None,
-        digest: int = 0,
-        timeout: float = TIMEOUT,
-    ) -> Interval:
-        """Puts what was staged at the tail, in the order of the receipts, all in one step.
-
-        With a named producer and a `sequence` number that was used, nothing is put, and where the
-        earlier ones went is told; (0, 0) when that is no longer remembered. A `digest` is a number
-        that you make of what the items are: with another one than before, `AlreadyPublished` is
-        raised.
-
-        >>> import snowmelt.aio, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     async with snowmelt.aio.open(folder) as cluster:
-        ...         orders = cluster.fifo("orders", producer="loader")
-        ...         receipts = await orders.stage([b"one"]) + await orders.stage([b"two", b"three"])
-        ...         await orders.publish(receipts, sequence=1)
-        ...         await orders.publish(receipts, sequence=1)
-        ...         status = await orders.stats()
-        ...         status.ready
-        Interval(start=0, stop=3)
-        Interval(start=0, stop=3)
-        3
-        """
-        steps = publish(self._steps, self._steps.producer, receipts, sequence, timeout, digest)
-        return await run_async(self._port, steps)
-
-    async def plan(
-        self, shares: Iterable[Share], *, sequence: int, digest: int = 0, timeout: float = TIMEOUT
-    ) -> Planned:
-        """Writes down here what is to be published into several queues, under one number.
-
-        What was written down first stands, and is told: publish that, each share in its queue, and
-        then nothing in this one, which ends the plan. So all of it is published, once, by whoever
-        ends it.
-        """
-        steps = plan(self._steps, self._steps.producer, shares, sequence, timeout, digest)
-        return await run_async(self._port, steps)
-
-    # --- the queue as a whole ---------------------------------------------------------------------
-
-    async def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
-        """How the queue is: how many items wait, are leased, delayed, dead, and more."""
-        return await run_async(self._port, self._steps.stats(timeout))
-
-    async def pause(self, *, timeout: float = TIMEOUT) -> None:
-        """Stops the handing out of items; puts are taken all the time."""
-        await run_async(self._port, self._steps.pause(True, timeout))
-
-    async def resume(self, *, timeout: float = TIMEOUT) -> None:
-        """Lets the handing out go on."""
-        await run_async(self._port, self._steps.pause(False, timeout))
-
-    async def redrive(self, *, per_second: int = 0, timeout: float = TIMEOUT) -> int:
-        """Brings dead items back to their positions, all at once or so many a second."""
-        return await run_async(self._port, self._steps.redrive(per_second, timeout))

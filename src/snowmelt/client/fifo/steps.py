@@ -88,6 +88,7 @@ from snowmelt.protocols.queue.calls import (
     Purge,
     Put,
     PutDone,
+    QueueNames,
     QueueStatus,
     Redrive,
     Settle,
@@ -515,9 +516,14 @@ def _in_time(body: Any, wait: Wait) -> Any:
 
 
 def list_queues(timeout: float) -> Steps[list[str]]:
-    """The names of all queues."""
-    told = yield from ask_anybody(ListQueues(), Wait(timeout))
-    return list(told.names)
+    """The names of all queues with a leader."""
+    return list((yield from queue_names(timeout)).names)
+
+
+def queue_names(timeout: float) -> Steps[QueueNames]:
+    """The same, and which of them have several priorities."""
+    told: QueueNames = yield from ask_anybody(ListQueues(), Wait(timeout))
+    return told
 
 
 def due_of(delay: float) -> int:

@@ -5,31 +5,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
-from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.connection.steps import run
+from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.steps import Seen, checked_count
-from snowmelt.client.leases.taking import Taking
-from snowmelt.client.priority.group_steps import PriorityGroupSteps
-from snowmelt.client.priority.groups import PriorityGroup
 from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
-from snowmelt.client.priority.staging import (
-    HOLD,
-    Holding,
-    Receipt,
-    check_there,
-    count_of,
-    not_staged,
-)
-from snowmelt.client.priority.steps import PriorityStatus, PrioritySteps
-from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.client.queue.group_steps import group_name
-from snowmelt.client.together.joint_puts import Puts
-from snowmelt.client.together.threads import TogetherThreads
+from snowmelt.client.priority.ranked import RankedSteps
+from snowmelt.client.queue.face import Queue
+from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import NotStaged
-from snowmelt.core.interval import Position
+from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.queue.calls import Receipt
+from snowmelt.protocols.queue.labels import Labels
 
 
-class PriorityQueue(Taking[PrioritySteps]):
+class PriorityQueue(Queue[RankedSteps]):
     """Most urgent first, made on first use. `cluster.priority(name)` gives it.
 
     The least priority is the most urgent, or the largest with `largest_first`; within one priority
@@ -45,20 +34,14 @@ class PriorityQueue(Taking[PrioritySteps]):
     ...     with snowmelt.open(folder) as cluster:
     ...         jobs = cluster.priority("jobs")
     ...         _ = jobs.put(b"sweep", priority=2)
-    ...         jobs.put_many([(2, b"dust"), (-5, b"fire")])
+    ...         _ = jobs.put_many([(2, b"dust"), (-5, b"fire")])
     ...         for item in jobs.consume(timeout=0):
     ...             print(item.priority, item.body)
     ...             item.ack()
-    2
     -5 b'fire'
     2 b'sweep'
     2 b'dust'
     """
-
-    def __init__(self, port: Port, steps: PrioritySteps, codec: Codec = PLAIN) -> None:
-        super().__init__(port, steps, codec)
-        self._holding = Holding(steps)
-        self._puts = TogetherThreads(self._port, Puts(steps.put))
 
     def put(
         self,
@@ -68,12 +51,18 @@ class PriorityQueue(Taking[PrioritySteps]):
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
+        sequence: int | None = None,
     ) -> Position:
         """Puts an item; returns its position in its priority once it is safe. Raises `Full`.
 
-        After `delay` seconds it may be delivered.
+        After `delay` seconds it may be delivered. Of any priorities positions count together.
+        `sequence` is as a fifo has it.
         """
-        one = self._steps.one(self._codec.body(body), priority, headers, delay, timeout)
+        one = self._steps.ranked(self._codec.body(body), priority, headers, delay, timeout)
+        if sequence is not None or self._steps.producer.named:  # a number names one put
+            put = self._steps.put([one.what], one.wait, sequence)
+            positions = run(self._port, put)
+            return Position(positions[0])
         return Position(self._puts.ask(one))
 
     def put_many(
@@ -84,74 +73,53 @@ class PriorityQueue(Taking[PrioritySteps]):
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
-    ) -> int:
-        """Puts bodies of one priority, or pairs of a priority and a body; returns how many.
+        sequence: int | None = None,
+    ) -> tuple[Interval, ...]:
+        """Puts bodies of one priority, or pairs of a priority and a body.
+
+        Returns where they are, as `Items.positions` tells it: an interval for each priority, the
+        most urgent first.
 
         Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
         several calls, each with its own `timeout`; when one fails, those before it are in the queue
-        (a note of the exception says how many).
+        (a note of the exception says how many). With `sequence`, more than one call is refused as
+        `TooLarge`.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         jobs = cluster.priority("jobs", priorities=3)
+        ...         jobs.put_many([(2, b"dust"), (0, b"fire"), (2, b"sweep")])
+        (Interval(start=0, stop=1), Interval(start=0, stop=2))
         """
         rows = self._codec.pairs(items, priority)
-        return run(self._port, self._steps.put_many(rows, priority, headers, delay, timeout))
-
-    # --- staged, then published -------------------------------------------------------------------
+        puts = self._steps.put_ranked(rows, priority, headers, delay, timeout, sequence)
+        return run(self._port, puts)
 
     def stage(
         self,
         items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
-        headers: Mapping[str, str | bytes] | None = None,
+        headers: Mapping[str, str | bytes] | Labels | None = None,
         delay: float = 0.0,
         hold: float = HOLD,
         timeout: float = TIMEOUT,
-    ) -> Receipt:
-        """Stores items safely, and for nobody to get: `publish` brings them into the queue.
+    ) -> list[Receipt]:
+        """Stores items safely, and in no queue: `publish` puts them there by their receipts.
 
-        What is not published within `hold` seconds is erased. `delay` counts from when it is.
+        What is not published within `hold` seconds is erased.
         """
         rows = self._codec.pairs(items, priority)
-        steps = self._holding.stage(rows, priority, headers, delay, hold, timeout)
+        steps = self._steps.stage(rows, priority, headers, delay, hold, timeout)
         return run(self._port, steps)
 
-    def publish(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> None:
-        """What was staged may be got. Said again it does nothing, whatever became of it since.
-
-        Raises `NotStaged` when some of it was erased.
-
-        >>> import snowmelt, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with snowmelt.open(folder) as cluster:
-        ...         jobs = cluster.priority("jobs")
-        ...         receipt = jobs.stage([(1, b"later"), (0, b"now")])
-        ...         status = jobs.stats()
-        ...         print(status.ready)
-        ...         jobs.publish(receipt)
-        ...         jobs.publish(receipt)
-        ...         print([item.body for item in jobs.get_many(timeout=0)])
-        0
-        [b'now', b'later']
-        """
-        erased = self.published(receipt, timeout=timeout)
-        if erased:
-            raise NotStaged(not_staged(self.name, receipt, erased))
-
-    def published(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> int:
-        """As `publish`; but of what was erased it is told how many, and that is final."""
-        told = run(self._port, self._holding.publish(receipt, timeout))
-        check_there(self.name, told, timeout)
-        return count_of(told.lost)
-
-    # --- for groups -------------------------------------------------------------------------------
-
-    def group(self, name: str) -> PriorityGroup:
-        """A group, to which items are given for good: told again until it is past them.
-
-        This is for programs that must do everything exactly once, and for Spark.
-        """
-        return PriorityGroup(self._port, PriorityGroupSteps(self._steps, group_name(name)))
-
-    # --- the queue as a whole ---------------------------------------------------------------------
+    def _leased(
+        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
+    ) -> Delivered:
+        """What was put here before is there before: it may be more urgent."""
+        self._puts.send(timeout)
+        return super()._leased(before, items_max, bytes_max, timeout)
 
     def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item of this rank among those that are ready, 1 being the next; it stays there.
@@ -168,11 +136,3 @@ class PriorityQueue(Taking[PrioritySteps]):
         """
         checked_share(share)
         return run(self._port, self._steps.select(0, share, timeout))
-
-    def stats(self, *, timeout: float = TIMEOUT) -> PriorityStatus:
-        """How the queue is: how many items wait, by priority, are leased, delayed, dead."""
-        return run(self._port, self._steps.stats(timeout))
-
-    def redrive(self, *, timeout: float = TIMEOUT) -> int:
-        """Brings dead items back to their positions; returns how many."""
-        return run(self._port, self._steps.redrive(timeout))

@@ -4,31 +4,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
-from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.connection.steps import run_async
+from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.steps import Seen, checked_count
-from snowmelt.client.leases.taking_async import Taking
-from snowmelt.client.priority.group_steps import PriorityGroupSteps
-from snowmelt.client.priority.groups_async import PriorityGroup
 from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
-from snowmelt.client.priority.staging import (
-    HOLD,
-    Holding,
-    Receipt,
-    check_there,
-    count_of,
-    not_staged,
-)
-from snowmelt.client.priority.steps import PriorityStatus, PrioritySteps
-from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.client.queue.group_steps import group_name
-from snowmelt.client.together.joint_puts import Puts
-from snowmelt.client.together.tasks import TogetherAsync
+from snowmelt.client.priority.ranked import RankedSteps
+from snowmelt.client.queue.face_async import Queue
+from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import NotStaged
-from snowmelt.core.interval import Position
+from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.queue.calls import Receipt
+from snowmelt.protocols.queue.labels import Labels
 
 
-class PriorityQueue(Taking[PrioritySteps]):
+class PriorityQueue(Queue[RankedSteps]):
     """Most urgent first, made on first use. `cluster.priority(name)` gives it.
 
     The least priority is the most urgent, or the largest with `largest_first`; within one priority
@@ -44,20 +33,14 @@ class PriorityQueue(Taking[PrioritySteps]):
     ...     async with snowmelt.aio.open(folder) as cluster:
     ...         jobs = cluster.priority("jobs")
     ...         _ = await jobs.put(b"sweep", priority=2)
-    ...         await jobs.put_many([(2, b"dust"), (-5, b"fire")])
+    ...         _ = await jobs.put_many([(2, b"dust"), (-5, b"fire")])
     ...         async for item in jobs.consume(timeout=0):
     ...             print(item.priority, item.body)
     ...             await item.ack()
-    2
     -5 b'fire'
     2 b'sweep'
     2 b'dust'
     """
-
-    def __init__(self, port: KeepingPort, steps: PrioritySteps, codec: Codec = PLAIN) -> None:
-        super().__init__(port, steps, codec)
-        self._holding = Holding(steps)
-        self._puts = TogetherAsync(self._port, Puts(steps.put))
 
     async def put(
         self,
@@ -67,12 +50,18 @@ class PriorityQueue(Taking[PrioritySteps]):
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
+        sequence: int | None = None,
     ) -> Position:
         """Puts an item; returns its position in its priority once it is safe. Raises `Full`.
 
-        After `delay` seconds it may be delivered.
+        After `delay` seconds it may be delivered. Of any priorities positions count together.
+        `sequence` is as a fifo has it.
         """
-        one = self._steps.one(self._codec.body(body), priority, headers, delay, timeout)
+        one = self._steps.ranked(self._codec.body(body), priority, headers, delay, timeout)
+        if sequence is not None or self._steps.producer.named:  # a number names one put
+            put = self._steps.put([one.what], one.wait, sequence)
+            positions = await run_async(self._port, put)
+            return Position(positions[0])
         return Position(await self._puts.ask(one))
 
     async def put_many(
@@ -83,76 +72,53 @@ class PriorityQueue(Taking[PrioritySteps]):
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
-    ) -> int:
-        """Puts bodies of one priority, or pairs of a priority and a body; returns how many.
+        sequence: int | None = None,
+    ) -> tuple[Interval, ...]:
+        """Puts bodies of one priority, or pairs of a priority and a body.
+
+        Returns where they are, as `Items.positions` tells it: an interval for each priority, the
+        most urgent first.
 
         Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
         several calls, each with its own `timeout`; when one fails, those before it are in the queue
-        (a note of the exception says how many).
+        (a note of the exception says how many). With `sequence`, more than one call is refused as
+        `TooLarge`.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         jobs = cluster.priority("jobs", priorities=3)
+        ...         await jobs.put_many([(2, b"dust"), (0, b"fire"), (2, b"sweep")])
+        (Interval(start=0, stop=1), Interval(start=0, stop=2))
         """
         rows = self._codec.pairs(items, priority)
-        return await run_async(
-            self._port, self._steps.put_many(rows, priority, headers, delay, timeout)
-        )
-
-    # --- staged, then published -------------------------------------------------------------------
+        puts = self._steps.put_ranked(rows, priority, headers, delay, timeout, sequence)
+        return await run_async(self._port, puts)
 
     async def stage(
         self,
         items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
-        headers: Mapping[str, str | bytes] | None = None,
+        headers: Mapping[str, str | bytes] | Labels | None = None,
         delay: float = 0.0,
         hold: float = HOLD,
         timeout: float = TIMEOUT,
-    ) -> Receipt:
-        """Stores items safely, and for nobody to get: `publish` brings them into the queue.
+    ) -> list[Receipt]:
+        """Stores items safely, and in no queue: `publish` puts them there by their receipts.
 
-        What is not published within `hold` seconds is erased. `delay` counts from when it is.
+        What is not published within `hold` seconds is erased.
         """
         rows = self._codec.pairs(items, priority)
-        steps = self._holding.stage(rows, priority, headers, delay, hold, timeout)
+        steps = self._steps.stage(rows, priority, headers, delay, hold, timeout)
         return await run_async(self._port, steps)
 
-    async def publish(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> None:
-        """What was staged may be got. Said again it does nothing, whatever became of it since.
-
-        Raises `NotStaged` when some of it was erased.
-
-        >>> import snowmelt.aio, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     async with snowmelt.aio.open(folder) as cluster:
-        ...         jobs = cluster.priority("jobs")
-        ...         receipt = await jobs.stage([(1, b"later"), (0, b"now")])
-        ...         status = await jobs.stats()
-        ...         print(status.ready)
-        ...         await jobs.publish(receipt)
-        ...         await jobs.publish(receipt)
-        ...         print([item.body for item in await jobs.get_many(timeout=0)])
-        0
-        [b'now', b'later']
-        """
-        erased = await self.published(receipt, timeout=timeout)
-        if erased:
-            raise NotStaged(not_staged(self.name, receipt, erased))
-
-    async def published(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> int:
-        """As `publish`; but of what was erased it is told how many, and that is final."""
-        told = await run_async(self._port, self._holding.publish(receipt, timeout))
-        check_there(self.name, told, timeout)
-        return count_of(told.lost)
-
-    # --- for groups -------------------------------------------------------------------------------
-
-    def group(self, name: str) -> PriorityGroup:
-        """A group, to which items are given for good: told again until it is past them.
-
-        This is for programs that must do everything exactly once, and for Spark.
-        """
-        return PriorityGroup(self._port, PriorityGroupSteps(self._steps, group_name(name)))
-
-    # --- the queue as a whole ---------------------------------------------------------------------
+    async def _leased(
+        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
+    ) -> Delivered:
+        """What was put here before is there before: it may be more urgent."""
+        await self._puts.send(timeout)
+        return await super()._leased(before, items_max, bytes_max, timeout)
 
     async def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item of this rank among those that are ready, 1 being the next; it stays there.
@@ -169,11 +135,3 @@ class PriorityQueue(Taking[PrioritySteps]):
         """
         checked_share(share)
         return await run_async(self._port, self._steps.select(0, share, timeout))
-
-    async def stats(self, *, timeout: float = TIMEOUT) -> PriorityStatus:
-        """How the queue is: how many items wait, by priority, are leased, delayed, dead."""
-        return await run_async(self._port, self._steps.stats(timeout))
-
-    async def redrive(self, *, timeout: float = TIMEOUT) -> int:
-        """Brings dead items back to their positions; returns how many."""
-        return await run_async(self._port, self._steps.redrive(timeout))

@@ -10,7 +10,14 @@ from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import new_name
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
-from snowmelt.protocols.queue.settings import OPTIONS, REPLICAS_MAX, QueueSettings
+from snowmelt.protocols.queue.settings import (
+    ANY,
+    OF_PRIORITIES,
+    OPTIONS,
+    PRIORITIES_MAX,
+    REPLICAS_MAX,
+    QueueSettings,
+)
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
 _PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -49,6 +56,36 @@ def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
     return QueueSettings(**({"replicas": 0} | given)).checked() if given else None
 
 
+class PriorityOptions(QueueOptions, total=False):
+    """The settings of a queue with priorities: a fifo's, and these."""
+
+    priorities: int | type[int] | type[float]
+    largest_first: bool
+
+
+def ranked_settings(**options: Unpack[PriorityOptions]) -> QueueSettings | None:
+    """The same for a queue with priorities.
+
+    >>> settings = ranked_settings(lease=60)
+    >>> settings.kind, settings.lease, ranked_settings(priorities=float).kind
+    ('any int', 60000000000, 'any float')
+    >>> ranked_settings(priorities=1000)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: priorities is 1000; allowed: 1 to 256, int or float
+    """
+    given: dict[str, Any] = {}
+    for option, value in options.items():
+        if option == "priorities" and value in (int, float):
+            given.update(priorities=ANY, floats=value is float)
+        elif option in (allowed := OPTIONS | OF_PRIORITIES):
+            given[allowed[option]] = _read(option, value)
+        else:
+            raise BadOption("option", option, ", ".join(allowed))
+    if not given:
+        return None
+    return QueueSettings(**({"replicas": 0, "priorities": ANY} | given)).checked()
+
+
 def seconds_of(option: str, value: object, lowest: float, highest: float) -> Duration:
     """A number of seconds between two bounds; raises `BadOption`."""
     if isinstance(value, int | float) and lowest <= value <= highest:
@@ -65,7 +102,14 @@ def _read(option: str, value: object) -> int:
         return seconds(value)
     if option == "lease":
         return seconds_of("lease", value, 0.1, 43_200)
-    return whole(option, value)
+    if option == "largest_first":
+        if not isinstance(value, bool):
+            raise BadOption(option, value, "True or False")
+        return value
+    number = whole(option, value)
+    if option == "priorities" and not 1 <= number <= PRIORITIES_MAX:
+        raise BadOption(option, value, f"1 to {PRIORITIES_MAX}, int or float")
+    return number
 
 
 def whole(option: str, value: object) -> int:

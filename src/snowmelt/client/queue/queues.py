@@ -6,20 +6,21 @@ from typing import Any, Literal, Unpack, overload
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.fifo.steps import FifoSteps, list_queues
+from snowmelt.client.fifo.steps import FifoSteps, queue_names
+from snowmelt.client.overlay.face import OverlayFifo
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.priority.options import (
-    OverlayOptions,
-    PriorityOptions,
-    Wanted,
-    overlaid,
-    overlay_settings,
-    priority_settings,
-)
+from snowmelt.client.priority.options import OverlayOptions, overlaid, overlay_settings
+from snowmelt.client.priority.ranked import RankedSteps
 from snowmelt.client.priority.steps import PrioritySteps, list_priority_queues
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.known import Known
-from snowmelt.client.queue.options import Producer, QueueOptions, queue_settings
+from snowmelt.client.queue.options import (
+    PriorityOptions,
+    Producer,
+    QueueOptions,
+    queue_settings,
+    ranked_settings,
+)
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
 
@@ -51,7 +52,7 @@ class Queues:
         ordering: Literal["overlay"],
         codec: str | None = None,
         **options: Unpack[OverlayOptions],
-    ) -> PriorityQueue: ...
+    ) -> OverlayFifo: ...
 
     def fifo(
         self,
@@ -62,7 +63,7 @@ class Queues:
         producer: str | None = None,
         sequence: int | None = None,
         **options: Any,
-    ) -> Fifo | PriorityQueue:
+    ) -> Fifo | OverlayFifo:
         """A queue, first in first out, made when it is first used.
 
         With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
@@ -78,12 +79,15 @@ class Queues:
         `codec` is how values become bodies: "text", "json", "msgpack" or "arrow"; `put` takes the
         value then, and `item.value` gives it back. Nodes see bytes.
 
-        With `ordering="overlay"` no node orders it alone: it is a priority queue of one priority,
-        with the options `replicas`, `lease`, `max_deliveries` and `max_items`.
+        With `ordering="overlay"` no node orders it alone; its options are `replicas`, `lease`,
+        `max_deliveries` and `max_items`.
         """
         if overlaid(ordering, producer, sequence):
-            ranked = self._ranked(name, overlay_settings(name, options), fifo=True)
-            return PriorityQueue(self._queues, ranked, codec_of(codec))
+            wanted = overlay_settings(name, options)
+            overlay = self._known.once(
+                (queue_name(name), wanted), lambda: PrioritySteps(name, wanted, fifo=True)
+            )
+            return OverlayFifo(self._queues, overlay, codec_of(codec))
         settings = queue_settings(**options)
         if producer is not None or sequence is not None:
             steps = FifoSteps(name, settings, Producer(producer, sequence))
@@ -94,33 +98,44 @@ class Queues:
         return Fifo(self._queues, steps, codec_of(codec))
 
     def priority(
-        self, name: str, *, codec: str | None = None, **options: Unpack[PriorityOptions]
+        self,
+        name: str,
+        *,
+        codec: str | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        **options: Unpack[PriorityOptions],
     ) -> PriorityQueue:
         """A queue, most urgent first, made when it is first used.
 
-        With options it is made with these, and `QueueExists` is raised if it is there with others;
-        what is not said is the queue's own, if it is there:
         `priorities` are `int`, any whole number of 64 bits, unless you say `float`, or how many
         there are (up to 256): then they are 0 to one below it. The least is the most urgent, or the
-        largest with `largest_first`; on `replicas` nodes (3, or all that are present) an item is
-        flushed before its put is answered; a get holds it for `lease` seconds (30); after
-        `max_deliveries` (20) that failed it is set aside as dead; the queue holds `max_items` at
-        most. `codec` is as `fifo` has it.
+        largest with `largest_first`. All else is as `fifo` has it.
         """
-        steps = self._ranked(name, priority_settings(name, **options), fifo=False)
+        settings = ranked_settings(**options)
+        if producer is not None or sequence is not None:
+            steps = RankedSteps(name, settings, Producer(producer, sequence))
+        else:
+            steps = self._known.once(
+                (queue_name(name), settings, "ranked"),
+                lambda: RankedSteps(name, settings, self._own(name)),
+            )
         return PriorityQueue(self._queues, steps, codec_of(codec))
 
     def queue(
         self, name: str, *, codec: str | None = None, timeout: float = TIMEOUT
-    ) -> Fifo | PriorityQueue:
+    ) -> Fifo | PriorityQueue | OverlayFifo:
         """The queue of this name, of whichever kind it is; a fifo when there is none yet."""
         queue_name(name)
-        if name not in run(self._queues, list_priority_queues(timeout)):
-            return self.fifo(name, codec=codec)
-        if name in run(self._queues, list_queues(timeout)):
-            allowed = "a name of one queue: there are a fifo and a priority queue of this name"
-            raise BadOption("queue", name, allowed)
-        return self.priority(name, codec=codec)
+        told = run(self._queues, queue_names(timeout))
+        if name in run(self._queues, list_priority_queues(timeout)):
+            if name in told.names:
+                allowed = "a name of one queue: there are two of this name, one on the overlay"
+                raise BadOption("queue", name, allowed)
+            return self.fifo(name, ordering="overlay", codec=codec)
+        if name in told.ranked:
+            return self.priority(name, codec=codec)
+        return self.fifo(name, codec=codec)
 
     def queues(
         self, *, kind: Literal["fifo", "priority"] | None = None, timeout: float = TIMEOUT
@@ -128,18 +143,13 @@ class Queues:
         """The names of all queues, or of those of one kind (`fifo` or `priority`)."""
         if kind not in (None, "fifo", "priority"):
             raise BadOption("kind", kind, "fifo, priority, or None for both")
-        names: set[str] = set()
-        if kind != "priority":
-            names.update(run(self._queues, list_queues(timeout)))
-        if kind != "fifo":
-            names.update(run(self._queues, list_priority_queues(timeout)))
-        return sorted(names)
+        told = run(self._queues, queue_names(timeout))
+        if kind == "priority":
+            return sorted(told.ranked)
+        names = set(run(self._queues, list_priority_queues(timeout)))
+        names.update(told.names)
+        return sorted(names.difference(told.ranked) if kind == "fifo" else names)
 
     def _own(self, name: str) -> Producer:
         """This client as the producer of a queue: one, with whatever settings it is asked for."""
         return self._known.once(queue_name(name), Producer)
-
-    def _ranked(self, name: str, wanted: Wanted | None, *, fifo: bool) -> PrioritySteps:
-        return self._known.once(
-            (queue_name(name), wanted, fifo), lambda: PrioritySteps(name, wanted, fifo=fifo)
-        )

@@ -50,6 +50,9 @@ class Kind(Protocol):
     def call(self, asked: Sequence[Asked]) -> Steps[Any]:
         """One call for all of them."""
 
+    def at_once(self, asked: Sequence[Asked]) -> Steps[Any]:
+        """The same, by one who has no part in it: it waits for nothing but the answer."""
+
     def share(self, answer: Any, asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
         """What each of them is told, in their order, and what is left over; None has left.
 

@@ -54,6 +54,8 @@ class Acks:
         refusals = [self._steps.noted(delivered, done, late) for delivered, done in told]
         return [None if each is None else LeaseLost(each.why) for each in refusals]
 
+    at_once = call
+
     def share(
         self, answer: list[Value], asked: Sequence[Asked | None]
     ) -> tuple[list[Value], Value]:

@@ -98,6 +98,8 @@ class Gets:
             late = yield from self._steps.tell_done(words, Wait(0))
             self._steps.noted(before, done, late)
 
+    at_once = call
+
     def share(
         self, answer: Delivered | None, asked: Sequence[Asked | None]
     ) -> tuple[list[Value], Value]:

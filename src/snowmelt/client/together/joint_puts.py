@@ -14,8 +14,8 @@ import msgspec
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.together.joint import Asked, Value
-from snowmelt.core.errors import OutcomeUnknown, Unavailable
+from snowmelt.client.together.joint import AGAIN, Asked, Value
+from snowmelt.core.errors import Full, OutcomeUnknown, Unavailable
 from snowmelt.core.instant import Duration
 
 WORTH: Final = 1 << 20
@@ -53,7 +53,19 @@ class Puts:
         wait = Wait.longest([each.wait for each in asked])
         return self._put([each.what for each in asked], wait.impatient)
 
-    def share(self, answer: list[int], asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
+    def at_once(self, asked: Sequence[Asked]) -> Steps[list[Value]]:
+        """Waiting for no room: one for which there is none asks once more for itself."""
+        wait = Wait.longest([each.wait for each in asked])
+        try:
+            return list((yield from self._put([each.what for each in asked], wait.impatient)))
+        except Full:
+            if len(asked) > 1:
+                raise
+            return [AGAIN]
+
+    def share(
+        self, answer: list[Value], asked: Sequence[Asked | None]
+    ) -> tuple[list[Value], Value]:
         del asked
         return list(answer), None
 

@@ -52,8 +52,8 @@ class Line(Generic[C]):
         self._callers.pop(number, None)
         return self._line.leave(number)
 
-    def go(self) -> list[Bundle]:
-        return self._line.go(steady_now())
+    def go(self, *, all_of_it: bool = False) -> list[Bundle]:
+        return self._line.go(steady_now(), all_of_it=all_of_it)
 
     @property
     def due(self) -> Instant | None:

@@ -20,6 +20,7 @@ A *ticket* is what one caller asks. A *call* is made of tickets of one key: only
 8. A crowd goes in two halves, each a call: else this process waits while the node works, and the
    node while this process does. So two calls of a key may be on their way, if the second has half a
    crowd, and no fewer than half of those in the first: many small calls cost more than they gain.
+9. Where a get may bring what was put after others, all puts that gather go before it (`all_of_it`).
 """
 
 from collections import Counter
@@ -110,13 +111,13 @@ class Together:
 
     # --- on their way -----------------------------------------------------------------------------
 
-    def go(self, now: Instant) -> list[Bundle]:
-        """Rules 1 and 2: the calls to be made now, in this order."""
+    def go(self, now: Instant, *, all_of_it: bool = False) -> list[Bundle]:
+        """Rules 1, 2 and 9: the calls to be made now, in this order."""
         going = self._waiting
         if not going:
             return []
         self._waiting = []
-        if self._weight < self._worth and self._away:
+        if self._weight < self._worth and self._away and not all_of_it:
             going, self._waiting = self._parted(going, now)
         self._weight = sum([each.weight for each in self._waiting])
         calls = cut(going, self._worth, ordered=self._ordered)

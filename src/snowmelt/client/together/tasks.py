@@ -50,6 +50,12 @@ class TogetherAsync:
             self._cancelled(number, caller)
             raise
 
+    async def send(self, timeout: float) -> None:
+        """What gathers goes now, and so before whatever is asked next."""
+        del timeout  # tasks wait for no answer: what they send stays in its order
+        if self._loop is asyncio.get_running_loop():
+            self._make(self._line.go(all_of_it=True))
+
     async def _alone(self, asked: Asked) -> Value:
         answer = await run_async(self._port, self._kind.call([asked]))
         [value], _ = self._kind.share(answer, [asked])

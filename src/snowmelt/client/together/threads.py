@@ -10,11 +10,13 @@ raise, at any place: a seat that is `gone` counts as nobody's, wherever its tick
 
 import threading
 from _thread import allocate_lock, get_ident
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from snowmelt.client.connection.forking import watch
-from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.connection.steps import Port, Steps, run
+from snowmelt.client.connection.waits import Wait
 from snowmelt.client.together.joint import AGAIN, Asked, Kind, Value, refused, sorted_out
 from snowmelt.client.together.machine import Together
 from snowmelt.client.together.tickets import Bundle
@@ -84,6 +86,33 @@ class TogetherThreads:
                         self._hand_out(self._line.go(steady_now()))
             self._within.discard(me)
 
+    def send(self, timeout: float) -> None:
+        """What gathers goes now, and so before whatever this thread asks next.
+
+        It makes the calls itself, and waits for them, unless it has less time than who asked.
+        """
+        me, until = get_ident(), Wait(timeout).until
+        if me in self._within or not self._line.waiting:
+            return
+        self._within.add(me)
+        mine: list[Bundle] = []
+        try:
+            with self._lock:
+                for bundle in self._line.go(steady_now(), all_of_it=True):
+                    if max([each.until for each in bundle.tickets]) <= until:
+                        mine.append(bundle)
+                    else:
+                        self._hand_out([bundle])
+            while mine:
+                self._make(mine[0], self._kind.at_once)
+                mine.pop(0)
+        finally:
+            if mine:  # interrupted
+                with self._lock:
+                    self._break_off(mine[0])
+                    self._hand_out(mine[1:])
+            self._within.discard(me)
+
     def _alone(self, asked: Asked) -> Value:
         some = [asked]
         values, _ = self._kind.share(run(self._port, self._kind.call(some)), some)
@@ -101,7 +130,7 @@ class TogetherThreads:
             while True:
                 call, seat.call = seat.call, None
                 if call is not None:
-                    self._make(call)
+                    self._make(call, self._kind.call)
                 elif seat.told:
                     return seat.value
                 else:
@@ -141,11 +170,11 @@ class TogetherThreads:
                     self._line.answered(each.number)
                 self._line.back(bundle)
 
-    def _make(self, bundle: Bundle) -> None:
+    def _make(self, bundle: Bundle, call: Callable[[Sequence[Asked]], Steps[Any]]) -> None:
         asked: list[Asked] = [each.what.asked for each in bundle.tickets]
         spare: Value = None
         try:
-            answer = run(self._port, self._kind.call(asked))
+            answer = run(self._port, call(asked))
         except Exception as error:  # raised where it was asked
             with self._lock:
                 self._back(bundle, refused(error, len(asked)))
@@ -191,12 +220,15 @@ class TogetherThreads:
             self._line.leave(seat.number)
             self._line.restore()
             if made is not None:
-                kind, asked = self._kind, [each.what.asked for each in made.tickets]
-                again = kind.repeats
-                self._back(made, [AGAIN if again else kind.late(one, gone=True) for one in asked])
+                self._break_off(made)
             if seat.call is not None:
                 self._back(seat.call, [AGAIN] * len(seat.call.tickets))
             self._hand_out(self._line.go(steady_now()))
+
+    def _break_off(self, made: Bundle) -> None:
+        """Whoever made it was interrupted."""
+        kind, asked = self._kind, [each.what.asked for each in made.tickets]
+        self._back(made, [AGAIN if kind.repeats else kind.late(one, gone=True) for one in asked])
 
 
 def _given(value: Value) -> Value:

@@ -532,6 +532,8 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
     """All queues of the cluster."""
 
     names: tuple[str, ...]
+    ranked: tuple[str, ...] = ()
+    """Those of them with several priorities."""
 
 
 Request = (

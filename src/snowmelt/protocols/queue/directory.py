@@ -35,7 +35,7 @@ class Directory:
         self._waiting = 0
         self._waiting_of: Counter[str] = Counter()
         """How many of them are of which client."""
-        self._rolls: dict[int, tuple[Callable[[tuple[str, ...]], None], Instant]] = {}
+        self._rolls: dict[int, tuple[Callable[[Rolled], None], Instant]] = {}
         self._numbers = 0
 
     def home(self, queue: str) -> Home | None:
@@ -91,7 +91,7 @@ class Directory:
         """Seeks news of a queue; what is known of it may be old."""
         self._send(Where(queue))
 
-    def roll(self, told: Callable[[tuple[str, ...]], None]) -> None:
+    def roll(self, told: Callable[[Rolled], None]) -> None:
         if len(self._rolls) >= self._desk.limits.questions:
             return  # the client asks again
         self._numbers += 1
@@ -103,7 +103,7 @@ class Directory:
     def rolled(self, message: Rolled) -> None:
         told, _ = self._rolls.pop(message.number, (None, None))
         if told is not None:
-            told(message.names)
+            told(message)
 
     def heard(self, message: Home) -> None:
         """A home; only an active one can be used."""

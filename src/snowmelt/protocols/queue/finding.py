@@ -32,7 +32,9 @@ class Finding:
             desk.decline(operation, "Unavailable", "this node has no current view of its cluster")
             return False
         if type(request) is calls.ListQueues:
-            self._directory.roll(lambda names: desk.reply(operation, calls.QueueNames(names)))
+            self._directory.roll(
+                lambda told: desk.reply(operation, calls.QueueNames(told.names, told.ranked))
+            )
             return False
         try:
             wrong = problem(request, desk.wall)

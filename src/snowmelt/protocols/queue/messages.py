@@ -169,6 +169,8 @@ class Rolled(msgspec.Struct, frozen=True, tag="fifo.rolled", array_like=True):
 
     number: Whole
     names: tuple[str, ...]
+    ranked: tuple[str, ...] = ()
+    """Those of them with several priorities."""
 
 
 def _check(settings: QueueSettings) -> None:

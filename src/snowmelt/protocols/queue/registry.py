@@ -150,9 +150,9 @@ class Registry:
 
     def roll(self, source: NodeId, message: messages.Roll) -> None:
         if self._presence is not None:
-            self._desk.send(
-                source, messages.Rolled(message.number, tuple(sorted(self._kept.known)))
-            )
+            names = tuple(sorted(self._kept.known))
+            ranked = [one for one in names if self._kept.known[one].settings.priorities != 1]
+            self._desk.send(source, messages.Rolled(message.number, names, tuple(ranked)))
 
     def _found(
         self, source: NodeId, where: messages.Where, settings: QueueSettings, presence: Presence

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from snowmelt.check.history import Ended
 from snowmelt.client.connection.steps import Steps
+from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.group_steps import BEGINNING, GroupSteps, read
 from snowmelt.client.queue.options import Producer as Numbers
 from snowmelt.client.queue.staging_steps import publish, stage
@@ -262,7 +263,8 @@ class Stager(Putter):
 
     def _stage(self, bodies: Bodies, hold: float, delay: float) -> Steps[list[Receipt]]:
         own = Numbers(names=self.new_name)
-        return (yield from stage(self.steps, own, list(bodies), None, delay, hold, SECONDS))
+        calls = parcels(list(bodies))
+        return (yield from stage(self.steps, own, calls, None, delay, hold, SECONDS))
 
     def _gone(self, batch: Put, reason: str) -> None:
         ledger = self.ledger

@@ -1,0 +1,1 @@
+"""A fifo that the overlay orders, as programs hold it, blocking and with await."""

@@ -13,6 +13,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.client.overlay.face import OverlayFifo
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import (
     BadOption,
@@ -25,6 +26,7 @@ from snowmelt.core.errors import (
     QueueExists,
     Unreachable,
 )
+from snowmelt.core.interval import Interval
 
 
 @pytest.fixture(params=["node", "folder"])
@@ -67,8 +69,9 @@ def test_the_most_urgent_come_first_and_within_a_priority_the_first(
     jobs = cluster.priority(name, priorities=3)
     first = jobs.put(b"sweep", priority=2)
     assert jobs.put(b"dust", priority=2) == first + 1
-    assert jobs.put_many([(1, b"mail"), (0, b"fire"), (1, b"call")]) == 3
-    assert jobs.put_many([b"smoke", b"flood"], priority=0) == 2
+    mixed = [(1, b"mail"), (0, b"fire"), (1, b"call")]
+    assert jobs.put_many(mixed) == (Interval(0, 1), Interval(0, 2)), "the most urgent first"
+    assert jobs.put_many([b"smoke", b"flood"], priority=0) == (Interval(1, 3),)
     seen = jobs.peek()
     told = [(0, b"fire"), (0, b"smoke"), (0, b"flood"), (1, b"mail"), (1, b"call")]
     told += [(2, b"sweep"), (2, b"dust")]
@@ -78,7 +81,7 @@ def test_the_most_urgent_come_first_and_within_a_priority_the_first(
         assert items.batch == items.batch
         assert len(items.positions) == 2, "of two priorities"
     stats = jobs.stats()
-    assert (stats.ready, stats.ready_by_priority) == (3, {1: 1, 2: 2})
+    assert (stats.ready, stats.ready_of, stats.tails) == (3, (0, 1, 2), (3, 2, 2))
     assert bodies(jobs) == told[4:]
     assert name in cluster.queues()
 
@@ -135,21 +138,23 @@ def test_a_lease_ends_and_is_extended_and_told_when_it_is_lost(
         assert item.failures == 1, "what was released did not fail"
 
 
-def test_what_is_delayed_waits_and_a_purge_takes_what_is_ready(
+def test_what_is_delayed_waits_and_a_purge_takes_all_that_waits(
     cluster: snowmelt.Cluster, name: str
 ) -> None:
     jobs = cluster.priority(name)
     jobs.put(b"later", delay=0.4, priority=0)
-    jobs.put_many([b"a", b"b"], priority=3)
-    assert (jobs.stats().delayed, jobs.purge()) == (1, 2)
+    assert jobs.stats().delayed == 1
     assert jobs.get(timeout=10).body == b"later"
-    assert jobs.stats().leased == 1
+    jobs.put(b"much later", delay=60, priority=0)
+    jobs.put_many([b"a", b"b"], priority=3)
+    assert jobs.purge() == 3
+    assert (jobs.stats().leased, jobs.stats().delayed) == (1, 0)
 
 
 def test_a_full_queue_waits_for_room_and_says_so(cluster: snowmelt.Cluster, name: str) -> None:
     jobs = cluster.priority(name, max_items=2)
     jobs.put_many([b"a", b"b"])
-    with pytest.raises(Full, match="holds its 2 items"):
+    with pytest.raises(Full, match="holds 2 items in 2 bytes; its bounds are 2 items"):
         jobs.put(b"c", timeout=0)
     jobs.get().ack()
     jobs.put(b"c", timeout=10)
@@ -167,7 +172,7 @@ def test_a_loop_gathers_its_acknowledgements_and_gives_the_rest_back(
             if count == 1300:
                 break
     stats = jobs.stats()
-    assert (stats.ready, stats.leased, stats.ready_by_priority) == (1200, 0, {1: 1200})
+    assert (stats.ready, stats.leased, stats.ready_of) == (1200, 0, (0, 1200))
     with jobs.get_many(700) as items:
         more = jobs.get_many(10, ack=items)
         more.release()
@@ -227,8 +232,8 @@ def test_what_can_not_be_is_refused_with_the_way_out(cluster: snowmelt.Cluster, 
         jobs.put_many([(0, b"x"), b"y"])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="a body is bytes"):
         jobs.put("text")  # type: ignore[arg-type]
-    with pytest.raises(BadOption, match="option is 'flush'"):
-        cluster.priority(name, flush=1)  # type: ignore[call-arg]
+    with pytest.raises(BadOption, match="option is 'shards'"):
+        cluster.priority(name, shards=1)  # type: ignore[call-arg]
     with pytest.raises(BadOption, match="largest_first is 1"):
         cluster.priority(name, largest_first=1)  # type: ignore[arg-type]
     with pytest.raises(CallerError):
@@ -251,24 +256,29 @@ def test_a_fifo_on_the_overlay_is_one_priority(cluster: snowmelt.Cluster, name: 
     jobs = cluster.priority(f"{name[:80]}-p")
     jobs.put(b"x")
     with pytest.raises(QueueExists, match="with priorities=any int, and no fifo"):
-        cluster.fifo(jobs.name, ordering="overlay").put(b"x")
+        cluster.fifo(jobs.name).put(b"x")
 
 
 def test_a_name_finds_its_queue_of_whichever_kind(cluster: snowmelt.Cluster, name: str) -> None:
     cluster.priority(name).put(b"x")
     assert isinstance(cluster.queue(name), snowmelt.PriorityQueue)
     assert isinstance(cluster.queue("nowhere"), snowmelt.Fifo)
-    cluster.fifo(name).put(b"x")
-    with pytest.raises(BadOption, match="there are a fifo and a priority queue of this name"):
-        cluster.queue(name)
+    assert name in cluster.queues(kind="priority")
+    assert name not in cluster.queues(kind="fifo")
+    with pytest.raises(QueueExists, match=r"take it by cluster\.priority"):
+        cluster.fifo(name).put(b"x")
+    with pytest.raises(QueueExists, match="priorities=any int, asked 1"):
+        cluster.fifo(name, lease=30).put(b"x")
+    log = f"{name[:80]}-log"
+    cluster.fifo(log, ordering="overlay").put(b"x")
+    assert isinstance(cluster.queue(log), OverlayFifo)
 
 
 def test_a_folder_keeps_its_queue_and_leases_end_with_their_process(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path) as cluster:
         jobs = cluster.priority("jobs", priorities=2, lease=600)
-        first = jobs.put_many([(1, b"one"), (0, b"two")])
+        jobs.put_many([(1, b"one"), (0, b"two")])
         jobs.get()
-        assert first == 2
     with snowmelt.open(tmp_path) as cluster:
         jobs = cluster.priority("jobs")
         with jobs.get(timeout=0) as item:
@@ -282,7 +292,7 @@ async def _at_once(jobs: snowmelt.aio.PriorityQueue) -> None:
     """Fifty tasks put; who waits is woken, and who is cancelled holds nothing."""
     await asyncio.gather(*(jobs.put(b"%d" % n, priority=n % 3) for n in range(50)))
     stats = await jobs.stats()
-    assert stats.ready_by_priority == {0: 17, 1: 17, 2: 16}
+    assert stats.ready_of == (17, 17, 16)
     assert [one.priority for one in await jobs.peek(20)] == [0] * 17 + [1] * 3
     found = []
     async with jobs.consume(timeout=0) as loop:

@@ -30,6 +30,7 @@ from snowmelt.client.leases.delivered import (
     part_items,
     runs,
 )
+from snowmelt.client.leases.delivered import Part as Bodies
 from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.client.leases.steps import (
     BYTES_HIGHEST,
@@ -484,7 +485,7 @@ class FifoSteps(LeaseSteps):
         return (yield from self._ask(body, wait, _master, weight, make=False))[0]
 
 
-def with_ranks(parts: Iterable[Part], ranks: Ranks) -> tuple[Portion, ...]:
+def with_ranks(parts: Iterable[Bodies], ranks: Ranks) -> tuple[Portion, ...]:
     """The same, which know what their priorities mean."""
     return tuple(
         [

@@ -73,6 +73,10 @@ class Part(Protocol):
     def times(self) -> bytes:
         """When they were put, as runs (`core.times`)."""
 
+    @property
+    def keys(self) -> bytes:
+        """The priority of each, where it is not in their places."""
+
 
 class Kind(msgspec.Struct, frozen=True):
     """What the keys of an overlay's queue with any priorities say."""

@@ -19,6 +19,7 @@ from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavaila
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import contact
 from snowmelt.protocols.queue.calls import Fetch, Fetched, Part, Place, Span
+from snowmelt.protocols.seap.keys import part as keys_of
 
 FETCH_SECONDS: Final = 5.0
 NEXT_SECONDS: Final = 1.5
@@ -60,7 +61,8 @@ class Fetching:
         places = [one for one in self._in_turn(span.keepers) if one not in passed]
         away = away or len(places) < len(span.keepers)
         for place in places:
-            ask = Fetch(self._queue, span, self._bytes_max)
+            named = msgspec.structs.replace(span, keys=b"") if span.keys else span
+            ask = Fetch(self._queue, named, self._bytes_max)
             time = FETCH_SECONDS if place is places[-1] else NEXT_SECONDS
             try:
                 told: Fetched = yield Query(ask, time, contact(place.address), _WEIGHT)
@@ -95,6 +97,9 @@ class Fetching:
         for part in told.parts:
             if span.failures or span.reason:
                 part = msgspec.structs.replace(part, failures=span.failures, reason=span.reason)  # noqa: PLW2901
+            if span.keys:
+                edges = part.start - span.start, part.start - span.start + part_items(part)
+                part = msgspec.structs.replace(part, keys=keys_of(span.keys, *edges))  # noqa: PLW2901
             self.parts.append(part)
             at = part.start + part_items(part)
         return _from(span, at)
@@ -108,4 +113,5 @@ class Fetching:
 
 def _from(span: Span, start: int) -> Span:
     first = span.first + start - span.start
-    return msgspec.structs.replace(span, start=start, first=first)
+    keys = keys_of(span.keys, start - span.start, span.stop - span.start)
+    return msgspec.structs.replace(span, start=start, first=first, keys=keys)

@@ -4,16 +4,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
-from snowmelt.client.connection.steps import run_async
+from snowmelt.client.connection.steps import Steps, run_async
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.fifo.steps import with_ranks
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
 from snowmelt.client.priority.ranked import RankedSteps
 from snowmelt.client.queue.face_async import Queue
+from snowmelt.client.queue.group_steps import Reading
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.queue.calls import Receipt
+from snowmelt.protocols.queue.calls import Receipt, Span
 from snowmelt.protocols.queue.labels import Labels
 
 
@@ -112,6 +115,12 @@ class PriorityQueue(Queue[RankedSteps]):
         rows = self._codec.pairs(items, priority)
         steps = self._steps.stage(rows, priority, headers, delay, hold, timeout)
         return await run_async(self._port, steps)
+
+    def _read(self, spans: Iterable[Span], bytes_max: int) -> Steps[Reading]:
+        """With what their priorities mean."""
+        ranks = yield from self._steps.known(Wait(TIMEOUT))
+        reading = yield from super()._read(spans, bytes_max)
+        return Reading(with_ranks(reading.parts, ranks), reading.unread)
 
     async def _leased(
         self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float

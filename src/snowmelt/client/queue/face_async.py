@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
-from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking_async import Taking
@@ -60,7 +60,10 @@ class Queue(Taking[S]):
     async def read(self, spans: Iterable[Span], *, bytes_max: int = BYTES_HIGHEST) -> Reading:
         """The bodies of located spans, each from a node that keeps it; at once, in memory."""
         checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
-        return await run_async(self._port, read(self.name, spans, bytes_max))
+        return await run_async(self._port, self._read(spans, bytes_max))
+
+    def _read(self, spans: Iterable[Span], bytes_max: int) -> Steps[Reading]:
+        return read(self.name, spans, bytes_max)
 
     # --- what was staged --------------------------------------------------------------------------
 

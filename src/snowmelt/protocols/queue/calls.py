@@ -63,6 +63,8 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     reason: str = ""
     away: bool = False
     """Whether one that may come back has them too: what nobody here can give has not failed."""
+    keys: bytes = b""
+    """In a queue of any priorities, that of each: who keeps bodies need not know them."""
 
     def __post_init__(self) -> None:
         if self.start > self.stop:
@@ -72,7 +74,8 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     def weight(self) -> int:
         """How many bytes it has on its way, at most."""
         places = sum([len(one.node) + len(one.address.host) + 16 for one in self.keepers])
-        return SPAN_BYTES + len(self.stream) + places + len(self.reason.encode())
+        own = len(self.stream) + len(self.reason.encode()) + len(self.keys)
+        return SPAN_BYTES + places + own
 
 
 # Looked at before any of them is unpacked: what is tiny on its way is an object here.

@@ -47,7 +47,8 @@ class Spans:
                     shift = first.shift if first.spread else 0
                     for piece, times, reason in by_failures(state.failures, where):
                         edges = piece.start, piece.stop, name, piece.start + shift
-                        spans.append(Span(*edges, keepers, times, reason, away))
+                        keys = b"" if state.keyed is None else state.keys.row(piece)
+                        spans.append(Span(*edges, keepers, times, reason, away, keys))
                         bytes_max -= spans[-1].weight
                         if bytes_max < 0:
                             return spans, size

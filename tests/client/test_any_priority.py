@@ -10,12 +10,16 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.priority.notes import parts_of
-from snowmelt.client.priority.parts import calls_of
+from snowmelt.client.leases.delivered import part_items, priority_of
+from snowmelt.client.priority.sorting import ranked_parcels
 from snowmelt.client.queue.bodies import CALL_BYTES
 from snowmelt.client.queue.group_steps import BEGINNING
+from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import BadOption, QueueExists
+from snowmelt.core.errors import BadOption, NoSuchQueue, QueueExists
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.queue.keys import unpacked
+from snowmelt.protocols.queue.labels import Labels
 
 EARLY, LATE = -(1 << 63), (1 << 63) - 1
 
@@ -30,7 +34,8 @@ def test_a_queue_of_which_nothing_is_said_takes_any_whole_number(cluster):
     jobs = cluster.priority("ends")
     jobs.put(b"late", priority=LATE)
     jobs.put(b"early", priority=EARLY)
-    assert jobs.put_many([(7, b"seven"), (-1, b"less"), (7, b"seven too")]) == 3
+    where = jobs.put_many([(7, b"seven"), (-1, b"less"), (7, b"seven too")])
+    assert where == (Interval(2, 5),), "positions count together"
     got = [(item.priority, item.body) for item in jobs.get_many(timeout=0)]
     assert got == [
         (EARLY, b"early"),
@@ -43,7 +48,8 @@ def test_a_queue_of_which_nothing_is_said_takes_any_whole_number(cluster):
 
 def test_a_thousand_priorities_go_in_one_call(cluster):
     jobs = cluster.priority("many", priorities=int)
-    assert jobs.put_many([(3 * at % 1000, b"%d" % at) for at in range(1000)]) == 1000
+    where = jobs.put_many([(3 * at % 1000, b"%d" % at) for at in range(1000)])
+    assert where == (Interval(0, 1000),)
     assert [item.priority for item in jobs.get_many(1000, timeout=0)] == list(range(1000))
 
 
@@ -52,15 +58,13 @@ def test_what_is_too_much_for_one_call_goes_in_calls_of_the_first_the_next_and_s
     dice = random.Random(2)
     pairs = [(dice.randrange(few), bytes([at % 256]) * 8_000) for at in range(2_500)]
     given = iter(pairs)
-    calls = list(calls_of(pairs, None))
+    calls = list(ranked_parcels(pairs, None, Ranks("q")))
     for call in calls:
-        went = [
-            (priority, bytes(body))
-            for some in call
-            for priority, body in zip(some.priorities, Batch(some.offsets, some.blob), strict=True)
-        ]
+        keys = unpacked(call.keys)
+        went = list(zip(keys, map(bytes, Batch(call.offsets, call.blob)), strict=True))
         came = list(islice(given, len(went)))
         assert went == sorted(came, key=lambda pair: pair[0]), "others than the next ones"
+        assert went == [came[at] for at in call.order]
         assert sum(len(body) for _, body in went) <= CALL_BYTES
     assert not list(given)
     assert len(calls) <= 4
@@ -86,6 +90,10 @@ def test_what_comes_back_has_its_old_priority(cluster):
 
 def test_a_rank_and_a_share_are_selected_and_stay(cluster):
     jobs = cluster.priority("selected", priorities=int)
+    with pytest.raises(NoSuchQueue):
+        jobs.quantile(0.5)
+    jobs.put(b"x")
+    assert jobs.purge() == 1
     assert jobs.quantile(0.5) is None
     jobs.put_many([(at * at, b"%d" % at) for at in range(-50, 51)])
     assert [jobs.select(rank).priority for rank in (1, 2, 3, 101)] == [0, 1, 1, 2500]
@@ -116,18 +124,20 @@ def test_what_a_queue_can_not_order_is_refused_before_it_is_put(cluster):
     assert jobs.stats().ready == 1
 
 
-def test_what_is_not_said_of_a_queue_is_its_own(cluster):
+def test_a_queue_of_which_something_is_said_is_as_it_was_said(cluster):
     cluster.priority("own", priorities=3, lease=60).put(b"x", priority=2)
     cluster.priority("own").put(b"x", priority=1)
-    cluster.priority("own", lease=60).put(b"x", priority=1)
-    with pytest.raises(QueueExists, match=r"there with lease=60, asked 5$"):
-        cluster.priority("own", lease=5).put(b"x")
+    cluster.priority("own", priorities=3, lease=60).put(b"x", priority=1)
+    with pytest.raises(QueueExists, match=r"with other settings: lease=60, asked 5$"):
+        cluster.priority("own", priorities=3, lease=5).put(b"x")
+    with pytest.raises(QueueExists, match="priorities=3, asked any int"):
+        cluster.priority("own", lease=60).put(b"x")
     with pytest.raises(BadOption, match="allowed: 0 to 2 in own"):
         cluster.priority("own").put(b"x", priority=3)
     largest = cluster.priority("other", largest_first=True)
     largest.put_many([(-7, b"x"), (2**40, b"x")])
     assert largest.select(1).priority == 2**40
-    assert cluster.priority("own").stats().ready_by_priority == {1: 2, 2: 1}
+    assert cluster.priority("own").stats().ready_of == (0, 2, 1)
 
 
 def test_a_put_that_is_refused_makes_no_queue(cluster):
@@ -136,38 +146,59 @@ def test_a_put_that_is_refused_makes_no_queue(cluster):
     with pytest.raises(BadOption, match="allowed: 0 to 2 in unmade"):
         cluster.priority("unmade", priorities=3).put_many([(0, b"x"), (7, b"x")])
     with pytest.raises(BadOption, match="priority is 1; allowed: 0 to 0"):
-        cluster.fifo("unmade", ordering="overlay").put(b"x", priority=1)
+        cluster.priority("unmade", priorities=1).put(b"x", priority=1)
     assert "unmade" not in cluster.queues()
     cluster.priority("unmade", priorities=float).put(b"x", priority=2.5)
     cluster.priority("unmade").put(b"y", priority=-0.5)
     assert [one.priority for one in cluster.priority("unmade").peek()] == [-0.5, 2.5]
 
 
+def read(jobs, group, start, end):
+    """The priorities of what a group was given."""
+    reading = jobs.read(group.locate(start, end).spans)
+    assert not reading.unread
+    places = [(part, at) for part in reading.parts for at in range(part.start, stop_of(part))]
+    return [priority_of(part, at) for part, at in places]
+
+
+def stop_of(part):
+    return part.start + part_items(part)
+
+
 @pytest.mark.parametrize("largest_first", [False, True])
-def test_a_group_is_given_any_priorities_in_their_order(cluster, largest_first):
-    jobs = cluster.priority(f"given-{largest_first}", largest_first=largest_first)
+@pytest.mark.parametrize("priorities", [256, int, float])
+def test_a_group_is_given_priorities_in_their_order(cluster, largest_first, priorities):
+    name = f"given-{priorities}-{largest_first}".replace("<class '", "").replace("'>", "")
+    jobs = cluster.priority(name, priorities=priorities, largest_first=largest_first)
     dice = random.Random(3)
-    keys = [dice.randrange(EARLY, LATE) for _ in range(2_000)]
+    edges = (0, 256) if priorities == 256 else (EARLY, LATE)
+    keys = [dice.randrange(*edges) for _ in range(2_000)]
+    if priorities is float:
+        keys = [key / 2 for key in keys]
     jobs.put_many([(key, b"%d" % key) for key in keys])
     group = jobs.group("readers")
     first = group.advance(items_max=1_500).end
-    notes = [part for note in group.batches(BEGINNING, first) for part in parts_of(note, 700)]
-    got = [piece.priority for note in notes for piece in group.read(note)]
+    got = read(jobs, group, BEGINNING, first)
+    assert len(got) == 1_500
     second = group.advance(first).end
-    got += [piece.priority for note in group.batches(first, second) for piece in group.read(note)]
+    got += read(jobs, group, first, second)
     assert got == sorted(keys, reverse=largest_first)
-    assert (group.advance(second).taken, jobs.stats().leased) == (0, 0)
+    assert group.advance(second).end == second
+    assert (jobs.stats().ready, jobs.stats().assigned) == (0, 0)
 
 
 def test_staged_items_and_groups_take_any_priorities(cluster):
     jobs = cluster.priority("staged", priorities=int)
-    receipt = jobs.stage([(10**9, b"later"), (-(10**9), b"first")])
+    labels = Labels(keys=(b"l", b"f"), headers=({"who": "l"}, {"who": "f"}))
+    receipts = jobs.stage([(10**9, b"later"), (-(10**9), b"first")], headers=labels)
     assert jobs.stats().ready == 0
-    jobs.publish(receipt)
+    assert jobs.publish(receipts) == Interval(0, 2)
     group = jobs.group("readers")
     given = group.advance()
-    (note,) = group.batches(BEGINNING, given.end)
-    assert [piece.priority for piece in group.read(note)] == [-(10**9), 10**9]
+    assert read(jobs, group, BEGINNING, given.end) == [-(10**9), 10**9]
+    group.release()
+    found = [(item.body, item.key, item.headers) for item in jobs.get_many(timeout=0)]
+    assert found == [(b"first", b"f", {"who": "f"}), (b"later", b"l", {"who": "l"})]
 
 
 def test_it_is_the_same_with_await():

@@ -11,7 +11,7 @@ import snowmelt.aio
 from snowmelt.aio import Fifo, PriorityQueue
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.priority.ranked import RankedSteps
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.errors import BadOption, Empty, Full, LeaseLost, TooLarge
 
@@ -95,8 +95,7 @@ def test_a_priority_that_the_queue_has_not_refuses_its_own_put_alone(node: Local
             assert [isinstance(one, BadOption) for one in told] == [at % 4 == 3 for at in range(40)]
             places = Counter(at % 4 for at, one in enumerate(told) if isinstance(one, int))
             assert places == {0: 10, 1: 10, 2: 10}
-            ready = (await jobs.stats()).ready_by_priority
-            assert ready == {0: 10, 1: 10, 2: 10}
+            assert (await jobs.stats()).ready_of == (10, 10, 10)
 
     asyncio.run(scene())
 
@@ -350,6 +349,6 @@ def test_a_put_goes_with_those_alone_that_are_asked_for_no_longer(kind: str) -> 
         if kind == "fifo":
             fifo = FifoSteps("any", None, Producer())
             return fifo.one(b"", None, 0.0, timeout).key
-        return PrioritySteps("any", None).one(b"", 0, None, 0.0, timeout).key
+        return RankedSteps("any", None, Producer()).ranked(b"", 0, None, 0.0, timeout).key
 
     assert key(0.5) == key(0.5) != key(5.0)

@@ -10,6 +10,7 @@ from snowmelt.client.priority.parts import by_priority, parts_of
 from snowmelt.client.priority.steps import Door, PrioritySteps
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.calls import Via
 from snowmelt.protocols.priority.settings import QueueSettings
@@ -22,7 +23,7 @@ def test_what_goes_in_one_call_lies_in_the_order_of_its_priorities(tmp_path, dis
     pairs = [(chance.randrange(distinct), b"%d" % at) for at in range(1_500)]
     with snowmelt.open(tmp_path) as cluster:
         jobs = cluster.priority("jobs", priorities=int)
-        assert jobs.put_many(pairs) == len(pairs)
+        assert jobs.put_many(pairs) == (Interval(0, len(pairs)),)
         places = [item.position for item in jobs.get_many(2_000, timeout=0)]
     assert places == list(range(places[0], places[0] + len(pairs)))
 

@@ -192,7 +192,7 @@ def test_staged_items_and_groups_take_any_priorities(cluster):
     labels = Labels(keys=(b"l", b"f"), headers=({"who": "l"}, {"who": "f"}))
     receipts = jobs.stage([(10**9, b"later"), (-(10**9), b"first")], headers=labels)
     assert jobs.stats().ready == 0
-    assert jobs.publish(receipts) == Interval(0, 2)
+    assert jobs.publish(receipts) == (Interval(0, 2),)
     group = jobs.group("readers")
     given = group.advance()
     assert read(jobs, group, BEGINNING, given.end) == [-(10**9), 10**9]

@@ -32,7 +32,7 @@ def test_what_is_staged_comes_when_it_is_published_and_once(cluster: snowmelt.Cl
     receipts = jobs.stage([(2, b"%d" % number) for number in range(100)], headers={"a": b"\xff"})
     receipts += jobs.stage([(1, b"first"), (2, b"last")])
     assert (jobs.stats().ready, jobs.stats().staged) == (0, 102)
-    assert jobs.publish(receipts, sequence=1) == Interval(1 << 48, (1 << 48) + 1)
+    assert jobs.publish(receipts, sequence=1) == (Interval(0, 1), Interval(0, 101))
     got = jobs.get_many(timeout=5)
     assert [item.body for item in got][:3] == [b"first", b"0", b"1"]
     assert [item.headers for item in got][:2] == [{}, {"a": b"\xff"}]
@@ -73,7 +73,7 @@ def test_with_await_it_is_the_same(node: LocalNode) -> None:
         async with snowmelt.aio.connect(node.url) as cluster:
             jobs = cluster.priority("awaited")
             receipts = await jobs.stage([b"one", b"two"])
-            assert await jobs.publish(receipts) == Interval(0, 2)
+            assert await jobs.publish(receipts) == (Interval(0, 2),)
             return [item.body for item in await jobs.get_many(timeout=5)]
 
     assert asyncio.run(staged()) == [b"one", b"two"]

@@ -68,36 +68,11 @@ class Queue(Taking[S]):
 
     # --- what was staged --------------------------------------------------------------------------
 
-    def publish(
-        self,
-        receipts: Iterable[Receipt],
-        *,
-        sequence: int | None = None,
-        digest: int = 0,
-        timeout: float = TIMEOUT,
-    ) -> Interval:
-        """Puts what was staged at the tail, in the order of the receipts, all in one step.
-
-        With a named producer and a `sequence` number that was used, nothing is put, and where the
-        earlier ones went is told; (0, 0) when that is no longer remembered. A `digest` is a number
-        that you make of what the items are: with another one than before, `AlreadyPublished` is
-        raised.
-
-        >>> import snowmelt, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with snowmelt.open(folder) as cluster:
-        ...         orders = cluster.fifo("orders", producer="loader")
-        ...         receipts = orders.stage([b"one"]) + orders.stage([b"two", b"three"])
-        ...         orders.publish(receipts, sequence=1)
-        ...         orders.publish(receipts, sequence=1)
-        ...         status = orders.stats()
-        ...         status.ready
-        Interval(start=0, stop=3)
-        Interval(start=0, stop=3)
-        3
-        """
-        steps = publish(self._steps, self._steps.producer, receipts, sequence, timeout, digest)
-        return run(self._port, steps)
+    def _published(
+        self, receipts: Iterable[Receipt], sequence: int | None, digest: int, timeout: float
+    ) -> Steps[list[Interval]]:
+        producer = self._steps.producer
+        return publish(self._steps, producer, receipts, sequence, timeout, digest)
 
     def plan(
         self, shares: Iterable[Share], *, sequence: int, digest: int = 0, timeout: float = TIMEOUT

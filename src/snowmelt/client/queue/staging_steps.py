@@ -71,8 +71,11 @@ def publish(
     sequence: int | None,
     timeout: float,
     digest: int = 0,
-) -> Steps[Interval]:
-    """Puts all that is named at the tail; where it lies, or (0, 0) when nobody knows any more."""
+) -> Steps[list[Interval]]:
+    """Puts all that is named at the tail; where it lies, the most urgent first.
+
+    That is (0, 0) when nobody knows any more.
+    """
     named, told = tuple(receipts), _checked(digest)
     ask = Publish(queue.name, producer.name, producer.number(sequence), named, told)
     end = later(steady_now(), seconds(max(0.0, checked(timeout))))
@@ -85,7 +88,7 @@ def publish(
                 raise
             yield Rest(_FULL_PAUSE)
         else:
-            return Interval(done.start, max(done.start, done.stop))
+            return done.where
 
 
 def plan(

@@ -19,8 +19,10 @@ from snowmelt.check.verdict import Invalid
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of
 from snowmelt.client.priority.options import Wanted
+from snowmelt.client.priority.ranked import RankedSteps
 from snowmelt.client.priority.staging import Holding
 from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.staging_steps import publish, stage
 from snowmelt.client.together.joint_gets import Gets
@@ -40,7 +42,6 @@ from snowmelt.sim.families import priority, queue
 from snowmelt.sim.families.fifo_together import Caller, Joint
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.families.priority_planted import machine
-from snowmelt.sim.families.queue_ranked import RankedSteps
 from snowmelt.sim.families.shipped import Program, pause
 from snowmelt.sim.judge.values import shortest
 from snowmelt.sim.world import Observer, World
@@ -71,7 +72,7 @@ def ranked_opened(client, queue, **settings):
     """The one engine's, with four priorities."""
     settings = FifoSettings(**{"lease": LEASE, "priorities": 4, **settings})
     numbers = Producer(None, names=client.new_name)
-    return RankedSteps(queue, settings, numbers, client.chance, rank=client.ranks.get)
+    return RankedSteps(queue, settings, numbers, client.chance)
 
 
 def priority_opened(_, queue, priorities=4, **settings):
@@ -90,7 +91,8 @@ def priority_process(node, founder, chance, room=512 << 20):
 
 
 QUEUE = Family(queue_process, fifo_opened, ranked=False)
-RANKED = Family(queue_process, ranked_opened, ranked=True)
+RANKED = Family(queue_process, ranked_opened, ranked=True, pairs=True)
+ANY = Family(queue_process, partial(ranked_opened, priorities=0), ranked=True, pairs=True)
 PRIORITY = Family(priority_process, priority_opened, ranked=True, pairs=True)
 KEYED = Family(priority_process, partial(priority_opened, priorities=0), ranked=True, pairs=True)
 
@@ -147,12 +149,15 @@ class Client(Program):
         )
         own = (priority,) if self.quiet.family.pairs else ()
         self.ranks[value.encode()] = priority
-        yield from self._lines[0].ask(self.steps.one(value.encode(), *own, None, 0.0, 1.0))
+        one = self.steps.ranked if isinstance(self.steps, RankedSteps) else self.steps.one
+        yield from self._lines[0].ask(one(value.encode(), *own, None, 0.0, 1.0))
         self.quiet.renote(note, Ended.SUCCEEDED, self.now)
 
     def get_one(self):
         """The same for a get."""
         note = self._noted(Kind.GET, (), self.now, Ended.UNKNOWN)
+        if isinstance(self.steps, RankedSteps):
+            self._lines[0].send()
         delivered = yield from self._lines[1].ask(self._gets.asked(1, WEIGHT, 1.0))
         values = () if delivered is None else values_of(delivered)
         self.quiet.renote(note, Ended.SUCCEEDED, self.now, values=values)
@@ -163,12 +168,15 @@ class Client(Program):
         own = priorities or [0] * len(values)
         rows = list(zip(own, [value.encode() for value in values], strict=True))
         self.ranks.update({body: rank for rank, body in rows})
-        if self.quiet.family.pairs:
+        if isinstance(self.steps, RankedSteps):
+            staged = self.steps.stage(rows, None, None, 0.0, 3_600.0, 5.0)
+            publishes = publish(self.steps, self.steps.producer, (yield from staged), None, 5.0)
+        elif self.quiet.family.pairs:
             told = yield from Holding(self.steps).stage(rows, None, {}, 0.0, 3_600.0, 5.0)
             publishes = Holding(self.steps).publish(Receipt(0, told.shares), 5.0)
         else:
             bodies, maker = [body for _, body in rows], self.steps.producer
-            staged = stage(self.steps, maker, bodies, None, 0.0, 3_600.0, 5.0)
+            staged = stage(self.steps, maker, parcels(bodies), None, 0.0, 3_600.0, 5.0)
             publishes = publish(self.steps, maker, (yield from staged), None, 5.0)
         note = self._noted(Kind.PUT, values, self.now, Ended.UNKNOWN, priorities=self._ranks(own))
         yield from publishes
@@ -178,6 +186,8 @@ class Client(Program):
         self.ranks.update(zip(bodies, own, strict=True))
         if self.quiet.family.pairs:
             pairs = list(zip(own, bodies, strict=True))
+            if isinstance(self.steps, RankedSteps):
+                return self.steps.put_ranked(pairs, None, None, 0.0, patience, None)
             return self.steps.put_many(pairs, None, None, 0.0, patience)
         return self.steps.put_many(bodies, None, 0.0, patience, None)
 
@@ -218,7 +228,7 @@ class Client(Program):
             self.quiet.renote(note, Ended.SUCCEEDED, self.now)
 
     def redrive(self, per_second=0):
-        own = () if self.quiet.family.pairs else (per_second,)
+        own = (per_second,) if isinstance(self.steps, FifoSteps) else ()
         return self.steps.redrive(*own, 5.0)
 
     def drain(self, count=20):

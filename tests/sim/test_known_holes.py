@@ -7,7 +7,7 @@ that an engine stands; a new engine has to stand them all.
 """
 
 import pytest
-from quiet import KEYED, PRIORITY, QUEUE, RANKED, Quiet, pause
+from quiet import ANY, KEYED, PRIORITY, QUEUE, RANKED, Quiet, pause
 
 from snowmelt.core.instant import SECOND, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
@@ -403,7 +403,13 @@ class Red(Exception):
 
 # --- the engines ------------------------------------------------------------------------------
 
-ENGINES = {"queue": QUEUE, "queue with priorities": RANKED, "priority": PRIORITY, "any": KEYED}
+ENGINES = {
+    "queue": QUEUE,
+    "queue with priorities": RANKED,
+    "queue of any": ANY,
+    "priority": PRIORITY,
+    "any": KEYED,
+}
 EVERYWHERE = (
     a_node_joins_and_leaves,
     a_node_leaves_that_was_there,
@@ -439,9 +445,6 @@ HOLES = {
     (a_get_that_nobody_waits_for_takes_nothing, "priority", 0): "a wait begins when it is read",
     (a_get_that_nobody_waits_for_takes_nothing, "any", 0): "a wait begins when it is read",
     (what_is_given_back_is_seen_from_another_node, "priority", 0): "its door tells the anchor late",
-    (a_get_comes_after_its_own_clients_put, "queue with priorities", 0): (
-        "the client's gets do not wait for its gathered puts"
-    ),
     (a_get_comes_after_its_own_clients_put, "priority", 0): "gets do not wait for gathered puts",
     (a_get_comes_after_its_own_clients_put, "any", 0): "gets do not wait for gathered puts",
     (a_put_is_refused_only_where_there_was_no_room, "priority", 5): "room is heard of late",

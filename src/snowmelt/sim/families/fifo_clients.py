@@ -19,6 +19,7 @@ from snowmelt.client.queue.options import Producer as Numbers
 from snowmelt.core.errors import SnowmeltError, StateError, Unavailable, Unreachable
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.sim.families import consumers, loops
 from snowmelt.sim.families.consumers import Habits
 from snowmelt.sim.families.fifo_actors import DELAY, Phase, Stage
@@ -26,6 +27,7 @@ from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.programs import FAILURES, pause
+from snowmelt.sim.families.queue_ranked import steps_for
 from snowmelt.sim.families.shipped import Done
 from snowmelt.sim.judge.values import Put
 
@@ -153,7 +155,8 @@ class Producer(Putter):
         if self.chance.random() < 0.3:
             asked = [self.steps.one(body, labels, delay, patience) for body in batch.bodies]
             some = [one.what for one in asked]
-            return min((yield from self.steps.put(some, asked[0].wait, number)))
+            told = yield from self.steps.put(some, asked[0].wait, number)
+            return min(zip([one.priority for one in some], told, strict=True))[1]
         put = self.steps.put_many(list(batch.bodies), labels, delay, patience, number)
         where = yield from put
         return where.start if where.size else -1
@@ -167,8 +170,9 @@ class Producer(Putter):
         """It is told that all of it is in the queue, where a node said it is."""
         if batch.ended is not Ended.SUCCEEDED:
             self.ledger.wrong(f"{batch.values[0]} is in, it is told; no node said so", self.name)
-        if first >= 0 and batch.start is not None and first != batch.start:
-            text = f"{batch.values[0]} is at {batch.start}, and is told to be at {first}"
+        start = None if batch.start is None else batch.start % (1 << PRIORITY_BITS)
+        if first >= 0 and start is not None and first != start:
+            text = f"{batch.values[0]} is at {start}, and is told to be at {first}"
             self.ledger.wrong(text, self.name)
 
 
@@ -221,7 +225,8 @@ class Consumer(consumers.Consumer, Program):
     def opened(self) -> FifoSteps:
         """Some know nothing of a queue but its name."""
         settings = self.ledger.settings if self._makes else None
-        return FifoSteps(self.queue, settings, self.producer(), self.chance)
+        cast = self.queue, settings, self.producer(), self.chance
+        return steps_for(self.ledger.settings, *cast)
 
     def query(self, step: Query, told: Done) -> None:
         """Some read what lies elsewhere so late that it is with others by then.

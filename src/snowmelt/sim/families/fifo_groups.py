@@ -9,13 +9,14 @@ perhaps again, as a task that is tried anew, leaves some behind, and publishes u
 until it is told that it is done.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
 from snowmelt.check.history import Ended
 from snowmelt.client.connection.steps import Steps
-from snowmelt.client.queue.bodies import parcels
+from snowmelt.client.queue.bodies import Parcel, parcels
 from snowmelt.client.queue.group_steps import BEGINNING, GroupSteps, read
 from snowmelt.client.queue.options import Producer as Numbers
 from snowmelt.client.queue.staging_steps import publish, stage
@@ -28,6 +29,7 @@ from snowmelt.sim.families.fifo_clients import Putter
 from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.programs import FAILURES, pause
+from snowmelt.sim.families.queue_ranked import ByBody
 from snowmelt.sim.judge.positions import Held
 from snowmelt.sim.judge.values import Put
 
@@ -263,7 +265,9 @@ class Stager(Putter):
 
     def _stage(self, bodies: Bodies, hold: float, delay: float) -> Steps[list[Receipt]]:
         own = Numbers(names=self.new_name)
-        calls = parcels(list(bodies))
+        calls: Iterable[Parcel] = parcels(list(bodies))
+        if isinstance(self.steps, ByBody):
+            calls = yield from self.steps.parcels(bodies)
         return (yield from stage(self.steps, own, calls, None, delay, hold, SECONDS))
 
     def _gone(self, batch: Put, reason: str) -> None:

@@ -14,12 +14,11 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.calling import Ask
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.settings import ANY
 from snowmelt.sim.families import programs
 from snowmelt.sim.families.fifo_actors import Stage, Then
 from snowmelt.sim.families.fifo_words import Ledger, numbers, put_of
 from snowmelt.sim.families.programs import places
-from snowmelt.sim.families.queue_ranked import KeyedSteps, RankedSteps, rank_in
+from snowmelt.sim.families.queue_ranked import steps_for
 from snowmelt.sim.judge.positions import Held, judge_damage
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
@@ -40,11 +39,7 @@ class Program(programs.Program):
 
     def opened(self) -> FifoSteps:
         settings = self.ledger.settings
-        cast = self.queue, settings, self.producer(), self.chance
-        if settings.priorities == 1:
-            return FifoSteps(*cast)
-        kind = KeyedSteps if settings.priorities == ANY else RankedSteps
-        return kind(*cast, rank=rank_in(settings.priorities))
+        return steps_for(settings, self.queue, settings, self.producer(), self.chance)
 
     def producer(self) -> Producer:
         return Producer(None, names=self.new_name)

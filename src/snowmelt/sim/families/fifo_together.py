@@ -104,6 +104,10 @@ class Joint:
 
         self._program.stage.world.at(when, due)
 
+    def send(self) -> None:
+        """What gathers goes now."""
+        self._make(self._line.go(all_of_it=True))
+
     def _look(self) -> None:
         self._looking = False
         self._make(self._line.go())

@@ -1,26 +1,23 @@
-"""A queue with priorities, as who puts into it knows it: the fifo's steps, and ranks.
+"""A queue with priorities, as who puts into it knows it: the shipped steps.
 
 Which priority an item has is made of its body. So who wants it in, and who judges where it is, need
 not be told; and what is put again has the same.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from zlib import crc32
-
-from msgspec.structs import replace
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.queue.bodies import together
-from snowmelt.client.together.joint_puts import One
-from snowmelt.core.batch import Batch
-from snowmelt.protocols.queue.calls import Put, Run
-from snowmelt.protocols.queue.keys import packed
-from snowmelt.protocols.queue.labels import each_own
-from snowmelt.protocols.queue.settings import ANY
+from snowmelt.client.priority.ranked import RankedSteps
+from snowmelt.client.priority.sorting import ranked_parcels
+from snowmelt.client.queue.bodies import CALL, CallLimit, Parcel
+from snowmelt.client.together.joint import Asked
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
 
 Rank = Callable[[bytes], int]
 KEYS: Final = (-(2**63), -3, 0, 7, 2**63 - 1)
@@ -42,48 +39,44 @@ def rank_in(priorities: int) -> Rank:
     return lambda body: crc32(body) % several * (priorities - 1) // (several - 1)
 
 
-class KeyedSteps(FifoSteps):
-    """Puts each item with its key."""
+class ByBody(RankedSteps):
+    """The shipped steps, of which nobody has to say a priority."""
 
     def __init__(self, *cast: Any, rank: Rank) -> None:
         super().__init__(*cast)
         self._rank = rank
 
-    def _ask(self, body: Any, *more: Any, **named: Any) -> Steps[Any]:
-        if type(body) is Put:
-            bodies = [bytes(one) for one in Batch(body.offsets, body.blob)]
-            body = replace(body, keys=packed(map(self._rank, bodies)))
-        return (yield from super()._ask(body, *more, **named))
+    def one(
+        self, body: Buffer, headers: Mapping[str, str | bytes] | None, delay: float, timeout: float
+    ) -> Asked:
+        """One item to be put."""
+        return self.ranked(body, self._rank(bytes(body)), headers, delay, timeout)
+
+    def put_many(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        headers: Mapping[str, str | bytes] | None,
+        delay: float,
+        timeout: float,
+        sequence: int | None,
+        limit: CallLimit = CALL,
+    ) -> Steps[Interval]:
+        """Many items; where the most urgent are."""
+        assert limit == CALL
+        pairs = self._pairs(bodies)
+        return (yield from self.put_ranked(pairs, None, headers, delay, timeout, sequence))[0]
+
+    def parcels(self, bodies: Iterable[Buffer]) -> Steps[Iterator[Parcel]]:
+        """What is to be staged."""
+        ranks = yield from self.known(Wait(1.0))
+        return ranked_parcels(self._pairs(bodies), None, ranks)
+
+    def _pairs(self, bodies: Iterable[Buffer]) -> list[tuple[int | float, Buffer]]:
+        return [(self._rank(bytes(body)), bytes(body)) for body in bodies]
 
 
-class RankedSteps(FifoSteps):
-    """Puts the most urgent of each call first, and says of how many each priority is."""
-
-    def __init__(self, *cast: Any, rank: Rank) -> None:
-        super().__init__(*cast)
-        self._rank = rank
-
-    def put(self, some: Sequence[One], wait: Wait, sequence: int | None = None) -> Steps[list[int]]:
-        """Where each is."""
-        order = sorted(range(len(some)), key=lambda at: self._rank(some[at].body))
-        row = [some[at] for at in order]
-        headers = each_own([one.headers for one in row])
-        items, due = together([one.body for one in row]), -row[0].delay
-        done = yield from self._put(items, headers, due, wait, sequence)
-        if not done.stop:
-            return [-1] * len(some)
-        places = [position for one in done.where for position in one]
-        return [place for _, place in sorted(zip(order, places, strict=True))]
-
-    def _ask(self, body: Any, *more: Any, **named: Any) -> Steps[Any]:
-        if type(body) is Put:
-            body = ranked(body, self._rank)
-        return (yield from super()._ask(body, *more, **named))
-
-
-def ranked(put: Put, rank: Rank) -> Put:
-    """The same, the most urgent items first; headers are of all alike, or in this order already."""
-    bodies = sorted([bytes(body) for body in Batch(put.offsets, put.blob)], key=rank)
-    items = together(bodies)
-    runs = tuple([Run(one, len(list(some))) for one, some in groupby(bodies, rank)])
-    return replace(put, offsets=items.offsets, blob=items.blob, runs=runs)
+def steps_for(settings: QueueSettings, *cast: Any) -> FifoSteps:
+    """Those that ship, for a queue with these settings."""
+    if settings.priorities == 1:
+        return FifoSteps(*cast)
+    return ByBody(*cast, rank=rank_in(settings.priorities))

@@ -215,7 +215,9 @@ class Stager(Putter):
         values = tuple(body.decode() for body in bodies)
         delay = self.some(DELAY) if self.delays and chance.random() < 0.2 else 0
         due = Instant(self.now + delay if delay else 0)
-        batch = Put(self.name, values, b"", self.now, number=sequence, sent=True, due=due)
+        batch = Put(
+            self.name, values, b"", self.now, number=sequence, sent=True, due=due, staged=True
+        )
         self._batches[sequence] = batch
         if bodies:
             self.ledger.asked(batch)

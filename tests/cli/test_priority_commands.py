@@ -43,7 +43,7 @@ def test_any_number_is_a_priority_and_a_queue_tells_how_far_they_reach(run: Run)
     assert run("put", "jobs", "early", "--priority", "-5")[0] == 0
     assert run("put", "jobs", "late", "--priority", str(LATE))[0] == 0
     told = as_json(run("stats", "jobs", "--json"))
-    assert (told["settings"]["priorities"], told["ready_by_priority"]) == ("any int", {})
+    assert (told["settings"]["priorities"], told["ready_of"]) == ("any int", [])
     assert told["ready_reach"] == {"first": -5, "median": -5, "last": LATE}
     assert re.findall(r"last priority +(\d+)", run("stats", "jobs")[1]) == [str(LATE)]
     first, last = run("peek", "jobs")[1].splitlines()
@@ -68,7 +68,7 @@ def test_a_queue_is_made_of_the_kind_that_is_said(run: Run, tmp_path: Path) -> N
     assert "make it with priorities=float" in run("put", "soon", "x", "--priority", "2.5")[2]
     kind = ("--priorities", "float", "--largest-first")
     assert run("put", "soon", "x", "--priority", "2.5", *kind)[0] == 0
-    assert run("put", "soon", "y", "--priority", "inf", "--priorities", "float")[0] == 0
+    assert run("put", "soon", "y", "--priority", "inf")[0] == 0
     assert as_json(run("peek", "soon", "--json"))["items"][0]["priority"] == "inf"
     assert "asked any int" in run("put", "soon", "z", "--priorities", "int")[2]
     assert (

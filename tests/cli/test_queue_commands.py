@@ -130,7 +130,7 @@ def test_a_priority_queue_is_made_by_the_first_priority_and_taken_like_any(
     put = fine(run("put", queue, "fire", "smoke"))
     assert put.startswith(b"2 items put into %b with priority 0" % queue.encode())
     told = as_json(run("stats", queue, "--json"))
-    assert (told["ready"], told["ready_by_priority"]) == (4, {"0": 2, "2": 2})
+    assert (told["ready"], told["ready_of"]) == (4, [2, 0, 2, 0])
     assert told["settings"]["priorities"] == 4
     assert fine(run("peek", queue)).splitlines()[-1].startswith(b"  2 ")
     put_at = as_json(run("peek", queue, "--json"))["items"][0]["put_at"]

@@ -20,6 +20,7 @@ from snowmelt.cli.queue_show import peek_lines, queue_object, queue_table, seen_
 from snowmelt.cli.urgency import LARGEST_FIRST, PRIORITIES, PRIORITY, Into, into, reach_of, urgency
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.overlay.face import OverlayFifo
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
@@ -186,9 +187,9 @@ def purge(
     print(f"{count} items removed from {queue}")
 
 
-def _question(queue: Fifo | PriorityQueue, dead: bool, timeout: float) -> str:
+def _question(queue: Fifo | PriorityQueue | OverlayFifo, dead: bool, timeout: float) -> str:
     told = queue.stats(timeout=timeout)
-    held = told.delayed if isinstance(queue, Fifo) else 0  # of a priority queue it stays
+    held = 0 if isinstance(queue, OverlayFifo) else told.delayed  # there it stays
     count = told.dead if dead else told.ready + held
     return f"Remove {count} items from {queue.name} for ever?"
 

@@ -10,9 +10,9 @@ from rich.table import Table
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.priority.steps import PriorityStatus
 from snowmelt.core.instant import SECOND
-from snowmelt.protocols.priority.settings import QueueSettings as PrioritySettings
+from snowmelt.protocols.priority.settings import QueueSettings as OverlaySettings
 from snowmelt.protocols.queue.calls import QueueStatus
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
 
 SHOWN_BYTES = 60
 COUNTS = (
@@ -31,7 +31,11 @@ COUNTS = (
 
 def settings_object(settings: QueueSettings) -> dict[str, object]:
     """Settings by the names of the options that set them, times in seconds."""
-    return {
+    ranks: dict[str, object] = {}
+    if settings.priorities != 1:
+        named = settings.priorities or settings.kind
+        ranks = {"priorities": named, "largest_first": settings.largest_first}
+    return ranks | {
         "replicas": settings.replicas,
         "durable_copies": settings.durable_copies,
         "flush": settings.linger / SECOND if settings.linger else "always",
@@ -43,11 +47,9 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
     }
 
 
-def priority_settings_object(settings: PrioritySettings) -> dict[str, object]:
-    """Those of a priority queue, likewise."""
+def overlay_settings_object(settings: OverlaySettings) -> dict[str, object]:
+    """Those of a fifo on the overlay, likewise."""
     return {
-        "priorities": settings.kind if settings.keyed else settings.priorities,
-        "largest_first": settings.largest_first,
         "replicas": settings.replicas,
         "lease": settings.lease / SECOND,
         "max_deliveries": settings.deliveries_max,
@@ -63,12 +65,12 @@ def queue_object(status: QueueStatus | PriorityStatus, reach: Reach) -> dict[str
     """A queue's status as one JSON object, its fields by name."""
     if isinstance(status, PriorityStatus):
         told: dict[str, object] = msgspec.structs.asdict(status)
-        told["ready_by_priority"] = {str(at): n for at, n in status.ready_by_priority.items()}
-        if status.settings.keyed:
-            told["ready_reach"] = {word: plain_number(one) for word, one in reach.items()}
-        told["settings"] = priority_settings_object(status.settings)
+        del told["ready_by_priority"]
+        told["settings"] = overlay_settings_object(status.settings)
         return told
     fields: dict[str, object] = msgspec.structs.asdict(status)
+    if status.settings.priorities == ANY:
+        fields["ready_reach"] = {word: plain_number(one) for word, one in reach.items()}
     fields["mirrors"] = list(status.mirrors)
     fields["settings"] = settings_object(status.settings)
     return fields
@@ -86,12 +88,14 @@ def plain_number(number: float) -> int | float | str:
 def queue_table(status: QueueStatus | PriorityStatus, reach: Reach) -> Table:
     """A queue's status, a line a fact."""
     if isinstance(status, PriorityStatus):
-        return _priority_table(status, reach)
+        return _overlay_table(status)
     state = "paused" if status.paused else "open"
     title = f"{status.queue} is {state}, at {status.master} in term {status.term}"
     table = _table(title + _alone(status.settings.replicas))
     for name in COUNTS:
         table.add_row(name, f"{getattr(status, name):,}")
+        if name == "ready":
+            _add_ready(table, status, reach)
     for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "extents"):
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
     table.add_row("mirrors", " ".join(status.mirrors) or "-")
@@ -101,19 +105,21 @@ def queue_table(status: QueueStatus | PriorityStatus, reach: Reach) -> Table:
     return table
 
 
-def _priority_table(status: PriorityStatus, reach: Reach) -> Table:
-    settings = priority_settings_object(status.settings)
-    title = f"{status.queue} is a priority queue; its anchor is {status.anchor}"
-    table = _table(title + _alone(status.settings.replicas))
-    table.add_row("ready", f"{status.ready:,}")
-    for priority, count in sorted(status.ready_by_priority.items()):
+def _add_ready(table: Table, status: QueueStatus, reach: Reach) -> None:
+    """By priority, or how far these reach."""
+    for priority, count in enumerate(status.ready_of):
         if count:
             table.add_row(f"  priority {priority}", f"{count:,}")
     for word, number in reach.items():
         table.add_row(f"  {word} priority", str(number))
-    for name in ("delayed", "leased", "dead", "short_of_copies"):
+
+
+def _overlay_table(status: PriorityStatus) -> Table:
+    title = f"{status.queue} is on the overlay; its anchor is {status.anchor}"
+    table = _table(title + _alone(status.settings.replicas))
+    for name in ("ready", "delayed", "leased", "dead", "short_of_copies"):
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
-    for option, value in settings.items():
+    for option, value in overlay_settings_object(status.settings).items():
         table.add_row(option.replace("_", " "), str(value))
     return table
 

@@ -8,12 +8,14 @@ import typer
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.overlay.face import OverlayFifo
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.priority.options import PriorityOptions
 from snowmelt.client.priority.steps import PriorityStatus
+from snowmelt.client.queue.options import PriorityOptions
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import QueueStatus
+from snowmelt.protocols.queue.settings import ANY
 
 PRIORITY: Final = typer.Option(
     help="Of each item; makes a priority queue when there is none.", metavar="NUMBER"
@@ -43,7 +45,7 @@ class Into(Protocol):
 
     def put_many(
         self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
-    ) -> Interval | int:
+    ) -> Interval | tuple[Interval, ...] | int:
         """Puts them."""
 
 
@@ -65,7 +67,7 @@ class Prioritized(msgspec.Struct):
 
     def put_many(
         self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
-    ) -> int:
+    ) -> tuple[Interval, ...]:
         """Puts them."""
         priority = self.priority
         return self.queue.put_many(
@@ -134,15 +136,15 @@ def into(cluster: Cluster | EmbeddedCluster, name: str, said: Urgency, timeout: 
 
 
 def reach_of(
-    queue: Fifo | PriorityQueue, status: QueueStatus | PriorityStatus, timeout: float
+    queue: Fifo | PriorityQueue | OverlayFifo, status: QueueStatus | PriorityStatus, timeout: float
 ) -> dict[str, int | float]:
     """The first, the middle and the last priority that is ready, where any number is one.
 
     There may be as many as items, so these are shown in the place of all.
     """
-    if not isinstance(queue, PriorityQueue) or not isinstance(status, PriorityStatus):
+    if not isinstance(queue, PriorityQueue) or not status.ready:
         return {}
-    if not status.settings.keyed or not status.ready:
+    if status.settings.priorities != ANY:
         return {}
     seen = {word: queue.quantile(share, timeout=timeout) for word, share in _REACH.items()}
     return {word: one.priority for word, one in seen.items() if one is not None}

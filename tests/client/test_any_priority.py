@@ -187,6 +187,25 @@ def test_a_group_is_given_priorities_in_their_order(cluster, largest_first, prio
     assert (jobs.stats().ready, jobs.stats().assigned) == (0, 0)
 
 
+@pytest.mark.parametrize("largest_first", [False, True])
+@pytest.mark.parametrize("priorities", [256, int, float])
+def test_a_group_is_given_what_there_was_whatever_is_more_urgent_since(
+    cluster, largest_first, priorities
+):
+    name = f"pinned-{priorities}-{largest_first}".replace("<class '", "").replace("'>", "")
+    jobs = cluster.priority(name, priorities=priorities, largest_first=largest_first)
+    jobs.put_many([(at, b"old") for at in range(100, 110)])
+    bounds = jobs.stats().bounds
+    jobs.put_many([(at, b"new") for at in range(200)] * 10)
+    group = jobs.group("readers")
+    end, got = BEGINNING, []
+    while (after := group.advance(end, items_max=4, below=bounds).end) != end:
+        got, end = got + read(jobs, group, end, after), after
+    assert got == sorted(range(100, 110), reverse=largest_first)
+    assert group.advance(end, below=[0]).end == end
+    assert group.advance(end).end != end
+
+
 def test_staged_items_and_groups_take_any_priorities(cluster):
     jobs = cluster.priority("staged", priorities=int)
     labels = Labels(keys=(b"l", b"f"), headers=({"who": "l"}, {"who": "f"}))

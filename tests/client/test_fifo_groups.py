@@ -70,8 +70,8 @@ def test_nothing_asked_for_only_acknowledges(orders: Fifo) -> None:
     first = group.advance(items_max=1).end
     assert group.advance(first, items_max=0).end == first
     assert (orders.stats().done, orders.stats().ready) == (1, 1)
-    assert group.advance(first, below=1).end == first
-    assert group.advance(first, below=2).end.count == 2
+    assert group.advance(first, below=[1]).end == first
+    assert group.advance(first, below=[2]).end.count == 2
 
 
 def test_only_the_latest_to_begin_reads_and_nobody_begins_in_the_middle(orders: Fifo) -> None:

@@ -62,7 +62,7 @@ ABSURD = {
     "fewer than no items": (assign(items_max=-1), "BadOption"),
     "more items than there can be": (assign(items_max=2**63), "BadOption"),
     "no bytes": (assign(bytes_max=0), "BadOption"),
-    "below nothing": (assign(below=-1), "BadOption"),
+    "below nothing": (assign(below=(-1,)), "BadOption"),
     "where a group lies that never was": (calls.Locate("q", "h", 1, 0, FAR), "LeaseLost"),
     "from behind to before": (calls.Locate("q", "g", 1, 5, 4), "BadOption"),
     "from below zero": (calls.Locate("q", "g", 1, -5, 4), "BadOption"),

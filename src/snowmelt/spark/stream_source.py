@@ -51,7 +51,7 @@ from snowmelt.spark.reading import report_loss, rows_of
 from snowmelt.spark.settling import settling
 from snowmelt.spark.several import Ask, asked, fifo_of, identity_at, shared_out
 
-_NOWHERE: Final = 0
+_NOWHERE: Final = (0,)
 T = TypeVar("T")
 
 
@@ -102,7 +102,7 @@ class StreamReader(GroupReader):
     ) -> None:
         super().__init__(given, schema)
         self._inside = inside
-        self._pinned: dict[str, int] | None = None
+        self._pinned: dict[str, tuple[int, ...]] | None = None
         self._pace: Pace | None = None
         self._ready: dict[str, int] = {}
         """How many items waited in each queue, by the last that it said."""
@@ -125,7 +125,7 @@ class StreamReader(GroupReader):
         self._check()
         names = queue_names(self._options)
         told = self._each(names, self._stats)
-        self._pinned = {name: one.tail for name, one in told.items()}
+        self._pinned = {name: one.bounds for name, one in told.items()}
         self._ready = {name: one.ready for name, one in told.items()}
 
     @plainly()
@@ -289,10 +289,7 @@ class StreamReader(GroupReader):
 
         def advance(cluster: Cluster, name: str) -> Awaitable[Advance]:
             done, rows = asks[name]
-            below = _NOWHERE
-            if self._pinned is not None:
-                below = self._pinned.get(name, _NOWHERE)
-                rows = rows if below != _NOWHERE else 0  # below 0 would be anywhere
+            below = () if self._pinned is None else self._pinned.get(name, _NOWHERE)
             group = fifo_of(cluster, name).group(self._options.group)
             return group.advance(
                 done, items_max=rows, bytes_max=size, below=below, timeout=self._timeout

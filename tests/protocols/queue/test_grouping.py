@@ -263,9 +263,9 @@ def test_limits_in_items_bytes_and_positions():
     assert assign(bench, "a", (0, 0), 3).given == 3
     assert assign(bench, "b", (0, 0), bytes_max=20).given == 2
     assert assign(bench, "c", (0, 0), bytes_max=1).given == 1
-    told = assign(bench, "d", (0, 0), below=6)
+    told = assign(bench, "d", (0, 0), below=(6,))
     assert (told.lease, told.given, told.ready) == (0, 0, 4)
-    assert assign(bench, "d", (0, 0), below=8).given == 2
+    assert assign(bench, "d", (0, 0), below=(8,)).given == 2
     assert list(bench.state.ready) == [Interval(8, 10)]
 
 

@@ -147,12 +147,12 @@ class PriorityGroupSteps:
     def _advance(self, done: Mark, items_max: int, bytes_max: int, timeout: float) -> Steps[Given]:
         try:
             yield from self._pass(done, timeout)
-            told = yield from self._group.advance(done, 0, EVERYTHING, 0, timeout)
+            told = yield from self._group.advance(done, 0, EVERYTHING, (), timeout)
         except NoSuchQueue:
             if done != BEGINNING:
                 raise
             yield from self._make_notes(timeout)
-            told = yield from self._group.advance(done, 0, EVERYTHING, 0, timeout)
+            told = yield from self._group.advance(done, 0, EVERYTHING, (), timeout)
         if told.end != done:
             return Given(told.end, located=told.located)
         status = yield from self._notes.stats(timeout)
@@ -166,7 +166,7 @@ class PriorityGroupSteps:
             good = (yield from self._vet(timeout)) if taken else _NONE
         if not good.count:
             return Given(done)
-        told = yield from self._group.advance(done, good.count, EVERYTHING, good.below, timeout)
+        told = yield from self._group.advance(done, good.count, EVERYTHING, (good.below,), timeout)
         return Given(told.end, taken)
 
     def _release(self, timeout: float) -> Steps[int]:

@@ -61,7 +61,7 @@ class GroupSteps:
         self._reader = new_name() if reader is None else reader
 
     def advance(
-        self, done: Mark, items_max: int, bytes_max: int, below: int, timeout: float
+        self, done: Mark, items_max: int, bytes_max: int, below: tuple[int, ...], timeout: float
     ) -> Steps[Advance]:
         """The group is done with all up to a mark; what comes next."""
         check_asked(done, items_max, bytes_max)

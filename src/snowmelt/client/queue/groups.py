@@ -1,6 +1,8 @@
 # Made of groups_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """A group of a queue: items for good, told again until passed; blocking."""
 
+from collections.abc import Iterable
+
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
@@ -53,16 +55,17 @@ class Group:
         *,
         items_max: int = EVERYTHING,
         bytes_max: int = EVERYTHING,
-        below: int = 0,
+        below: Iterable[int] = (),
         timeout: float = TIMEOUT,
     ) -> Advance:
         """Says that all up to `done` is done with, for ever, and asks what comes next.
 
+        `below` are `stats().bounds`, to be given only what was there then, by priority.
         What was given before and is not done with is told again, limits or not. Raises `LeaseLost`
         when the group was released or begun anew by another, and `GroupHeld` when the group is
         done with more than `done`, or without a mark when it has begun to read.
         """
-        steps = self._steps.advance(done, items_max, bytes_max, below, timeout)
+        steps = self._steps.advance(done, items_max, bytes_max, tuple(below), timeout)
         return run(self._port, steps)
 
     def locate(self, start: Mark, end: Mark, *, timeout: float = TIMEOUT) -> Located:

@@ -1,5 +1,7 @@
 """A group of a queue: items for good, told again until passed; with `await`."""
 
+from collections.abc import Iterable
+
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
@@ -52,16 +54,17 @@ class Group:
         *,
         items_max: int = EVERYTHING,
         bytes_max: int = EVERYTHING,
-        below: int = 0,
+        below: Iterable[int] = (),
         timeout: float = TIMEOUT,
     ) -> Advance:
         """Says that all up to `done` is done with, for ever, and asks what comes next.
 
+        `below` are `stats().bounds`, to be given only what was there then, by priority.
         What was given before and is not done with is told again, limits or not. Raises `LeaseLost`
         when the group was released or begun anew by another, and `GroupHeld` when the group is
         done with more than `done`, or without a mark when it has begun to read.
         """
-        steps = self._steps.advance(done, items_max, bytes_max, below, timeout)
+        steps = self._steps.advance(done, items_max, bytes_max, tuple(below), timeout)
         return await run_async(self._port, steps)
 
     async def locate(self, start: Mark, end: Mark, *, timeout: float = TIMEOUT) -> Located:

@@ -105,7 +105,7 @@ def _of_others(request: Any) -> str:
                     ("done", request.done, 0, INDEX_MAX if request.lease else 0),
                     ("items_max", request.items_max, 0, BYTES_MAX),
                     ("bytes_max", request.bytes_max, 1, BYTES_MAX),
-                    ("below", request.below, 0, INDEX_MAX),
+                    *[("below", one, 0, INDEX_MAX) for one in request.below],
                 )
             )
         case calls.Locate(_, group, _, after, until):

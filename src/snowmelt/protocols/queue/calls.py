@@ -82,6 +82,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
 Receipts = Annotated[tuple["Receipt", ...], msgspec.Meta(max_length=2 * RECEIPTS_MAX)]
 Intervals = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=4 * PIECES_MAX)]
 Shares = Annotated[tuple["Share", ...], msgspec.Meta(max_length=2 * SHARES_MAX)]
+Bounds = Annotated[tuple[int, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
 
 
 # --- opening -------------------------------------------------------------------------------------
@@ -373,8 +374,9 @@ class Assign(msgspec.Struct, frozen=True, tag="fifo.assign", array_like=True):
     done: int
     items_max: int
     bytes_max: int
-    below: int = 0
-    """Give only positions below this; 0 for any."""
+    below: Bounds = ()
+    """Give of each priority only positions below its bound, as `QueueStatus.bounds` told them; all
+    where there are none."""
 
 
 class Assigned(msgspec.Struct, frozen=True, tag="fifo.assigned", array_like=True):
@@ -525,6 +527,12 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """Where there are several priorities, how many were put of each."""
     ready_of: tuple[int, ...] = ()
     """And how many of each are ready."""
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """How far it goes, by priority: a group may be given only what is there by now."""
+        ranks = self.tails[::-1] if self.settings.largest_first else self.tails
+        return ranks or (self.tail,)
 
 
 class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):

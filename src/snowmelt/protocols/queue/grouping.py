@@ -95,12 +95,8 @@ class Grouping:
 
     def _first(self, ask: calls.Assign) -> list[Interval]:
         """The first ready items, as many as are asked for."""
-        found = self._state.first(ask.items_max, ask.bytes_max)[: self._desk.limits.group_pieces]
-        if not ask.below:
-            return found
-        return [
-            Interval(one.start, min(one.stop, ask.below)) for one in found if one.start < ask.below
-        ]
+        found = self._state.first(ask.items_max, ask.bytes_max, ask.below)
+        return found[: self._desk.limits.group_pieces]
 
     def _locate(self, ask: calls.Locate) -> calls.Located | Declined:
         """Rules 4 and 5."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.protocols.queue.batches import Batches
 from snowmelt.protocols.queue.index import Entry, Index, entries_of
 from snowmelt.protocols.queue.keys import Keys
@@ -57,10 +57,20 @@ class Keyed(IntervalSet):
         for one in intervals:
             super().remove(one)
 
-    def foremost(self, items_max: int, bytes_max: int, batches: Batches) -> list[Interval]:
-        """The first, as many as are asked for, and one if there is any; in their order."""
+    def foremost(
+        self, items_max: int, bytes_max: int, batches: Batches, below: int = POSITION_MAX
+    ) -> list[Interval]:
+        """The first, as many as are asked for, and one if there is any; in their order.
+
+        Those that stand at a bound or above are passed by.
+        """
         places: list[int] = []
-        for _, place in self._index.first(items_max):
+        passed = [] if below == POSITION_MAX else self.common(Interval(below, POSITION_MAX))
+        for _, place in self._index.first(items_max + sum([one.size for one in passed])):
+            if place >= below:
+                continue
+            if len(places) == items_max:
+                break
             bytes_max -= batches.mean(place)
             if bytes_max < 0 and places:
                 break

@@ -38,7 +38,7 @@ from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.spread import Spread
 from snowmelt.protocols.queue.staged import Staged
-from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails
+from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails, bounded
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
@@ -165,15 +165,19 @@ class State:
 
     # --- items out --------------------------------------------------------------------------------
 
-    def first(self, items_max: int, bytes_max: int) -> list[Interval]:
-        """The first ready items, as many as are asked for, and one if there is any."""
+    def first(self, items_max: int, bytes_max: int, below: tuple[int, ...] = ()) -> list[Interval]:
+        """The first ready items, as many as are asked for, and one if there is any.
+
+        Of each priority only those below its bound, where there are bounds.
+        """
         if self.paused:
             return []
         limits = self._limits
         if self.keyed is not None:
-            found = self.keyed.foremost(items_max, bytes_max, self.batches)
+            found = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
         else:
-            found = self.batches.some(self.ready, 0, items_max, bytes_max, limits.lease_runs)
+            ready = bounded(self.ready, below) if below else self.ready
+            found = self.batches.some(ready, 0, items_max, bytes_max, limits.lease_runs)
         if not self.failures.count:
             return found
         return tellable(found, self.failures, self.batches, limits.spans_bytes)

@@ -7,10 +7,22 @@ positions is that of urgency, and a queue with one priority has the numbers from
 from collections.abc import Iterable
 from typing import Final
 
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 
 PRIORITY_BITS: Final = 48
 """So many bits of a position count within its priority."""
+
+
+def bounded(some: IntervalSet, below: Iterable[int]) -> IntervalSet:
+    """What of each priority is below its bound.
+
+    >>> first = 1 << PRIORITY_BITS
+    >>> some = IntervalSet([Interval(0, 9), Interval(first, first + 4)])
+    >>> [one.size for one in bounded(some, (2, 3))]
+    [2, 3]
+    """
+    rows = [(rank << PRIORITY_BITS, count) for rank, count in enumerate(below)]
+    return IntervalSet([one for at, count in rows for one in some.common(Interval(at, at + count))])
 
 
 class Tails(list[int]):

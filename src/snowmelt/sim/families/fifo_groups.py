@@ -96,7 +96,7 @@ class Reader(Program):
             self._called = self.now
         chance = self.chance
         items, size = chance.choice((0, 1, 7, 50, 1000)), chance.choice((60, 1 << 20, 1 << 20))
-        told = yield from self._group.advance(self._done, items, size, 0, SECONDS)
+        told = yield from self._group.advance(self._done, items, size, (), SECONDS)
         self._acknowledged()
         self.ledger.marks.setdefault(self.name, []).append((self.now, self._done.count))
         if told.end == self._done:

@@ -160,7 +160,7 @@ async def test_everything_there_is_costs_no_more_than_what_there_is(tmp_path: Pa
         assert (await told(stranger, calls.Survey("q", FAR, 1))).spans == ()
         beyond = await told(stranger, calls.Locate("q", "g", await lease(stranger), 0, FAR))
         assert (beyond.error, "was given 2 items" in beyond.text) == ("LeaseLost", True)
-        everything = assign("h", items_max=1 << 40, bytes_max=1 << 40, below=FAR)
+        everything = assign("h", items_max=1 << 40, bytes_max=1 << 40, below=(FAR,))
         assert (await told(stranger, everything)).given == 1
         assert time.process_time() - begun < SOON
 

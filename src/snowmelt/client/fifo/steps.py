@@ -1,27 +1,16 @@
 """What can be asked of a fifo, as steps (`connection.steps`): no socket, no thread, no wait.
 
-The cluster grants where to put and where to get (`Opened`). The grant is taken for true until
-something speaks against it: an error, or an answer that took so long that somebody must have been
-asked again. Then the next call asks for it anew.
-
-An old master that lives speaks against nothing: it says who took its place, at each call. So after
-so many calls of a master it is asked whether there is another by now. A look that is not answered
-soon changes nothing: the grant that is there does, also while nobody leads.
-
 A put has its number before it is first sent and keeps it through all retries, so it is put once.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter
-from random import Random
-from typing import Any, ClassVar, Final
+from typing import Final
 
-import msgspec
-
-from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
+from snowmelt.client.connection.steps import Rest, SoFar, Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
 from snowmelt.client.connection.waits import Wait, within
+from snowmelt.client.fifo.granted import GrantedSteps, master_of, store_of
 from snowmelt.client.leases.delivered import (
     PLACE_BITS,
     Delivered,
@@ -31,13 +20,11 @@ from snowmelt.client.leases.delivered import (
     runs,
 )
 from snowmelt.client.leases.delivered import Part as Bodies
-from snowmelt.client.leases.fetching import CHANCE, Fetching
+from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import (
     BYTES_HIGHEST,
     Answer,
-    Going,
     Late,
-    LeaseSteps,
     Seen,
     Word,
     ask_anybody,
@@ -54,34 +41,24 @@ from snowmelt.client.queue.bodies import (
     parcels,
     together,
 )
-from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.client.together.joint import Asked
 from snowmelt.client.together.joint_puts import One, Puts
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
-    DiskFull,
     LeaseLost,
     NoSuchQueue,
-    OutcomeUnknown,
-    QueueExists,
     SnowmeltError,
     TooLarge,
-    Unavailable,
-    Unreachable,
 )
-from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.instant import Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.names import NodeId, contact, queue_name
-from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.queue.calls import (
     Changed,
     Describe,
     Get,
     Leased,
     ListQueues,
-    Open,
-    Opened,
     Part,
     Pause,
     Peek,
@@ -95,7 +72,6 @@ from snowmelt.protocols.queue.calls import (
     Settle,
 )
 from snowmelt.protocols.queue.labels import each_own
-from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 PUT_LONGEST: Final = 8 * 3600.0
@@ -104,52 +80,12 @@ PEEK_BYTES: Final = 4 << 20
 _WEIGHT_MAX: Final = 4 << 20
 _MISSING_PAUSE: Final = 0.2
 DAMAGED: Final = "no copy could be read"
-_CALLS: Final = 256
-"""So many calls go to a master before it is asked whether there is another."""
-_LOOK: Final = 0.4
-"""So many seconds that is waited for: nobody else is asked in this time."""
 _AWAY: Final = 0.2
 """So many seconds later it is asked for again what lies with nodes that are away."""
 
 
-class Grant(msgspec.Struct, frozen=True):
-    """Whom to ask, as calls name them."""
-
-    master: NodeId
-    store: NodeId
-    door: NodeId
-    inline: int
-    """What has more bytes is put at the door."""
-
-
-_master: Final[Callable[[Grant], NodeId]] = attrgetter("master")
-_store: Final[Callable[[Grant], NodeId]] = attrgetter("store")
-
-
-class FifoSteps(LeaseSteps):
+class FifoSteps(GrantedSteps):
     """One queue as one user knows it: its name, its grant, its producer."""
-
-    several: ClassVar[bool] = False
-    """Whether it may have several priorities."""
-    ranks: Ranks | None = None
-    """What these are, where that is known and not what a position says."""
-
-    def __init__(
-        self,
-        name: str,
-        settings: QueueSettings | None,
-        producer: Producer,
-        chance: Random = CHANCE,
-    ) -> None:
-        super().__init__(queue_name(name))
-        self._settings = settings
-        self.producer = producer
-        self.chance = chance
-        """By which it is drawn whom of several to read from first."""
-        self._grant: Grant | None = None
-        self._calls = 0
-        """Of a master, under this grant."""
-        self._lease = Duration(0)
 
     # --- items in ---------------------------------------------------------------------------------
 
@@ -235,7 +171,7 @@ class FifoSteps(LeaseSteps):
             keys=items.keys,
         )
         done: PutDone
-        done, _ = yield from self._ask(put, wait, _store, len(items.blob))
+        done, _ = yield from self._ask(put, wait, store_of, len(items.blob))
         self.copies = done.copies
         return done
 
@@ -257,7 +193,7 @@ class FifoSteps(LeaseSteps):
             get = Get(self.name, items_max, bytes_max, wait.patience, settle, ahead)
             leased: Leased
             try:
-                leased, asked = yield from self._ask(get, wait, _master, weight, make=False)
+                leased, asked = yield from self._ask(get, wait, master_of, weight, make=False)
             except NoSuchQueue:
                 if wait.over:
                     return None
@@ -296,7 +232,7 @@ class FifoSteps(LeaseSteps):
             )
             try:
                 for one in [part for word in words if word.back for part in portions(word)]:
-                    yield from self._ask(self._settle(one), Wait(0), _master, make=False)
+                    yield from self._ask(self._settle(one), Wait(0), master_of, make=False)
             except LeaseLost:
                 return ()  # fetching took so long that all of them are others' by now
             except SnowmeltError:
@@ -310,7 +246,7 @@ class FifoSteps(LeaseSteps):
         """Tells one word to the master."""
         del delivered
         try:
-            _, asked = yield from self._ask(self._settle(word), Wait(0), _master, make=False)
+            _, asked = yield from self._ask(self._settle(word), Wait(0), master_of, make=False)
         except LeaseLost as error:
             return steady_now(), Refused(str(error))
         return asked, None
@@ -319,7 +255,7 @@ class FifoSteps(LeaseSteps):
         """Tells what is done of one lease."""
         [word] = words
         try:
-            yield from self._ask(self._settle(word), wait, _master, make=False)
+            yield from self._ask(self._settle(word), wait, master_of, make=False)
         except LeaseLost as error:
             return {word.token: Refused(str(error))}
         return {}
@@ -387,103 +323,6 @@ class FifoSteps(LeaseSteps):
             word.dead,
         )
 
-    # --- asking -----------------------------------------------------------------------------------
-
-    def _ask(
-        self,
-        body: Any,
-        wait: Wait,
-        where: Callable[[Grant], NodeId],
-        weight: int = 0,
-        *,
-        make: bool = True,
-    ) -> Steps[tuple[Any, Instant]]:
-        """Asks where the grant says, asking for that first if need be, until the time is over.
-
-        Returns the answer, and when that was asked for which it answers. What did not happen since
-        nobody was there for it, and what is open, is asked again: that is how a master's death
-        looks until another has its place. Asking again is harmless, as each call names what it is
-        about: a put its number, a word about items their lease.
-        """
-        going = Going(wait)
-        while True:
-            try:
-                grant = self._grant  # another thread may hear meanwhile that it is over
-                if grant is None:
-                    grant = self._grant = yield from self._open(wait, make)
-                    body = _in_time(body, wait)
-                elif where is _master and self._is_old():
-                    grant = yield from self._looked_up(grant, wait)
-                    body = _in_time(body, wait)
-                if type(body) is Get and body.ahead and self.deliveries_max == 1:
-                    body = msgspec.structs.replace(body, items_max=1, ahead=False)
-                began = steady_now()
-                whom = where(grant)
-                if weight > grant.inline and where is _store:
-                    whom = grant.door
-                answer = yield Query(body, wait.left, whom, weight)
-            except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
-                self._grant = None
-                yield going.after(error)
-            else:
-                if steady_now() - began > FIRST_WAIT:  # somebody was silent, perhaps
-                    self._grant = None
-                return answer, began
-
-    def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
-        return self._opened(self._settings, wait, make)
-
-    def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[Grant]:
-        try:
-            opened: Opened = yield Query(Open(self.name, asked, make), wait.left)
-        except NoSuchQueue:
-            self.missing = True
-            raise
-        settings = opened.settings
-        if settings.priorities != 1 and not self.several:
-            raise QueueExists(
-                f"queue {self.name} is there with priorities={settings.kind}, and no fifo: take it "
-                "by cluster.priority"
-            )
-        self.missing, self._lease, self._calls = False, settings.lease, 0
-        self.deliveries_max = settings.deliveries_max
-        if self.several:
-            self._ranks_are(Ranks.of(self.name, settings))
-        return _granted(opened)
-
-    def _ranks_are(self, ranks: Ranks) -> None:
-        """It was opened, and has these."""
-
-    def _is_old(self) -> bool:
-        """Whether it is time to ask who is master, at one call of so many."""
-        self._calls += 1
-        return self._calls % _CALLS == 0
-
-    def _looked_up(self, grant: Grant, wait: Wait) -> Steps[Grant]:
-        """The same grant, or a new one where another is master by now."""
-        try:
-            opened: Opened = yield Query(
-                Open(self.name, self._settings, make=False), min(_LOOK, wait.left)
-            )
-        except SnowmeltError:
-            return grant
-        new = _granted(opened)
-        if new.master == grant.master:
-            return grant
-        self._grant = new
-        return new
-
-    def ask_store(self, body: Any, timeout: float, weight: int) -> Steps[Any]:
-        """Asks the node that was granted for putting; the queue is made if it isn't there."""
-        return (yield from self._ask(body, Wait(timeout), _store, weight))[0]
-
-    def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
-        """Asks the master, through anybody when it isn't known: this makes no queue."""
-        wait = Wait(timeout)
-        if self._grant is None:
-            return (yield from ask_anybody(body, wait, weight))
-        return (yield from self._ask(body, wait, _master, weight, make=False))[0]
-
 
 def with_ranks(parts: Iterable[Bodies], ranks: Ranks) -> tuple[Portion, ...]:
     """The same, which know what their priorities mean."""
@@ -498,22 +337,9 @@ def with_ranks(parts: Iterable[Bodies], ranks: Ranks) -> tuple[Portion, ...]:
     )  # fmt: skip
 
 
-def _granted(opened: Opened) -> Grant:
-    master, store = contact(opened.master.address), contact(opened.store.address)
-    door = store if opened.door is None else contact(opened.door.address)
-    return Grant(master, store, door, opened.settings.inline_max)
-
-
 def time_of_put(timeout: float) -> Wait:
     """That of a put: for so long its number is known."""
     return Wait(timeout, longest=PUT_LONGEST)
-
-
-def _in_time(body: Any, wait: Wait) -> Any:
-    """The same call, with the patience that is left."""
-    if type(body) is Get or (type(body) is Put and not body.hold):
-        return msgspec.structs.replace(body, patience=wait.patience)
-    return body
 
 
 def list_queues(timeout: float) -> Steps[list[str]]:

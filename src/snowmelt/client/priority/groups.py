@@ -22,21 +22,19 @@ class PriorityGroup:
 
     >>> import snowmelt, tempfile
     >>> from snowmelt.client.queue.group_steps import BEGINNING
-    >>> from snowmelt.core.batch import Batch
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with snowmelt.open(folder) as cluster:
-    ...         jobs = cluster.priority("jobs")
-    ...         _ = jobs.put_many([(2, b"dust"), (0, b"fire"), (1, b"mail")])
+    ...         jobs = cluster.fifo("jobs", ordering="overlay")
+    ...         _ = jobs.put_many([b"fire", b"mail", b"dust"])
     ...         spark = jobs.group("spark")
     ...         first = spark.advance(items_max=2)
     ...         (note,) = spark.batches(BEGINNING, first.end)
     ...         for piece in spark.read(note):
-    ...             print(piece.priority, bytes(next(iter(Batch(piece.offsets, piece.blob)))))
+    ...             print(piece.priority, piece.blob)
     ...         second = spark.advance(first.end)  # done with the first two
     ...         status = jobs.stats()
     ...         print(first.end.count, second.end.count, status.leased)
-    0 b'fire'
-    1 b'mail'
+    0 b'firemail'
     1 2 1
     """
 

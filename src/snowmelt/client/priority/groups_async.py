@@ -21,21 +21,19 @@ class PriorityGroup:
 
     >>> import snowmelt.aio, tempfile
     >>> from snowmelt.client.queue.group_steps import BEGINNING
-    >>> from snowmelt.core.batch import Batch
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     async with snowmelt.aio.open(folder) as cluster:
-    ...         jobs = cluster.priority("jobs")
-    ...         _ = await jobs.put_many([(2, b"dust"), (0, b"fire"), (1, b"mail")])
+    ...         jobs = cluster.fifo("jobs", ordering="overlay")
+    ...         _ = await jobs.put_many([b"fire", b"mail", b"dust"])
     ...         spark = jobs.group("spark")
     ...         first = await spark.advance(items_max=2)
     ...         (note,) = await spark.batches(BEGINNING, first.end)
     ...         for piece in await spark.read(note):
-    ...             print(piece.priority, bytes(next(iter(Batch(piece.offsets, piece.blob)))))
+    ...             print(piece.priority, piece.blob)
     ...         second = await spark.advance(first.end)  # done with the first two
     ...         status = await jobs.stats()
     ...         print(first.end.count, second.end.count, status.leased)
-    0 b'fire'
-    1 b'mail'
+    0 b'firemail'
     1 2 1
     """
 

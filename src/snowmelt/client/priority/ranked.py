@@ -14,7 +14,8 @@ import msgspec
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.fifo.steps import FifoSteps, Grant, time_of_put
+from snowmelt.client.fifo.granted import Grant
+from snowmelt.client.fifo.steps import FifoSteps, time_of_put
 from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.leases.fetching import CHANCE
 from snowmelt.client.leases.steps import Going, Seen, delay_of

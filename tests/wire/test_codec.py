@@ -37,7 +37,7 @@ TO_NODES = [
     Call(4, words.Forget(N2)),
     Call(5, calls.Put("q", "p", 1, b"\0\1", b"x", hold=seconds(9))),
     Call(6, calls.Publish("q", "p", 2**62, (RECEIPT, RECEIPT))),
-    Call(7, calls.Assign("q", "g", 1, "r", 2, 3, 4, 5)),
+    Call(7, calls.Assign("q", "g", 1, "r", 2, 3, 4, (5, 6))),
     Call(8, calls.Locate("q", "g", 1, 0, 2**62)),
     Call(9, calls.Survey("q", 0, 1)),
     Call(10, calls.Release("q", "g")),

@@ -4,6 +4,7 @@ What goes in one call goes in the order of its ranks, of equal ones the first fi
 together lies together, and its positions are told by few intervals.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final, cast
@@ -50,17 +51,13 @@ def ranked_parcels(
 
 def sorted_parcel(bodies: Sequence[bytes], own: Sequence[int], ranks: Ranks) -> Parcel:
     """Bodies of one call, each with its rank, the most urgent first."""
-    rows: dict[int, list[int]] = {}
-    for at, rank in enumerate(own):
-        rows.setdefault(rank, []).append(at)
-    if len(rows) == 1:
+    if own.count(own[0]) == len(own):
         return _alike(together(list(bodies)), own[0], ranks)
-    named = sorted(rows)
-    order = tuple(chain.from_iterable([rows[rank] for rank in named]))
-    items = together([bodies[at] for at in order])
+    order = tuple(sorted(range(len(own)), key=own.__getitem__))
+    items, went = together([bodies[at] for at in order]), [own[at] for at in order]
     if ranks.keyed:
-        return replace(items, keys=packed([own[at] for at in order]), order=order)
-    runs = tuple([Run(rank, len(rows[rank])) for rank in named])
+        return replace(items, keys=packed(went), order=order)
+    runs = tuple([Run(rank, count) for rank, count in Counter(went).items()])
     return replace(items, runs=runs, order=order)
 
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
 
 HEADERS: Final[dict[str, DataType | None]] = {
     "false": None,
@@ -96,27 +96,26 @@ _ARROW: Final[dict[type[DataType], pa.DataType]] = {
 def priority_type(settings: QueueSettings) -> DataType:
     """Of the column that has a queue's priorities.
 
-    >>> priority_type(QueueSettings(queue="jobs")), priority_type(
-    ...     QueueSettings(queue="jobs", priorities=4)
-    ... )
-    (LongType(), IntegerType())
+    >>> [priority_type(QueueSettings(priorities=one)) for one in (ANY, 4)]
+    [LongType(), IntegerType()]
     """
-    if settings.keyed:
+    if settings.priorities == ANY:
         return DoubleType() if settings.floats else LongType()
     return IntegerType()
 
 
-def check_priority(field: StructField, settings: QueueSettings) -> None:
+def check_priority(field: StructField, queue: str, settings: QueueSettings) -> None:
     """Raises when a column can't hold a queue's priorities.
 
-    >>> check_priority(StructField("priority", IntegerType()), QueueSettings(queue="jobs"))
+    >>> any_number = QueueSettings(priorities=ANY)
+    >>> check_priority(StructField("priority", IntegerType()), "jobs", any_number)
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: schema has 'priority int'; allowed: priority as bigint, as...
     """
     own = priority_type(settings)
     if field.dataType != own and own != IntegerType():  # anything holds these
         told = f"priority {field.dataType.simpleString()}"
-        raise _misfit(told, f"priority as {own.simpleString()}, as {settings.queue} has them")
+        raise _misfit(told, f"priority as {own.simpleString()}, as {queue} has them")
 
 
 def source_schema(headers: str, *, priority: DataType | None = None) -> StructType:

@@ -13,9 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.client.connection.url import read
-from snowmelt.client.priority.options import PriorityOptions, priority_settings
 from snowmelt.client.queue.group_steps import group_name
-from snowmelt.client.queue.options import Producer, queue_settings
+from snowmelt.client.queue.options import PriorityOptions, Producer, queue_settings, ranked_settings
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
@@ -273,7 +272,7 @@ def _made(said: Mapping[str, str]) -> dict[str, Any]:
         if option in said:
             made[name] = _setting(option, name, said[option])
     try:
-        _ = priority_settings("any", **made) if urgent else queue_settings(**made)
+        _ = ranked_settings(**made) if urgent else queue_settings(**made)
     except BadOption as error:
         option = next(one for one, name in _SETTINGS.items() if name == error.option)
         raise BadOption(option, said.get(option), error.allowed) from None

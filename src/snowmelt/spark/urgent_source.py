@@ -21,8 +21,8 @@ from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.groups import PriorityGroup
 from snowmelt.client.priority.notes import Note, Stretch, parts_of
 from snowmelt.core.errors import BadOption, LeaseLost, OutcomeUnknown, SnowmeltError
-from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.spark.columns import check_priority, readable
 from snowmelt.spark.connections import Planned, cluster_at, known
 from snowmelt.spark.errors import plainly
@@ -130,7 +130,7 @@ class UrgentReader(GroupReader):
         _ = self._schema
         check_queues(self._options)
         if "priority" in self._asked.names:
-            check_priority(self._asked["priority"], settings_of(self._options))
+            check_priority(self._asked["priority"], self._name, settings_of(self._options))
 
     @property
     def _name(self) -> str:

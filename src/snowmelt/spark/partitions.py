@@ -182,7 +182,7 @@ def cut(
             run, room = [], rows
         while start < span.stop:
             stop = min(span.stop, start + room)
-            run.append(_part(span, start, stop))
+            run.append(span.part(start, stop))
             room -= stop - start
             start = stop
             if room == 0:
@@ -200,15 +200,8 @@ def within(spans: Iterable[Span], where: Iterable[Interval]) -> tuple[Span, ...]
     """
     intervals = list(where)
     return tuple(
-        _part(span, max(span.start, one.start), min(span.stop, one.stop))
+        span.part(max(span.start, one.start), min(span.stop, one.stop))
         for span in spans
         for one in intervals
         if max(span.start, one.start) < min(span.stop, one.stop)
     )
-
-
-def _part(span: Span, start: int, stop: int) -> Span:
-    if start == span.start and stop == span.stop:
-        return span
-    first = span.first + start - span.start
-    return msgspec.structs.replace(span, start=start, stop=stop, first=first)

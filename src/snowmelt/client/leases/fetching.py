@@ -90,7 +90,7 @@ class Fetching:
         self.unread.append(Interval(span.start, stop))
         if away:
             self.away.append(self.unread[-1])
-        return _from(span, stop)
+        return span.part(stop, span.stop)
 
     def _took(self, span: Span, told: Fetched) -> Span:
         at = span.start
@@ -102,16 +102,10 @@ class Fetching:
                 part = msgspec.structs.replace(part, keys=keys_of(span.keys, *edges))  # noqa: PLW2901
             self.parts.append(part)
             at = part.start + part_items(part)
-        return _from(span, at)
+        return span.part(at, span.stop)
 
     def _in_turn(self, keepers: tuple[Place, ...]) -> tuple[Place, ...]:
         if len(keepers) < 2:
             return keepers
         first = self._chance.randrange(len(keepers))
         return keepers[first:] + keepers[:first]
-
-
-def _from(span: Span, start: int) -> Span:
-    first = span.first + start - span.start
-    keys = keys_of(span.keys, start - span.start, span.stop - span.start)
-    return msgspec.structs.replace(span, start=start, first=first, keys=keys)

@@ -70,6 +70,16 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
         if self.start > self.stop:
             raise backwards(self.start, self.stop)
 
+    def part(self, start: int, stop: int) -> "Span":
+        """Some of its positions.
+
+        >>> Span(5, 9, "s", 105, (), keys=bytes(16) + b"eight by" + bytes(8)).part(7, 8)
+        Span(start=7, stop=8, stream='s', first=107, keepers=(), ..., keys=b'eight by')
+        """
+        first = self.first + start - self.start
+        keys = self.keys[8 * (start - self.start) : 8 * (stop - self.start)]
+        return msgspec.structs.replace(self, start=start, stop=stop, first=first, keys=keys)
+
     @property
     def weight(self) -> int:
         """How many bytes it has on its way, at most."""

@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, DoubleType, IntegerType, LongType
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption, GroupHeld, LeaseLost
 from snowmelt.spark.columns import source_schema
-from snowmelt.spark.urgent_source import UrgentReader
+from snowmelt.spark.stream_source import StreamReader
 from spark.cluster import Queues, queues_of
 
 Pair = tuple[float, bytes]
@@ -32,12 +32,12 @@ def filled(queues: Queues, name: str, count: int) -> PriorityQueue:
 
 def reader_of(
     queues: Queues, queue: str, kind: DataType | None = None, **options: str
-) -> UrgentReader:
+) -> StreamReader:
     given = {"url": queues.url, "kind": "priority", "queue": queue, "timeout": "10", **options}
-    return UrgentReader(given, source_schema("false", priority=kind or IntegerType()))
+    return StreamReader(given, source_schema("false", priority=kind or IntegerType()))
 
 
-def read(reader: UrgentReader, start: dict, end: dict) -> list[Pair]:
+def read(reader: StreamReader, start: dict, end: dict) -> list[Pair]:
     return [
         pair
         for partition in reader.partitions(start, end)
@@ -63,11 +63,11 @@ def test_offsets_alone_say_which_rows(queues: Queues) -> None:
     later = reader_of(queues, "alone", minPartitions="3")
     assert read(later, first, second) == [(0, b"fire"), (1, b"4"), (1, b"7")]
     assert read(later, first, second) == read(reader_of(queues, "alone"), first, second)
-    assert jobs.stats().leased == 3
+    assert jobs.stats().assigned == 3
     third = later.latestOffset(second, ReadAllAvailable())
     assert len(read(later, second, third)) == 5
     assert later.latestOffset(third, ReadAllAvailable()) == third
-    assert (jobs.stats().leased, jobs.stats().ready) == (0, 0)
+    assert (jobs.stats().assigned, jobs.stats().ready) == (0, 0)
 
 
 def test_commit_acknowledges_and_takes_nothing(queues: Queues) -> None:
@@ -75,7 +75,7 @@ def test_commit_acknowledges_and_takes_nothing(queues: Queues) -> None:
     reader = reader_of(queues, "commit")
     first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(4))
     reader.commit(first)
-    assert (jobs.stats().leased, jobs.stats().ready) == (0, 6)
+    assert (jobs.stats().assigned, jobs.stats().ready) == (0, 6)
 
 
 def test_an_older_checkpoint_and_a_second_query_are_refused(queues: Queues) -> None:
@@ -131,7 +131,7 @@ def test_any_priorities_are_read_in_their_order(queues: Queues, kind: type) -> N
     assert [number for number, _ in rows] == sorted(numbers, reverse=kind is float)
     assert all(int(body) == number for number, body in rows)
     assert again.latestOffset(second, ReadAllAvailable()) == second
-    assert (jobs.stats().leased, jobs.stats().ready) == (0, 0)
+    assert (jobs.stats().assigned, jobs.stats().ready) == (0, 0)
     with pytest.raises(BadOption, match=f"allowed: priority as {column.simpleString()}, as any-"):
         reader_of(queues, jobs.name).initialOffset()
 
@@ -158,7 +158,7 @@ def test_each_micro_batch_takes_the_most_urgent_and_each_item_comes_once(
     assert sorted(int(value) for _, value in rows if value != b"fire")[:3] == [0, 1, 2]
     assert len(rows) == len(set(rows)) == 90  # what was there, though more came meanwhile
     queues.each(queues.stream(spark, **options), "jobs", note)
-    assert jobs.stats().ready == jobs.stats().leased == 0
+    assert jobs.stats().ready == jobs.stats().assigned == 0
 
 
 def test_from_a_priority_queue_into_another_by_way_of_a_new_urgency(

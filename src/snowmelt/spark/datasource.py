@@ -16,8 +16,7 @@ from snowmelt.spark.naming import check_queues
 from snowmelt.spark.options import FIFO, PRIORITY, source_options
 from snowmelt.spark.settling import settling
 from snowmelt.spark.sink import BatchSink, StreamSink, sink
-from snowmelt.spark.stream_source import StreamReader
-from snowmelt.spark.urgent_source import UrgentReader, settings_of
+from snowmelt.spark.stream_source import StreamReader, settings_of
 
 
 class SnowmeltDataSource(DataSource):
@@ -88,7 +87,7 @@ class SnowmeltDataSource(DataSource):
         options = source_options(given)
         check_queues(options)
         urgent = options.kind == PRIORITY
-        priority = priority_type(settings_of(options)) if urgent else None
+        priority = priority_type(settings_of(options, options.queues[0])) if urgent else None
         if self.inside is not None:
             return self.inside.columns
         columns = source_schema(options.headers, priority=priority)
@@ -108,11 +107,9 @@ class SnowmeltDataSource(DataSource):
     @settling()
     def streamReader(  # noqa: N802  # Spark's word
         self, schema: StructType
-    ) -> StreamReader | UrgentReader:
+    ) -> StreamReader:
         """A group's reading."""
         given = self._with_cores(tables.read_options(schema, self.options))
-        if given.get("kind", FIFO).lower() == PRIORITY:
-            return UrgentReader(given, schema)
         return StreamReader(given, schema, self.inside)
 
     @plainly()

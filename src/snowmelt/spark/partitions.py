@@ -9,12 +9,12 @@
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.fifo.face_async import Fifo as AsyncFifo
+from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import Located, Span
@@ -70,7 +70,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 async def claimed(
-    queue: AsyncFifo, group: str, start: Mark, end: Mark, timeout: float
+    queue: Queue[Any], group: str, start: Mark, end: Mark, timeout: float
 ) -> AsyncIterator[Found]:
     """Where a group's items between two marks lie, some of them at a time."""
     for after in range(start.count, end.count, LOCATED_AT_ONCE):

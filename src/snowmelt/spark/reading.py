@@ -14,21 +14,22 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from snowmelt.client.cluster_async import Cluster
-from snowmelt.client.leases.delivered import runs
+from snowmelt.client.leases.delivered import Part, runs
+from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.group_steps import Reading
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.queue.calls import Part, Span
+from snowmelt.protocols.queue.calls import Span
 from snowmelt.spark.connections import cluster_at
-from snowmelt.spark.options import SourceOptions
+from snowmelt.spark.options import PRIORITY, SourceOptions
 from snowmelt.spark.partitions import Portion, cut, within
 from snowmelt.spark.rows import Rows, joined_rows
-from snowmelt.spark.several import asked, fifo_of
+from snowmelt.spark.several import asked, queue_of
 
 PIECE_ROWS: Final = 32_768
 PIECE_BYTES: Final = 4 << 20
@@ -112,7 +113,7 @@ def _ahead(groups: Iterable[list[_Piece]], options: SourceOptions) -> Iterator[R
 
 def _read(pieces: list[_Piece], options: SourceOptions) -> Read:
     def read_one(cluster: Cluster, piece: _Piece) -> Awaitable[Reading]:
-        return fifo_of(cluster, piece.queue).read(piece.spans, bytes_max=PIECE_BYTES)
+        return queue_of(cluster, piece.queue, options.kind).read(piece.spans, bytes_max=PIECE_BYTES)
 
     readings = asked(options.connection, pieces, read_one)
     return [
@@ -123,12 +124,8 @@ def _read(pieces: list[_Piece], options: SourceOptions) -> Read:
 
 def _whole(piece: _Piece, reading: Reading, options: SourceOptions) -> list[Part]:
     if not reading.unread:
-        return sorted(reading.parts, key=_position)
+        return list(reading.parts)
     return _Seeker(piece.portion, options).whole(reading)
-
-
-def _position(part: Part) -> int:
-    return part.start
 
 
 def report_loss(text: str, options: SourceOptions) -> None:
@@ -146,7 +143,9 @@ class _Seeker:
     """
 
     def __init__(self, portion: Portion, options: SourceOptions) -> None:
-        self._queue = cluster_at(options.connection).fifo(portion.queue)
+        cluster, name = cluster_at(options.connection), portion.queue
+        urgent = options.kind == PRIORITY
+        self._queue: Queue[Any] = cluster.priority(name) if urgent else cluster.fifo(name)
         self._portion = portion
         self._options = options
 
@@ -170,7 +169,13 @@ class _Seeker:
             raise Unavailable(f"{self._named(missing)}: {self._silent()}")
         if gone:
             self._report(runs(gone))
-        return sorted(parts, key=_position)
+        return sorted(parts, key=self._turn)
+
+    def _turn(self, part: Part) -> tuple[int, int]:
+        """By keys an item may come before one that stands before it."""
+        spans = enumerate(self._portion.spans)
+        at = next((at for at, one in spans if one.start <= part.start < one.stop), 0)
+        return at, part.start
 
     def _located_again(self, missing: tuple[Interval, ...]) -> tuple[Span, ...] | None:
         """Where these lie by now: nodes come and go; None when nobody can tell at the moment."""

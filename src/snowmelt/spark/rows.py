@@ -11,12 +11,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from snowmelt.client.leases.delivered import joined
+from snowmelt.client.leases.delivered import Part, joined, position_of, priority_of
 from snowmelt.core.batch import OFFSET_BYTES, Buffer
 from snowmelt.core.errors import BadOption
 from snowmelt.core.headers import Headers
 from snowmelt.core.times import chained
-from snowmelt.protocols.queue.calls import Part
 from snowmelt.protocols.queue.labels import Labels, are_labels, unpack
 
 ROWS_MAX: Final = 32_768
@@ -32,7 +31,8 @@ class Rows:
     """Makes rows of one queue's parts, in the columns of one schema.
 
     >>> schema = pa.schema([("value", pa.binary()), ("position", pa.int64())])
-    >>> part = Part(5, np.array([0, 1, 3], np.int32).tobytes(), b"abb")
+    >>> from snowmelt.protocols.queue import calls
+    >>> part = calls.Part(5, np.array([0, 1, 3], np.int32).tobytes(), b"abb")
     >>> [batch.to_pylist() for batch in Rows("raw", schema).of([part])]
     [[{'value': b'a', 'position': 5}, {'value': b'bb', 'position': 6}]]
     """
@@ -62,8 +62,11 @@ class Rows:
             case "queue":
                 return pa.repeat(pa.scalar(self._queue, pa.string()), sum(counts))
             case "position":
-                starts = [np.arange(p.start, p.start + p.count, dtype=np.int64) for p in parts]
+                firsts = [position_of(part, part.start) for part in parts]
+                starts = [np.arange(at, at + n) for at, n in zip(firsts, counts, strict=True)]
                 return pa.array(starts[0] if len(starts) == 1 else np.concatenate(starts))
+            case "priority":
+                return self._priorities(field, parts)
             case "timestamp":
                 return _times(parts).view(field.type)
             case "failures":
@@ -71,6 +74,15 @@ class Rows:
                 return pa.array(np.repeat(failures, counts))
             case _:
                 return _headers(parts, field.type)
+
+    def _priorities(self, field: pa.Field, parts: Sequence[Part]) -> pa.Array:
+        places = [(part, at) for part in parts for at in range(part.start, part.start + part.count)]
+        column = pa.array([priority_of(part, at) for part, at in places])
+        try:
+            return column.cast(field.type)
+        except pa.ArrowInvalid as error:
+            allowed = f"one that has all priorities of queue {self._queue} ({error})"
+            raise BadOption("type of column priority", field.type, allowed) from None
 
 
 def joined_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -12,12 +12,12 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from snowmelt.client.cluster_async import Cluster, connect
-from snowmelt.client.fifo.face_async import Fifo
+from snowmelt.client.queue.face_async import Queue
 from snowmelt.runtime.server import new_loop
-from snowmelt.spark.options import Connection
+from snowmelt.spark.options import PRIORITY, Connection
 
 AT_ONCE: Final = 128
 """So many questions are on their way: enough for a node to answer many in one step."""
@@ -38,9 +38,9 @@ def asked(place: Connection, about: Iterable[Q], ask: Ask[Q, T]) -> list[T]:
 
 
 @lru_cache(maxsize=HANDLES)
-def fifo_of(cluster: Cluster, name: str) -> Fifo:
+def queue_of(cluster: Cluster, name: str, kind: str) -> Queue[Any]:
     """The queue of this name, whose handle is made once: that costs half as much as a question."""
-    return cluster.fifo(name)
+    return cluster.priority(name) if kind == PRIORITY else cluster.fifo(name)
 
 
 async def _answers(place: Connection, about: Sequence[Q], ask: Ask[Q, T]) -> list[T]:

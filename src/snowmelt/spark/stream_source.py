@@ -35,8 +35,9 @@ from snowmelt.client.cluster_async import Cluster
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, Mark
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from snowmelt.protocols.queue.calls import QueueStatus
-from snowmelt.spark.columns import readable, source_schema
-from snowmelt.spark.connections import Planned, known
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.spark.columns import check_priority, readable, source_schema
+from snowmelt.spark.connections import Planned, cluster_at, known
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.inside import Inside
 from snowmelt.spark.lag import report
@@ -44,12 +45,12 @@ from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues, queue_names
 from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.older import check_newest
-from snowmelt.spark.options import SourceOptions, source_options
+from snowmelt.spark.options import PRIORITY, SourceOptions, source_options
 from snowmelt.spark.pace import Pace
 from snowmelt.spark.partitions import Found, Tasks, claimed, tasks
 from snowmelt.spark.reading import report_loss, rows_of
 from snowmelt.spark.settling import settling
-from snowmelt.spark.several import Ask, asked, fifo_of, identity_at, shared_out
+from snowmelt.spark.several import Ask, asked, identity_at, queue_of, shared_out
 
 _NOWHERE: Final = (0,)
 T = TypeVar("T")
@@ -111,11 +112,15 @@ class StreamReader(GroupReader):
     def _schema(self) -> pa.Schema:
         if self._inside is not None:
             return readable(source_schema(self._options.headers))
-        return readable(self._asked)
+        return readable(self._asked, urgent=self._options.kind == PRIORITY)
 
     def _check(self) -> None:
         _ = self._schema
         check_queues(self._options)
+        if "priority" in self._asked.names:
+            for name in self._options.queues:
+                settings = settings_of(self._options, name)
+                check_priority(self._asked["priority"], name, settings)
 
     # --- how far ----------------------------------------------------------------------------------
 
@@ -253,7 +258,7 @@ class StreamReader(GroupReader):
         return dict(zip(every, asked(self._options.connection, every, telling), strict=True))
 
     def _stats(self, cluster: Cluster, name: str) -> Awaitable[QueueStatus]:
-        return fifo_of(cluster, name).stats(timeout=self._timeout)
+        return queue_of(cluster, name, self._options.kind).stats(timeout=self._timeout)
 
     def _waiting(self, names: Iterable[str]) -> dict[str, int]:
         return {name: told.ready for name, told in self._each(names, self._stats).items()}
@@ -290,7 +295,7 @@ class StreamReader(GroupReader):
         def advance(cluster: Cluster, name: str) -> Awaitable[Advance]:
             done, rows = asks[name]
             below = () if self._pinned is None else self._pinned.get(name, _NOWHERE)
-            group = fifo_of(cluster, name).group(self._options.group)
+            group = queue_of(cluster, name, self._options.kind).group(self._options.group)
             return group.advance(
                 done, items_max=rows, bytes_max=size, below=below, timeout=self._timeout
             )
@@ -300,7 +305,7 @@ class StreamReader(GroupReader):
         return told
 
     async def _claimed(self, cluster: Cluster, name: str, done: Mark, end: Mark) -> list[Found]:
-        queue, options = fifo_of(cluster, name), self._options
+        queue, options = queue_of(cluster, name, self._options.kind), self._options
         return [one async for one in claimed(queue, options.group, done, end, self._timeout)]
 
     @contextmanager
@@ -323,6 +328,12 @@ class StreamReader(GroupReader):
             f"`snowmelt groups release {name} {group}` or choose another group, and give the "
             "query a new checkpointLocation, and Parquet a new folder"
         )
+
+
+def settings_of(options: SourceOptions, name: str) -> QueueSettings:
+    """Those of a queue with priorities."""
+    jobs = cluster_at(options.connection).priority(name)
+    return jobs.stats(timeout=options.connection.timeout).settings
 
 
 def in_turn(names: list[str], before: Offset) -> list[str]:

@@ -77,6 +77,10 @@ class Part(Protocol):
     def keys(self) -> bytes:
         """The priority of each, where it is not in their places."""
 
+    @property
+    def count(self) -> int:
+        """How many items it has."""
+
 
 class Kind(msgspec.Struct, frozen=True):
     """What the keys of an overlay's queue with any priorities say."""

@@ -35,13 +35,11 @@ from snowmelt.core.errors import (
     QueueExists,
     SequenceTooOld,
 )
-from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import Planned, Receipt, Share
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import PRIORITY, SinkOptions
 from snowmelt.spark.several import asked
 from snowmelt.spark.staging import CONTENTS, Landed
-from snowmelt.spark.urgent_sink import publish
 
 PLANS: Final = "spark.publications"
 
@@ -70,11 +68,9 @@ def commit(
     cluster = cluster_at(options.connection)
     with _telling(options):
         if name is None:
-            _put_once(cluster, shares, options)
+            _put(shares, options, None)
         elif not options.queue:
             _put_all(cluster, shares, options, name)
-        elif options.kind == PRIORITY:  # without rows, too: an earlier run may have begun
-            _put_urgent(cluster, options.queue, shares, options, name)
         else:
             _put(shares, options, name)
 
@@ -100,27 +96,15 @@ def _digest(content: int) -> int:
     return content % CONTENTS or 1
 
 
-def _put_once(cluster: Cluster, shares: Sequence[Share], options: SinkOptions) -> None:
-    """Without a name: by whoever commits it, which nobody does again."""
-    if options.kind != PRIORITY:
-        _put(shares, options, None)
-        return
-    for share in shares:
-        _put_urgent_once(cluster, share, options)
-
-
-def _put_urgent_once(cluster: Cluster, share: Share, options: SinkOptions) -> None:
-    publish(cluster, (share,), options, lambda _: Planned((share,)), lambda _: None)
-
-
 def _put(shares: Sequence[Share], options: SinkOptions, name: Name | None) -> None:
     """Publishes all of them at once, each in its queue."""
     timeout = options.connection.timeout
 
-    def publish_one(cluster: AsyncCluster, share: Share) -> Awaitable[Interval]:
+    def publish_one(cluster: AsyncCluster, share: Share) -> Awaitable[object]:
+        queue = cluster.priority if options.kind == PRIORITY else cluster.fifo
         if name is None:
-            return cluster.fifo(share.queue).publish(share.receipts, timeout=timeout)
-        return cluster.fifo(share.queue, producer=name.producer).publish(
+            return queue(share.queue).publish(share.receipts, timeout=timeout)
+        return queue(share.queue, producer=name.producer).publish(
             share.receipts,
             sequence=name.sequence,
             digest=share.digest if options.compared else 0,
@@ -148,11 +132,7 @@ def _put_all(cluster: Cluster, shares: list[Share], options: SinkOptions, name: 
         # What this run staged waits longer than what an earlier one did.
         alike = fresh is not None and fresh.digest == share.digest
         own.append(fresh if fresh is not None and alike else share)
-    if options.kind == PRIORITY:
-        for share, mine in zip(planned.shares, own, strict=True):
-            _put_urgent(cluster, share.queue, (share,), options, name, mine)
-    else:
-        _put(own, options, name)
+    _put(own, options, name)
     if place is not None:
         home = cluster.fifo(PLANS, producer=place.producer)
         home.publish((), sequence=name.sequence, digest=digest, timeout=options.connection.timeout)
@@ -221,43 +201,14 @@ def _nth(name: Name, place: int) -> Name:
     return Name(f"{name.producer}.{place}" if place else name.producer, name.sequence)
 
 
-def _put_urgent(
-    cluster: Cluster,
-    queue: str,
-    shares: Sequence[Share],
-    options: SinkOptions,
-    name: Name,
-    own: Share | None = None,
-) -> None:
-    """Into one priority queue, by `urgent_sink.py`: what was begun there, or else this share.
-
-    Its numbers are the queue's, as a fifo's are: so a batch is in it once, whether the option names
-    the queue or a column does. `own` is what this run staged, should the other be erased by now.
-    """
-    digest = _digest_of(shares) if options.compared else 0
-    home_name, mine = f"{queue}.published", shares if own is None else (own,)
-
-    def plan(attempt: int) -> Planned:
-        offered = mine if attempt else shares
-        return _planned(cluster, offered, options, _nth(name, attempt), digest, home_name)
-
-    def end(attempt: int) -> None:
-        number, timeout = _nth(name, attempt), options.connection.timeout
-        home = cluster.fifo(home_name, producer=number.producer)
-        home.publish((), sequence=number.sequence, digest=digest, timeout=timeout)
-
-    publish(cluster, mine, options, plan, end)
-
-
 def _planned(
     cluster: Cluster,
     shares: Sequence[Share],
     options: SinkOptions,
     name: Name,
     digest: int,
-    home_name: str = PLANS,
 ) -> Planned:
-    home, timeout = cluster.fifo(home_name, producer=name.producer), options.connection.timeout
+    home, timeout = cluster.fifo(PLANS, producer=name.producer), options.connection.timeout
     try:
         return home.plan(shares, sequence=name.sequence, digest=digest, timeout=timeout)
     except NoSuchQueue:
@@ -265,17 +216,15 @@ def _planned(
             return Planned(())
     replicas, durable = _copies(cluster, shares[0].queue, options)
     with suppress(Empty, QueueExists):  # this makes it, as safe as the first of the others
-        cluster.fifo(home_name, replicas=replicas, durable_copies=durable).get(timeout=0)
+        cluster.fifo(PLANS, replicas=replicas, durable_copies=durable).get(timeout=0)
     return home.plan(shares, sequence=name.sequence, digest=digest, timeout=timeout)
 
 
 def _copies(cluster: Cluster, queue: str, options: SinkOptions) -> tuple[int, int]:
     """On how many nodes a queue keeps what it has."""
     timeout = options.connection.timeout
-    if options.kind == PRIORITY:
-        replicas = cluster.priority(queue).stats(timeout=timeout).settings.replicas
-        return replicas, replicas
-    like = cluster.fifo(queue).stats(timeout=timeout).settings
+    handle = cluster.priority if options.kind == PRIORITY else cluster.fifo
+    like = handle(queue).stats(timeout=timeout).settings
     return like.replicas, like.durable_copies
 
 

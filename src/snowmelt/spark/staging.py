@@ -7,7 +7,7 @@ behind that anybody sees: the driver publishes the receipts of one run, the rest
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 import google_crc32c
 import msgspec
@@ -22,11 +22,10 @@ from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.core.headers import Headers
 from snowmelt.protocols.queue.calls import Receipt
-from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import PRIORITY, SinkOptions
 from snowmelt.spark.rows import joined_rows, labels_of
 from snowmelt.spark.several import asked
-from snowmelt.spark.urgent_sink import stage_rows, urgencies_of
+from snowmelt.spark.urgent_sink import pairs_of, urgencies_of
 
 CALL_BYTES: Final = 4 << 20
 LARGE_BYTES: Final = CALL_BYTES // 8
@@ -90,20 +89,15 @@ def _stage(loads: list[Load], options: SinkOptions) -> list[Landed]:
     place = options.connection
 
     async def stage_one(cluster: AsyncCluster, load: Load) -> list[Receipt]:
+        rows, labels = load.rows, labels_of(load.rows)
+        told: Any = {"delay": load.delay, "hold": options.hold, "timeout": place.timeout}
+        if options.kind == PRIORITY:
+            jobs = cluster.priority(load.queue, **options.made)
+            return await jobs.stage(pairs_of(rows), headers=labels, **told)
         queue: AsyncFifo = cluster.fifo(load.queue, **options.made)
-        return await queue.stage(
-            bodies(load.rows),
-            headers=labels_of(load.rows),
-            delay=load.delay,
-            hold=options.hold,
-            timeout=place.timeout,
-        )
+        return await queue.stage(bodies(rows), headers=labels, **told)
 
-    if options.kind == PRIORITY:
-        cluster = cluster_at(place)
-        staged = [stage_rows(cluster, one.queue, one.rows, one.delay, options) for one in loads]
-    else:
-        staged = asked(place, loads, stage_one)
+    staged = asked(place, loads, stage_one)
     contents = (content_of(one.rows) for one in loads)
     return [Landed(*both) for both in zip(staged, contents, strict=True)]
 

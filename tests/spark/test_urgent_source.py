@@ -105,12 +105,10 @@ def test_a_released_group_ends_the_query_and_gives_its_items_back(queues: Queues
     reader = reader_of(queues, "released")
     start = reader.initialOffset()
     first = reader.latestOffset(start, ReadMaxRows(4))
-    parts = reader.partitions(start, first)
+    assert len(read(reader, start, first)) == 4
     assert jobs.group("spark").release() == 4
-    with pytest.raises(LeaseLost, match=r"group\('spark'\).release\(\), and give the query a new"):
+    with pytest.raises(LeaseLost, match="groups release released spark"):
         reader.latestOffset(first, ReadMaxRows(4))
-    with pytest.raises(LeaseLost, match="4 items of queue 'released' are not held any more"):
-        list(reader.read(parts[0]))
     assert jobs.stats().ready == 6
 
 

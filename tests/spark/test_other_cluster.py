@@ -21,7 +21,6 @@ from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.sink import BatchSink, sink
 from snowmelt.spark.stream_source import StreamReader
-from snowmelt.spark.urgent_source import UrgentReader
 
 Work = tuple[Callable[[Any], Any], Any]
 EXECUTOR = """
@@ -56,7 +55,7 @@ def planned(url: str) -> list[Work]:
     urgent = source_schema("false", priority=LongType())
     for reader in (
         StreamReader({**given, "queue": "raw"}, rows),
-        UrgentReader({**given, "queue": "jobs", "kind": "priority"}, urgent),
+        StreamReader({**given, "queue": "jobs", "kind": "priority"}, urgent),
     ):
         start = reader.initialOffset()
         end = reader.latestOffset(start, ReadMaxRows(10))

@@ -1,6 +1,5 @@
 """Writing into a priority queue: the column `priority`, and each batch once."""
 
-import time
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -9,12 +8,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from snowmelt.client.fifo.face import Fifo
-from snowmelt.core.errors import AlreadyPublished, BadOption, NotStaged
-from snowmelt.spark.committing import Name, _planned, shares_of
-from snowmelt.spark.connections import cluster_at
+from snowmelt.core.errors import AlreadyPublished, BadOption
 from snowmelt.spark.datasource import SnowmeltDataSource
-from snowmelt.spark.options import sink_options
 from snowmelt.spark.sink import StreamSink
 from spark.cluster import Queues, queues_of
 
@@ -94,26 +89,6 @@ def test_a_batch_that_is_committed_twice_is_published_once(queues: Queues) -> No
     assert taken(queues, "twice") == [(3, b"d")]
 
 
-def test_a_batch_that_was_begun_is_ended_by_whoever_comes(queues: Queues) -> None:
-    writer = writer_of(queues, queue="begun")
-    begin(queues, writer.write(rows((b"a", 0), (b"b", 1))), "begun")
-    queues.priority("begun").put(b"other", priority=1)
-    anew = [writer.write(rows((b"b", 1), (b"a", 0)))]
-    writer.commit(anew, 3)
-    writer.commit(anew, 3)
-    assert taken(queues, "begun") == [(0, b"a"), (1, b"b"), (1, b"other")]
-
-
-def test_a_batch_that_was_begun_is_not_passed_over_by_one_without_rows(queues: Queues) -> None:
-    writer = writer_of(queues, queue="passed")
-    writer.commit([], 2)
-    begin(queues, writer.write(rows((b"a", 0), (b"b", 1))), "passed")
-    with pytest.raises(AlreadyPublished, match="these 0 are not the same"):
-        writer.commit([], 3)
-    writer_of(queues, queue="passed", failonothercontent="false").commit([], 3)
-    assert taken(queues, "passed") == [(0, b"a"), (1, b"b")]
-
-
 @pytest.mark.parametrize("named_first", [True, False])
 def test_a_batch_is_published_once_though_its_queue_is_named_elsewhere_meanwhile(
     queues: Queues, named_first: bool
@@ -134,26 +109,6 @@ def test_a_batch_is_published_once_though_its_queue_is_named_elsewhere_meanwhile
     assert taken(queues, name) == []
 
 
-@pytest.mark.parametrize("named_first", [True, False])
-def test_a_batch_that_was_begun_is_ended_though_its_queue_is_named_elsewhere_meanwhile(
-    queues: Queues, named_first: bool
-) -> None:
-    """Its driver dies when all is in the queue, before it can write down that it is."""
-    name = f"died-{named_first}"
-    named, column = both(queues, name)
-    ways = [(named, {}), (column, {"queue": name})]
-    first, then = ways if named_first else ways[::-1]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Fifo, "publish", dying)
-        with pytest.raises(KeyboardInterrupt):
-            first[0].commit([first[0].write(rows((b"a", 0), (b"b", 1), **first[1]))], 3)
-    for _ in range(2):
-        then[0].commit([then[0].write(rows((b"b", 1), (b"a", 0), **then[1]))], 3)
-    assert taken(queues, name) == [(0, b"a"), (1, b"b")]
-    first[0].commit([first[0].write(rows((b"b", 1), (b"a", 0), **first[1]))], 3)
-    assert taken(queues, name) == []
-
-
 def both(queues: Queues, name: str) -> tuple[StreamSink, StreamSink]:
     """Into one queue: the one is told it by the option, the other by the column."""
     column = writer_of(queues, columns=WITH_QUEUE, txnappid=name)
@@ -163,21 +118,6 @@ def both(queues: Queues, name: str) -> tuple[StreamSink, StreamSink]:
 def dying(*_: object, **__: object) -> None:
     """What ends a publication, in a driver that is killed there."""
     raise KeyboardInterrupt
-
-
-def test_what_was_begun_and_erased_is_published_anew_and_once(queues: Queues) -> None:
-    writer = writer_of(queues, queue="late")
-    short = writer_of(queues, queue="late", stagedfor="1")
-    begin(queues, short.write(rows((b"a", 0))), "late")
-    too_late = [short.write(rows((b"a", 0)))]
-    time.sleep(1.1)
-    for _ in range(3):
-        writer.commit([writer.write(rows((b"a", 0)))], 3)
-    assert taken(queues, "late") == [(0, b"a")]
-    writer.commit([writer.write(rows((b"a", 0)))], 3)
-    assert taken(queues, "late") == []
-    with pytest.raises(NotStaged, match="longer than stagedFor, 1 s, and are erased"):
-        short.commit(too_late, 4)
 
 
 def test_any_priorities_are_published_once(queues: Queues) -> None:
@@ -207,17 +147,6 @@ def test_a_priority_that_is_none_is_refused_before_anything_is_put(queues: Queue
     with pytest.raises(BadOption, match=r"priority is 1.0; allowed: a whole number in unmade"):
         writer_of(queues, queue="unmade").write(rows((b"a", 1.0), kind=pa.float64()))
     assert "unmade" not in queues.there()
-
-
-def begin(queues: Queues, staged: object, queue: str) -> None:
-    """A driver writes down what is to be published under number 3, and dies."""
-    given = {"url": queues.url, "kind": "priority", "queue": queue}
-    options = sink_options(given, streaming=True)
-    shares = shares_of([staged])  # type: ignore[list-item]  # a task's message
-    digest = shares[0].digest
-    _planned(
-        cluster_at(options.connection), shares, options, Name("q", 3), digest, f"{queue}.published"
-    )
 
 
 def test_what_a_priority_queue_does_not_take_is_said(spark: SparkSession, queues: Queues) -> None:

@@ -10,8 +10,6 @@ from snowmelt.client.leases.consuming import Consumption
 from snowmelt.client.leases.consuming_async import Consumption as AsyncConsumption
 from snowmelt.client.pool.consuming import Consumption as PoolConsumption
 from snowmelt.client.pool.consuming_async import Consumption as AsyncPoolConsumption
-from snowmelt.client.priority.groups import PriorityGroup
-from snowmelt.client.priority.groups_async import PriorityGroup as AsyncPriorityGroup
 
 LEASED: Final = {"Item": snowmelt.Item, "Items": snowmelt.Items, "loop": Consumption}
 FIFO: Final = {"Fifo": snowmelt.Fifo, **LEASED, "Group": snowmelt.Group}
@@ -19,7 +17,7 @@ FIFO: Final = {"Fifo": snowmelt.Fifo, **LEASED, "Group": snowmelt.Group}
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "cluster": {"connect": snowmelt.connect, "Cluster": snowmelt.Cluster},
     "fifo": FIFO,
-    "priority": {"PriorityQueue": snowmelt.PriorityQueue, **LEASED, "Group": PriorityGroup},
+    "priority": {"PriorityQueue": snowmelt.PriorityQueue, **LEASED, "Group": snowmelt.Group},
     "folder": {"open": snowmelt.open, "EmbeddedCluster": snowmelt.EmbeddedCluster, **FIFO},
     "pool": {
         "Pool": snowmelt.Pool,
@@ -38,7 +36,6 @@ code is one, but what it asks of the nodes is not."""
 ASYNC: Final[dict[tuple[str, str], Any]] = {
     ("", "loop"): AsyncConsumption,
     ("pool", "loop"): AsyncPoolConsumption,
-    ("priority", "Group"): AsyncPriorityGroup,
 }
 """Those that `snowmelt.aio` does not name."""
 

@@ -91,7 +91,7 @@ def redrive(own):
     expect(type(back) is int, "redrive tells how many: {}", back)
 
 
-@recipe("Fifo.pause")
+@recipe("Fifo.pause", "PriorityQueue.pause")
 def pause(own):
     own.fill()
     try:
@@ -102,7 +102,7 @@ def pause(own):
         own.judged.resume()
 
 
-@recipe("Fifo.resume")
+@recipe("Fifo.resume", "PriorityQueue.resume")
 def resume(own):
     own.fill()
     own.judged.pause()
@@ -145,17 +145,15 @@ def stage(own):
         yield own.queue.publish(receipts)
 
 
-@recipe("Fifo.publish", "PriorityQueue.publish", "PriorityQueue.published")
+@recipe("Fifo.publish", "PriorityQueue.publish")
 def publish(own):
     body = own.new()
     receipts = own.judged.stage([body])
     with own.puts(body):
-        erased = yield Act(getattr(own.queue, own.row.call.partition(".")[2]), receipts)
-        if own.row.call.endswith("published"):
-            expect(erased == 0, "what was staged is not erased")
+        yield Act(own.queue.publish, receipts)
 
 
-@recipe("Fifo.plan")
+@recipe("Fifo.plan", "PriorityQueue.plan")
 def plan(own):
     number = next(own.numbers)
     body = own.new()
@@ -172,21 +170,21 @@ def plan(own):
 # --- where items lie, and groups ------------------------------------------------------------------
 
 
-@recipe("Fifo.survey")
+@recipe("Fifo.survey", "PriorityQueue.survey")
 def survey(own):
     own.fill()
     located = yield Act(own.queue.survey)
     expect(located.spans, "what waits lies somewhere")
 
 
-@recipe("Fifo.read")
+@recipe("Fifo.read", "PriorityQueue.read")
 def read(own):
     own.fill()
     reading = yield Act(own.queue.read, own.judged.survey().spans)
     expect(reading.parts or reading.unread, "what lies somewhere is read, or told as unread")
 
 
-@recipe("Fifo.groups")
+@recipe("Fifo.groups", "PriorityQueue.groups")
 def groups(own):
     own.fill()
     name = own.group()
@@ -223,22 +221,6 @@ def locate(own):
     group, end = yield from given_to_group(own)
     located = yield Act(group.locate, BEGINNING, end)
     expect(located.spans, "what was given lies somewhere")
-    yield group.release()
-
-
-@recipe("Group.batches")
-def batches(own):
-    group, end = yield from given_to_group(own)
-    notes = yield Act(group.batches, BEGINNING, end)
-    expect(notes, "what was given is noted")
-    yield group.release()
-
-
-@recipe("Group.read")
-def read_note(own):
-    group, end = yield from given_to_group(own)
-    (note,) = yield group.batches(BEGINNING, end)
-    expect((yield Act(group.read, note)), "what was given can be read")
     yield group.release()
 
 

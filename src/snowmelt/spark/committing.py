@@ -166,11 +166,14 @@ def _write(
 
 def _have(cluster: Cluster, shares: Sequence[Share], options: SinkOptions, name: Name) -> bool:
     """Whether queues have shares of this number; all are asked, and raise that have another."""
-    there = []
+    handle = cluster.priority if options.kind == PRIORITY else cluster.fifo
+    there, timeout = [], options.connection.timeout
     for share in shares:
-        home = f"{share.queue}.published" if options.kind == PRIORITY else share.queue
-        digest = share.digest if options.compared else 0
-        there.append(_planned(cluster, (), options, name, digest, home).ended)
+        queue = handle(share.queue, producer=name.producer)
+        digest, number = share.digest if options.compared else 0, name.sequence
+        with suppress(NoSuchQueue):
+            told = queue.plan((), sequence=number, digest=digest, timeout=timeout)
+            there.append(told.ended)
     return any(there)
 
 

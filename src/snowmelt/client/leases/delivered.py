@@ -26,9 +26,9 @@ from snowmelt.core.errors import LeaseLost
 from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.keys import KEY_BYTES, key_at, to_float, unpacked
+from snowmelt.core.keys import part as keys_of
 from snowmelt.protocols.queue.labels import sliced, unpack
-from snowmelt.protocols.seap.keys import KEY_BYTES, key_at, to_float, unpacked
-from snowmelt.protocols.seap.keys import part as keys_of
 
 REASON_BYTES: Final = 1000
 PLACE_BITS: Final = 63
@@ -91,7 +91,7 @@ class Portion(msgspec.Struct, frozen=True):
     reason: str
     times: bytes = b""
     keys: bytes = b""
-    """The priority of each, where it is not in their places (`seap.keys`)."""
+    """The priority of each, where it is not in their places (`core.keys`)."""
     kind: Kind = Kind()
     """What the keys say."""
     spans: bytes = b""
@@ -195,7 +195,7 @@ def priority_of(part: Part, place: int) -> int | float:
 def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """The same items, the most urgent first: what lies together comes with its keys, in no order.
 
-    >>> from snowmelt.protocols.seap.keys import packed
+    >>> from snowmelt.core.keys import packed
     >>> edges = b"".join(at.to_bytes(4, "little") for at in range(3))
     >>> parts = [Portion(at, edges, b"ab", b"", 0, "", keys=packed([at, 6])) for at in (5, 9)]
     >>> [(one.start, one.blob, priority_of(one, one.start)) for one in in_order(tuple(parts))]

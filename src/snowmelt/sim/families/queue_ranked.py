@@ -17,8 +17,8 @@ from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.queue.bodies import together
 from snowmelt.client.together.joint_puts import One
 from snowmelt.core.batch import Batch
+from snowmelt.core.keys import packed
 from snowmelt.protocols.queue.calls import Put, Run
-from snowmelt.protocols.queue.keys import packed
 from snowmelt.protocols.queue.labels import each_own
 from snowmelt.protocols.queue.settings import ANY
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN, of_float, to_float
+from snowmelt.core.keys import KEY_MAX, KEY_MIN, of_float, to_float
 
 QUEUE: Final = "chaos"
 ANY: Final = {"int": int, "float": float}

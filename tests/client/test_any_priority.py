@@ -18,7 +18,7 @@ from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, NoSuchQueue, QueueExists
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.keys import unpacked
+from snowmelt.core.keys import unpacked
 from snowmelt.protocols.queue.labels import Labels
 
 EARLY, LATE = -(1 << 63), (1 << 63) - 1

@@ -16,13 +16,13 @@ from snowmelt.client.queue.options import Producer
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError, TooLarge
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import packed
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import Open, Opened, Show, Shown, Via
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.calls import Locate, Located, Span
-from snowmelt.protocols.seap.keys import packed
 
 
 class Narrow:

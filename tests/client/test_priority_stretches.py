@@ -20,8 +20,8 @@ from snowmelt.client.together.joint_gets import dealt
 from snowmelt.core import times
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.keys import packed
 from snowmelt.core.spans import places, spans
-from snowmelt.protocols.seap.keys import packed
 
 Stretch = tuple[int, list[int], list[bytes]]
 """Where it begins, and the keys and bodies of its items."""

@@ -16,8 +16,8 @@ from snowmelt.client.leases.delivered import (
 )
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.errors import BadOption
+from snowmelt.core.keys import packed
 from snowmelt.protocols.queue.calls import Part
-from snowmelt.protocols.queue.keys import packed
 
 EDGES = b"".join(at.to_bytes(4, "little") for at in range(3))
 EARLY, LATE = -(1 << 63), (1 << 63) - 1

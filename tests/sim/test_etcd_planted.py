@@ -20,7 +20,6 @@ from snowmelt.protocols.membership.member import Follower
 from snowmelt.protocols.membership.office import Office
 from snowmelt.protocols.membership.records import Records
 from snowmelt.protocols.membership.view import Ledger
-from snowmelt.protocols.priority.roll import Roll
 from snowmelt.protocols.queue.homes import Homes
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, live
@@ -118,10 +117,6 @@ def terms_by_count_alone(patch):
     patch.setattr(fences, "BEGINNING", 1 << 62)
 
 
-def who_leads_does_not_read_which_priority_queues_there_are(patch):
-    patch.setattr(Roll, "_read", lambda *_: {})
-
-
 def a_root_makes_batons_in_the_term_that_it_found(patch):
     terms_by_count_alone(patch)
     patch.setattr(Fences, "entered", lambda self, _: self._raise(max(1, self._wanted)))
@@ -180,7 +175,6 @@ PLANTED = [
     (a_change_without_an_answer_is_never_asked_again, lived("membership", 63)),
     (who_leads_is_not_spoken_to, lived("membership", 6)),
     (a_home_is_told_before_it_is_kept, lived("queue", 31)),
-    (who_leads_does_not_read_which_priority_queues_there_are, lived("priority", 260)),
     (a_root_makes_batons_in_the_term_that_it_found, lived("baton", 7)),
     (a_root_counts_terms_by_itself, lived("baton", 41)),
     (a_value_is_said_to_be_saved_before_it_is_kept, lived("baton", 9)),

@@ -78,7 +78,7 @@ FOUND_BY = {
     Bug.SKIPPED_STEP: 14,
     Bug.STALE_COPY: 7,
     Bug.UNFENCED: 42,
-    Bug.LATE_LEASE: 96,
+    Bug.LATE_LEASE: 142,
     Bug.CUT_ENDURED: 333,
     Bug.FORGOTTEN_ANSWER: 13,
     Bug.MERGED_NUMBERS: 6,

@@ -15,11 +15,11 @@ FOUND_BY = {
     ("priority", Bug.EARLY_LONE): (29, 71, 209),
     ("priority", Bug.UNWRITTEN_LEASE): (91, 111, 309),
     ("priority", Bug.RESTARTED_COUNT): (29, 89, 151),
-    ("priority", Bug.TAKEN_FOR_ALONE): (51, 309),
+    ("priority", Bug.TAKEN_FOR_ALONE): (7, 51, 309),
     ("seap", Bug.EARLY_LONE): (51, 331, 369),
     ("seap", Bug.UNWRITTEN_LEASE): (229, 589, 689),
     ("seap", Bug.RESTARTED_COUNT): (9, 49, 111),
-    ("seap", Bug.TAKEN_FOR_ALONE): (11, 51),
+    ("seap", Bug.TAKEN_FOR_ALONE): (4, 7, 11),
 }
 
 

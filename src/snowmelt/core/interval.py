@@ -212,17 +212,6 @@ class IntervalSet:
         last = bisect_left(starts, stop)
         return [Interval(max(starts[at], start), min(stops[at], stop)) for at in range(first, last)]
 
-    def first_in(self, interval: Interval) -> int | None:
-        """The first position of an interval that it holds; None when it holds none. O(log n).
-
-        >>> IntervalSet([Interval(0, 3), Interval(5, 8)]).first_in(Interval(4, 9))
-        5
-        """
-        index = bisect_right(self._stops, interval.start)
-        if index == len(self._starts) or self._starts[index] >= interval.stop:
-            return None
-        return max(self._starts[index], interval.start)
-
     def within(self, interval: Interval) -> Iterator[Interval]:
         """As `common`, one after another: for whoever may stop early. O(log n), and one each.
 

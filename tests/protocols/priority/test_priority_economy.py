@@ -10,6 +10,7 @@ from priority_bench import Nodes, bodies, receipt
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Expired, Persist, SetTimer
 from snowmelt.protocols.priority import calls
@@ -26,7 +27,6 @@ from snowmelt.protocols.priority.messages import (
 )
 from snowmelt.protocols.priority.rows import GOT, Rows
 from snowmelt.protocols.priority.settings import ANY, QueueSettings
-from snowmelt.protocols.seap.keys import packed
 
 
 def test_what_comes_while_the_disk_writes_is_flushed_together() -> None:

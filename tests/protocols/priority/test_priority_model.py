@@ -11,11 +11,11 @@ from test_seap_nodes import SMALL
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import SECOND, seconds
+from snowmelt.core.keys import packed
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Shares, union
 from snowmelt.protocols.priority.limits import LIMITS
 from snowmelt.protocols.priority.settings import ANY
-from snowmelt.protocols.seap.keys import packed
 
 LEASE = 10.0
 DEADLY = 3

@@ -4,10 +4,10 @@ import pytest
 from priority_bench import Nodes, bodies, part
 
 from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.keys import packed
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import ANY
-from snowmelt.protocols.seap.keys import packed
 
 FORMS = pytest.mark.parametrize(
     ("priorities", "largest_first"), [(16, False), (16, True), (ANY, False), (ANY, True)]

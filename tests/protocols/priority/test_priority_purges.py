@@ -7,10 +7,10 @@ from priority_bench import Nodes, part, receipt
 from test_priority_failures import SMALL
 
 from snowmelt.core.instant import Duration
+from snowmelt.core.keys import packed
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.messages import End, Ended
 from snowmelt.protocols.priority.settings import ANY
-from snowmelt.protocols.seap.keys import packed
 
 COUNT = 20
 

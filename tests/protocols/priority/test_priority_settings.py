@@ -7,13 +7,13 @@ from priority_bench import Nodes, bodies, part, receipt
 from test_priority_failures import SMALL
 
 from snowmelt.core.instant import seconds
+from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.messages import Declare, Declared, Made
 from snowmelt.protocols.priority.settings import ANY, QueueSettings
-from snowmelt.protocols.seap.keys import packed
 
 SHORT = {"lease": seconds(30)}
 LONG = {"lease": seconds(60)}

@@ -9,10 +9,10 @@ from priority_bench import Nodes, bodies, receipt
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import seconds
+from snowmelt.core.keys import packed
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.settings import ANY
-from snowmelt.protocols.seap.keys import packed
 
 SMALL = Limits(block=4, deal=0, least=0, sample=8, arity=2)
 """Elements on all nodes, and every get of more than none by a selection."""

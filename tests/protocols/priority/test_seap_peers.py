@@ -12,6 +12,7 @@ from priority_bench import _DECODE, _ENCODE, Nodes, bodies, receipt
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Received
 from snowmelt.core.spans import spans
@@ -20,7 +21,6 @@ from snowmelt.protocols.priority.batches import Batch, Grant, GrantedRun, Run, S
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Follow, Mark, Several
 from snowmelt.protocols.priority.settings import QueueSettings, State
-from snowmelt.protocols.seap.keys import packed
 from snowmelt.protocols.seap.steps import Assign, Begin, Chosen, Heard, Least, Release, Sample
 from snowmelt.protocols.select.elements import Element
 from snowmelt.protocols.select.steps import Drawn

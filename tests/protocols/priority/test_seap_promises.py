@@ -11,12 +11,12 @@ from test_seap_nodes import SMALL, numbers, opened, put
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import seconds
+from snowmelt.core.keys import KEY_MAX, KEY_MIN, of_float, packed, unpacked
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import ANY
-from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN, of_float, packed, unpacked
 
 
 def kinds_lost(nodes: Nodes, *kinds: str, to: str = "") -> list[Any]:

@@ -9,6 +9,7 @@ from queue_bench import Bench
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval, merged
+from snowmelt.core.keys import of_float, packed, unpacked
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.batches import Batches
@@ -23,12 +24,11 @@ from snowmelt.protocols.queue.calls import (
     Select,
     Settle,
 )
-from snowmelt.protocols.queue.keys import Keys, packed, unpacked
+from snowmelt.protocols.queue.keys import Keys
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.records import changed, records, restored
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.state import State
-from snowmelt.protocols.seap.keys import of_float
 
 LEAST, MOST = -(2**63), 2**63 - 1
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue.keys import packed
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.publications import Publication
 from snowmelt.protocols.queue.records import changed, records, restored

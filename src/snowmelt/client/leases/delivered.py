@@ -28,10 +28,10 @@ from snowmelt.core.errors import LeaseLost
 from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.keys import KEY_BYTES, key_at, to_float, unpacked
+from snowmelt.core.keys import part as keys_of
 from snowmelt.protocols.queue.labels import sliced, unpack
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
-from snowmelt.protocols.seap.keys import KEY_BYTES, key_at, to_float, unpacked
-from snowmelt.protocols.seap.keys import part as keys_of
 
 REASON_BYTES: Final = 1000
 PLACE_BITS: Final = PRIORITY_BITS
@@ -106,7 +106,7 @@ class Portion(msgspec.Struct, frozen=True):
     reason: str
     times: bytes = b""
     keys: bytes = b""
-    """The priority of each, where it is not in their places (`seap.keys`)."""
+    """The priority of each, where it is not in their places (`core.keys`)."""
     kind: Kind | Ranks | None = None
     """What its priorities mean; None where they are what they are."""
     spans: bytes = b""
@@ -227,7 +227,7 @@ def _bits(part: Part) -> int:
 def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """The same items, the most urgent first: what lies together comes with its keys, in no order.
 
-    >>> from snowmelt.protocols.seap.keys import packed
+    >>> from snowmelt.core.keys import packed
     >>> edges = b"".join(at.to_bytes(4, "little") for at in range(3))
     >>> rest = b"ab", b"", 0, "", b""
     >>> parts = [Portion(at, edges, *rest, packed([at, 6]), Kind()) for at in (5, 9)]

@@ -17,9 +17,9 @@ from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.leases.delivered import part_items
 from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import part as keys_of
 from snowmelt.core.names import contact
 from snowmelt.protocols.queue.calls import Fetch, Fetched, Part, Place, Span
-from snowmelt.protocols.seap.keys import part as keys_of
 
 FETCH_SECONDS: Final = 5.0
 NEXT_SECONDS: Final = 1.5

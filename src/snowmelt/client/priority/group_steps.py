@@ -51,10 +51,10 @@ from snowmelt.client.queue.options import Producer, queue_settings
 from snowmelt.core.errors import DataLost, NoSuchQueue, QueueExists, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import key_at, to_float
 from snowmelt.protocols.priority.calls import GET_ITEMS
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.queue.calls import Located
-from snowmelt.protocols.seap.keys import key_at, to_float
 from snowmelt.runtime.clock import steady_now
 
 T = TypeVar("T")

@@ -25,9 +25,9 @@ from snowmelt.client.queue.bodies import (
 )
 from snowmelt.core.batch import OFFSET_BYTES, Batch, Buffer
 from snowmelt.core.errors import BadOption
+from snowmelt.core.keys import KEY_MAX, KEY_MIN, of_float, packed
 from snowmelt.protocols.priority.calls import Part
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN, of_float, packed
 
 Prioritized = tuple[int | float, Buffer]
 RANK_HIGHEST: Final = 1 << 40

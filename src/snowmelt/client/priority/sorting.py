@@ -15,8 +15,8 @@ from snowmelt.client.priority.parts import NOT_BOTH, Prioritized, drawn
 from snowmelt.client.queue.bodies import CALL_BYTES, Parcel, as_bytes, parcels, together
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.keys import packed
 from snowmelt.protocols.queue.calls import Run
-from snowmelt.protocols.queue.keys import packed
 
 _ONE: Final = str | bytes | bytearray | memoryview
 

@@ -12,8 +12,8 @@ from typing import Final, cast
 import msgspec
 
 from snowmelt.core.errors import BadOption
+from snowmelt.core.keys import KEY_MAX, KEY_MIN, of_float, to_float
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN, of_float, to_float
 
 _INT: Final = {int}
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from snowmelt.core.keys import KEY_MAX
 from snowmelt.lab.priority.options import PriorityOptions, Protocol
-from snowmelt.protocols.seap.keys import KEY_MAX
 
 GET = -1
 """In place of a priority."""

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.headers import headers_in
+from snowmelt.core.keys import KEY_BYTES, fractions
 from snowmelt.protocols.priority.calls import Get, Put, Receipt, Settle, Show
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import (
@@ -14,7 +15,6 @@ from snowmelt.protocols.priority.settings import (
     REASON_BYTES_MAX,
     QueueSettings,
 )
-from snowmelt.protocols.seap.keys import KEY_BYTES, fractions
 
 RECEIPTS_MAX: Final = 4_096
 """In one call, of all kinds."""

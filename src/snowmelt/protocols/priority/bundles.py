@@ -24,6 +24,7 @@ import msgspec
 
 from snowmelt.core.interval import POSITION_MAX, Interval
 from snowmelt.core.pieces import Edges, Pieces
+from snowmelt.core.spans import stepped, steps
 from snowmelt.protocols.priority.standing import Standing
 
 BUNDLE: Final = b"t/"
@@ -81,7 +82,7 @@ class Bundles:
         if bundle is None:
             return None
         if bundle.steps is None:
-            bundle.steps = msgspec.Raw(_ENCODE(_steps(bundle.intervals)))
+            bundle.steps = msgspec.Raw(_ENCODE(steps(bundle.intervals)))
         return _ENCODE((bundle.steps, bundle.standing))
 
     # --- what stands ------------------------------------------------------------------------------
@@ -189,16 +190,7 @@ def packed(intervals: tuple[Interval, ...], standing: Standing) -> bytes:
     >>> unpacked(packed((Interval(7, 9), Interval(12, 13)), Standing(1, 2, 0)))[0]
     (Interval(start=7, stop=9), Interval(start=12, stop=13))
     """
-    return _ENCODE((_steps(intervals), standing))
-
-
-def _steps(intervals: tuple[Interval, ...]) -> list[int]:
-    steps: list[int] = []
-    at = 0
-    for one in intervals:
-        steps += (one.start - at, one.stop - one.start)
-        at = one.stop
-    return steps
+    return _ENCODE((steps(intervals), standing))
 
 
 def unpacked(record: bytes) -> tuple[tuple[Interval, ...], Standing]:
@@ -208,12 +200,8 @@ def unpacked(record: bytes) -> tuple[tuple[Interval, ...], Standing]:
     Traceback (most recent call last):
     ValueError: these are no stretches: [7, 0]...
     """
-    steps, standing = _DECODE(record)
-    intervals: list[Interval] = []
-    at = 0
-    for skipped, size in zip(steps[::2], steps[1::2], strict=False):
-        intervals.append(Interval(at + skipped, at + skipped + size))
-        at = intervals[-1].stop
-    if len(steps) % 2 or at > POSITION_MAX or Edges.of(intervals) is None:
-        raise ValueError(f"these are no stretches: {steps[:8]}...")
+    row, standing = _DECODE(record)
+    intervals = stepped(row)
+    if len(row) % 2 or sum(row) > POSITION_MAX or Edges.of(intervals) is None:
+        raise ValueError(f"these are no stretches: {row[:8]}...")
     return tuple(intervals), standing

@@ -71,7 +71,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
     offsets: bytes
     blob: bytes
     keys: bytes = b""
-    """The priority of each, where priorities have no number (`seap.keys`)."""
+    """The priority of each, where priorities have no number (`core.keys`)."""
 
 
 class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True, gc=False):

@@ -10,11 +10,11 @@ import msgspec
 
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import part
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.positions import minus, overlaps
 from snowmelt.protocols.priority.rows import Rows
-from snowmelt.protocols.seap.keys import part
 
 _FRAME: Final = 64
 """So many bytes go round a piece."""

@@ -18,6 +18,8 @@ import msgspec
 from snowmelt.core import times
 from snowmelt.core.batch import BLOB_BYTES_MAX, OFFSET_BYTES, Buffer
 from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.keys import KEY_BYTES
+from snowmelt.core.keys import part as keys_of
 from snowmelt.core.pieces import Edges
 from snowmelt.core.spans import spans, stretches
 from snowmelt.protocols.priority.batches import Shares
@@ -26,8 +28,6 @@ from snowmelt.protocols.priority.origins import Lot
 from snowmelt.protocols.priority.recent import Bulk
 from snowmelt.protocols.priority.rows import Rows, Where
 from snowmelt.protocols.priority.standing import Standing
-from snowmelt.protocols.seap.keys import KEY_BYTES
-from snowmelt.protocols.seap.keys import part as keys_of
 
 
 def gathered(

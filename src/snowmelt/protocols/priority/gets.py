@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
+from snowmelt.core.keys import key_at
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.calls import Get, Leased
@@ -18,7 +19,6 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings
-from snowmelt.protocols.seap.keys import key_at
 
 _START: Final = attrgetter("start")
 

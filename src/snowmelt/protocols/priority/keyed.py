@@ -6,14 +6,14 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.keys import part as part_of
+from snowmelt.core.keys import unpacked
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Cut, Share, Shares
 from snowmelt.protocols.priority.gathered import apart
 from snowmelt.protocols.priority.messages import Kept, Piece
 from snowmelt.protocols.priority.positions import common
 from snowmelt.protocols.priority.shelf import Shelf, rows_at
-from snowmelt.protocols.seap.keys import part as part_of
-from snowmelt.protocols.seap.keys import unpacked
 
 KEYS_AT_ONCE: Final = 65_536
 
@@ -34,7 +34,7 @@ def keys_of(shelf: Shelf, shares: Iterable[Share]) -> dict[int, int]:
 def by_key(pieces: Iterable[Piece], *, largest_first: bool) -> tuple[Piece, ...]:
     """The same elements, the most urgent first: each piece is of one key.
 
-    >>> from snowmelt.protocols.seap.keys import packed
+    >>> from snowmelt.core.keys import packed
     >>> one = Piece(0, 7, bytes(16), b"", keys=packed([2, 4, 4]))
     >>> other = Piece(0, 3, bytes(8), b"", keys=packed([3]))
     >>> row = by_key([one, other], largest_first=False)

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import part as keys_of
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.messages import Elements, Origin
 from snowmelt.protocols.priority.positions import overlaps
-from snowmelt.protocols.seap.keys import part as keys_of
 
 
 def cut(elements: Elements, wanted: Shares) -> Elements:

@@ -133,7 +133,7 @@ class Elements(msgspec.Struct, frozen=True, array_like=True, gc=False):
     delay: Length = Duration(0)
     """For how long it is held when it is published."""
     keys: bytes = b""
-    """Their priorities where these have no number (`seap.keys`); else empty."""
+    """Their priorities where these have no number (`core.keys`); else empty."""
     put_at: Time = 0
     """When their door sent them home (`core/times.py`); 0 in those of before."""
 
@@ -189,7 +189,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     failures: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
     reason: str = ""
     keys: bytes = b""
-    """The priority of each, where these have no number (`seap.keys`); else empty."""
+    """The priority of each, where these have no number (`core.keys`); else empty."""
     put_at: Time = 0
     """As in `Elements`."""
     spans: bytes = b""

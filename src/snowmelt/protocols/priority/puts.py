@@ -7,6 +7,7 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import Duration, later
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.keys import part as keys_of
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Cut, Share, Shares, union
 from snowmelt.protocols.priority.calls import Put, PutDone
@@ -18,7 +19,6 @@ from snowmelt.protocols.priority.messages import Elements, Origin, Store, Stored
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus, without
 from snowmelt.protocols.priority.sending import Sending
-from snowmelt.protocols.seap.keys import part as keys_of
 
 STORE_BYTES: Final = 32 << 20
 """So much goes home in one message, if it is more than one put."""

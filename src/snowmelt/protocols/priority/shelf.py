@@ -29,6 +29,7 @@ import msgspec
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import part as part_of
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Edges
 from snowmelt.core.record import BULK, Change, Found, Record, Write, erase
@@ -46,7 +47,6 @@ from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where
 from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, QueueSettings, State
 from snowmelt.protocols.priority.standing import ENDED, Standing, standing_of
 from snowmelt.protocols.priority.wholes import Wholes
-from snowmelt.protocols.seap.keys import part as part_of
 
 _LOT: Final = b"l/"
 SENT_BYTES: Final = 32 << 20

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.errors import BadOption
+from snowmelt.core.keys import KEY_BYTES
 from snowmelt.core.spans import edges_of, sound
 from snowmelt.core.times import runs
 from snowmelt.protocols.priority import messages as says
@@ -26,7 +27,6 @@ from snowmelt.protocols.priority.batches import Batch, Grant, Share, Some
 from snowmelt.protocols.priority.messages import Attempt, Elements, Given, Kept, Mark, Piece
 from snowmelt.protocols.priority.phase_messages import Ranked, Seek, Sought
 from snowmelt.protocols.priority.settings import QueueSettings, State
-from snowmelt.protocols.seap.keys import KEY_BYTES
 
 _OFFSET: Final = struct.Struct("<i")
 POSITIONS_MAX: Final = 1 << 24

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.keys import part as part_of
+from snowmelt.core.keys import unpacked
 from snowmelt.core.names import NodeId
 from snowmelt.core.pieces import Edges
 from snowmelt.protocols.priority.anchor import Census, first_of
@@ -24,8 +26,6 @@ from snowmelt.protocols.priority.positions import minus, without
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.shelf import Shelf, rows_at
 from snowmelt.protocols.seap.free import Free
-from snowmelt.protocols.seap.keys import part as part_of
-from snowmelt.protocols.seap.keys import unpacked
 from snowmelt.protocols.seap.runs import RUN_MIN, RUNS_MAX, Run
 from snowmelt.protocols.seap.steps import Answer, Assign, Begin, Chosen, Release, Step
 from snowmelt.protocols.select.elements import Element

@@ -8,10 +8,10 @@ from typing import Any, Final
 from snowmelt.core.batch import OFFSET_BYTES, ONE, Batch
 from snowmelt.core.errors import in_short
 from snowmelt.core.instant import seconds
+from snowmelt.core.keys import KEY_BYTES
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
-from snowmelt.protocols.queue.keys import BYTES as KEY_BYTES
 from snowmelt.protocols.queue.labels import are_labels, check_shared, checked
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.settings import (

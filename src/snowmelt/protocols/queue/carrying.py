@@ -71,9 +71,8 @@ class Carrying:
             return
         wrong = put_problem(put, self._desk.limits.put_items, settings.priorities)
         self._open.add(operation, put, put.size + PUT_COST)
-        most = self._desk.limits.waiting_bytes
-        if wrong is None and not self._open.fits(operation, most):
-            wrong = "Unavailable", f"{most} bytes of puts are waiting at this node already"
+        if wrong is None:
+            wrong = self._open.refusal(operation, self._desk.limits.waiting_bytes)
         if wrong is not None:
             self._open.end(operation)
             self._desk.decline(operation, *wrong)

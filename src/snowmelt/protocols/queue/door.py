@@ -133,9 +133,8 @@ class Door:
 
     def _put(self, leader: Leader, operation: OperationId, put: calls.Put) -> None:
         wrong = put_problem(put, self._desk.limits.put_items, leader.home.settings.priorities)
-        most = self._desk.limits.waiting_bytes
-        if wrong is None and not leader.delivery.open.fits(operation, most):
-            wrong = "Unavailable", f"{most} bytes of puts are waiting at this node already"
+        if wrong is None:
+            wrong = leader.delivery.open.refusal(operation, self._desk.limits.waiting_bytes)
         full = self._disk.full or leader.withdrawing.full
         if wrong is None and full and not leader.knows(put):
             wrong = "DiskFull", full

@@ -16,7 +16,7 @@ from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Started
 from snowmelt.core.record import Change, Write, erase
-from snowmelt.protocols.queue.batches import Within
+from snowmelt.protocols.queue.batches import Batch, Within
 from snowmelt.protocols.queue.calls import Span
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import body_key
@@ -107,9 +107,10 @@ class Keeping:
             return
         self._tell(source, word.leader, word)
         del self._writing[word.queue, word.key]
+        asks = any(self._held.values())
         held = self._held.setdefault(word.queue, {})
         held[word.key[:NAME_BYTES]] = word.key
-        if self.bodies == 1:
+        if not asks:
             self._asks_at = later(self._desk.now, self._desk.limits.spare_every)
             self._desk.wake(self._asks_at)
 
@@ -135,7 +136,8 @@ class Keeping:
     def within(self, queue: str, span: Span) -> list[Within]:
         """In which batch a span lies, if it is here."""
         _, place, term = span.stream.split("/")
-        name = (int(place, 16) % (1 << 64)).to_bytes(8) + (int(term) % (1 << 32)).to_bytes(4)
+        start = int(place, 16) % (1 << 64)
+        name = Batch(start, start, 0, int(term) % (1 << 32)).key[:NAME_BYTES]
         key = self.key(queue, name)
         batch = None if key is None else spread_batch(key, span)
         if batch is not None:

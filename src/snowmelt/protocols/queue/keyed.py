@@ -12,7 +12,7 @@ class Keyed(IntervalSet):
     """A set of positions that knows which come first.
 
     >>> from snowmelt.protocols.queue.batches import Batch
-    >>> from snowmelt.protocols.queue.keys import packed
+    >>> from snowmelt.core.keys import packed
     >>> batches, keys = Batches({}), Keys({})
     >>> batches.add(Batch(0, 3, 30, 1)); keys.add(0, packed([7, 2, 7]))
     >>> ready = Keyed(keys); ready.add(Interval(0, 3))

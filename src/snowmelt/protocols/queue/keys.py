@@ -5,23 +5,22 @@ and reads no body for the order. A page has those of `PAGE` positions, so single
 hundred bytes each, and eight bytes an item is all that is kept. It goes when nothing of it lives.
 """
 
-from collections.abc import Iterable, Iterator
-from struct import pack, unpack
+from collections.abc import Iterator
 from typing import Final
 
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import KEY_BYTES, unpacked
 from snowmelt.protocols.queue.batches import Living
 
 KIND: Final = b"k"
 PAGE: Final = 128
-BYTES: Final = 8
-"""Of one key, as in `seap/keys.py`."""
-_NONE: Final = bytes(PAGE * BYTES)
+_NONE: Final = bytes(PAGE * KEY_BYTES)
 
 
 class Keys:
     """By positions.
 
+    >>> from snowmelt.core.keys import packed
     >>> keys = Keys(changed := {})
     >>> keys.add(126, packed([7, -1, 3])); keys.of(Interval(127, 129)), len(changed)
     ((-1, 3), 2)
@@ -36,10 +35,10 @@ class Keys:
         """Of neighbours, behind all others."""
         at = 0
         while at < len(row):
-            page, index = divmod(start + at // BYTES, PAGE)
-            some = row[at : at + (PAGE - index) * BYTES]
+            page, index = divmod(start + at // KEY_BYTES, PAGE)
+            some = row[at : at + (PAGE - index) * KEY_BYTES]
             before = self._pages.get(page, b"")
-            self._pages[page] = before + bytes(index * BYTES - len(before)) + some
+            self._pages[page] = before + bytes(index * KEY_BYTES - len(before)) + some
             self._changed[KIND + page.to_bytes(8)] = None
             at += len(some)
 
@@ -50,8 +49,8 @@ class Keys:
         if last > first:
             rest = [self._pages.get(page, _NONE) for page in range(first + 1, last + 1)]
             whole = b"".join([whole, *rest])
-        at = (where.start - first * PAGE) * BYTES
-        return whole[at : at + (where.stop - where.start) * BYTES]
+        at = (where.start - first * PAGE) * KEY_BYTES
+        return whole[at : at + (where.stop - where.start) * KEY_BYTES]
 
     def of(self, where: Interval) -> tuple[int, ...]:
         """One for each."""
@@ -76,14 +75,3 @@ class Keys:
 
     def restore(self, key: bytes, row: bytes) -> None:
         self._pages[int.from_bytes(key[1:])] = row
-
-
-def packed(keys: Iterable[int]) -> bytes:
-    """As they travel."""
-    row = tuple(keys)
-    return pack(f">{len(row)}q", *row)
-
-
-def unpacked(row: bytes) -> tuple[int, ...]:
-    """The keys in it."""
-    return unpack(f">{len(row) // BYTES}q", row)

@@ -37,10 +37,15 @@ class OpenCalls:
             self._weights[operation] = weight
             self._hand.open_bytes += weight
 
-    def fits(self, operation: OperationId, most: int) -> bool:
-        """Whether there is memory for one that was added; another was asked before, or it goes."""
+    def refusal(self, operation: OperationId, most: int) -> tuple[str, str] | None:
+        """Why there is no memory for one that was added, as an error's name and text.
+
+        There is for one alone.
+        """
         opened = self._hand.open_bytes
-        return opened <= most or opened == self._weights.get(operation)
+        if opened <= most or opened == self._weights.get(operation):
+            return None
+        return "Unavailable", f"{most} bytes of puts are waiting at this node already"
 
     def end(self, operation: OperationId) -> Any:
         """It is answered, or never will be; what was asked."""

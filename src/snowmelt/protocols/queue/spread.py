@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.batches import SPREAD
+from snowmelt.protocols.queue.batches import SPREAD, Batch
 
 KIND: Final = b"x"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -93,7 +93,7 @@ class Spread:
 
 def body_key(place: int, lies: Lies) -> bytes:
     """Of the bodies there, as `Batch.key` tells it."""
-    return place.to_bytes(8) + lies.term.to_bytes(4) + lies.stop.to_bytes(8)
+    return Batch(place, lies.stop, 0, lies.term).key
 
 
 def _key(place: int) -> bytes:

@@ -16,7 +16,7 @@ is free in the next one.
 What changes for elements:
 
 1. *Keys* are whole numbers of 64 bits, signed; of two elements with one key that of the lesser
-   position is first. Fractions are mapped so that their order is kept (`keys.py`); where the
+   position is first. Fractions are mapped so that their order is kept (`core/keys.py`); where the
    largest is first, a home orders by the key turned round. A key goes where its element goes: it
    is in the small record of its lot, and homes are told the keys of what they lack when a view
    settles, so that nothing is passed because it lies with another for a while.

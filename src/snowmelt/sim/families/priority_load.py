@@ -6,9 +6,9 @@ import msgspec
 from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, milliseconds, seconds
+from snowmelt.core.keys import KEY_MAX, KEY_MIN
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.settings import ANY, QueueSettings
-from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN
 
 
 class Load(msgspec.Struct, kw_only=True):

@@ -8,6 +8,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.failures import in_vain
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import unpacked
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.anchor import EPOCH_BITS, first_of
@@ -16,7 +17,6 @@ from snowmelt.protocols.priority.gets import ordered
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.placing import Placing, spread_of
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.protocols.seap.keys import unpacked
 from snowmelt.sim.judge.copies import Excuses
 from snowmelt.sim.judge.urgency import Got, UrgencyLedger
 from snowmelt.sim.judge.values import Came, Place, Put, Terms

@@ -19,7 +19,7 @@ from snowmelt.client.queue.bodies import CALL, CallLimit, Parcel, parcels
 from snowmelt.client.together.joint import Asked
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.keys import packed
+from snowmelt.core.keys import packed
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 
 Rank = Callable[[bytes], int]

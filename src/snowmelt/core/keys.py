@@ -1,4 +1,4 @@
-"""Priorities as whole numbers of 64 bits that keep their order (rule 1)."""
+"""Priorities as whole numbers of 64 bits that keep their order."""
 
 import struct
 from collections.abc import Iterable
@@ -30,6 +30,7 @@ INFINITY: Final = of_float(float("inf"))
 
 
 def to_float(key: int) -> float:
+    """The fraction that has it."""
     bits = key if key >= 0 else KEY_MIN - key
     (number,) = _FLOAT.unpack(bits.to_bytes(KEY_BYTES, signed=True))
     return float(number)
@@ -56,10 +57,12 @@ def packed(keys: Iterable[int]) -> bytes:
 
 
 def unpacked(row: bytes) -> tuple[int, ...]:
+    """The keys in a row."""
     return struct.unpack(f">{len(row) // KEY_BYTES}q", row)
 
 
 def part(row: bytes, start: int, stop: int) -> bytes:
+    """Those from one index to another."""
     return row[start * KEY_BYTES : stop * KEY_BYTES]
 
 

@@ -6,7 +6,8 @@
 | how often it was opened | of embedded queues |
 | neither | nobody's yet |
 
-Each kind is refused as the other: what is in queues of the one is not seen by the other.
+Each kind is refused as the other: what is in queues of the one is not seen by the other. So is
+either with priority queues of the overlay, as they were made until December 2026.
 """
 
 from collections.abc import Callable
@@ -16,31 +17,44 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.errors import BadOption, StateError, StoreBusy, StoreDamaged, Unavailable
+from snowmelt.core.errors import (
+    BadOption,
+    StateError,
+    StoreBusy,
+    StoreDamaged,
+    StoreVersion,
+    Unavailable,
+    in_short,
+)
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols.etcd import Answer, Failed, Read, Request, Transact, Transacted, Unchanged
-from snowmelt.protocols.host import own_start, shared_key
+from snowmelt.protocols.host import own_start, shared_key, shared_range
 from snowmelt.protocols.membership.disk import KEYS, Kept, Unreadable, kept
 from snowmelt.protocols.membership.founding import in_etcd, on_disk
 from snowmelt.protocols.membership.records import BATONS, CLUSTER, LEDGER, QUEUES_END, Founded
 from snowmelt.protocols.membership.view import identity_of
+from snowmelt.protocols.priority.roll import SETTINGS
+from snowmelt.protocols.priority.settings import Registered
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import Line
 from snowmelt.store import Store
 from snowmelt.store.stamp import STAMP_NAME, read_stamp
 
 MEMBERSHIP: Final = b"membership/"
+OVERLAY: Final = b"priority/"
 OPENINGS: Final = b"embedded/openings"
 EPOCHS: Final = b"embedded/epochs"
+QUEUES_MAX: Final = 1 << 20
 NOBODYS: Final = Kept(None, None, None)
 
 
 def check_embedded(folder: Path, store: Store) -> None:
-    """Raises when the folder is a node's."""
+    """Raises when the folder is a node's, or has queues of an older form."""
     found = _kept(folder, store)
     if found.id:
         raise _is_no_embedded(folder, f"this one is of node {found.id}{_of_cluster(found)}")
+    check_form(folder, store)
 
 
 def check_nobody_within(folder: Path) -> None:
@@ -73,12 +87,37 @@ def _is_no_embedded(folder: Path, whose: str) -> BadOption:
 
 
 def check_node(folder: Path, store: Store) -> Kept:
-    """What the folder says of its node; raises when it has embedded queues."""
+    """What the folder says of its node; raises for embedded queues, and those of an older form."""
     if any(not isinstance(one, Missing) for one in store.load([OPENINGS, EPOCHS])):
         whose = "this one has embedded queues"
         instead = "open it with snowmelt.open, or --data of put and get, and give the node another"
         raise BadOption("--data", str(folder), f"a node's folder; {whose}: {instead}")
+    check_form(folder, store)
     return _kept(folder, store)
+
+
+def check_form(folder: Path, store: Store) -> None:
+    """Raises when the overlay has queues of priorities here: nobody would see what is in them.
+
+    What `cluster.fifo(name, ordering="overlay")` makes there has one priority.
+    """
+    rows = (
+        row
+        for key in SETTINGS
+        for row in store.scan(*shared_range(OVERLAY, key, key + b"\xff"), limit=QUEUES_MAX)
+    )
+    known = [
+        msgspec.msgpack.decode(row.value, type=Registered)
+        for row in rows
+        if isinstance(row, Record)
+    ]
+    old = sorted({one.queue for one in known if one.priorities != 1})
+    if old:
+        raise StoreVersion(
+            f"{folder} has priority queues of another version of snowmelt, in a form that this "
+            f"program does not read: {in_short(old)}; take out what is in them with that version, "
+            "and begin on a new folder (and, where etcd decides, under a new prefix)"
+        )
 
 
 def looked_at(folder: Path) -> Kept:

@@ -2,6 +2,9 @@
 
     python benchmarks/fifo_chaos.py [--nodes 5] [--replicas 3] [--clients 64] [--seconds 120]
         [--every 2] [--inject kill,stop,freeze,cut,sever,full,fail] [--seed 1] [--json]
+        [--priorities 1]
+
+It is a fifo, or with `--priorities` a priority queue of so many; 0 are any whole numbers.
 
 Every node is a process on the loopback. Half of the clients put batches, with names and numbers of
 their own, and put the same number again while they don't know what became of it; the others get

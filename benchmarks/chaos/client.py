@@ -9,14 +9,16 @@ import asyncio
 import os
 import sys
 from random import Random
+from typing import Any
 
 import msgspec
-from benchmarks.chaos.plan import QUEUE, Plan, id_of
+from benchmarks.chaos.plan import Plan, id_of
 from benchmarks.chaos.recording import Recorder, now
 
 import snowmelt.aio
 from snowmelt.check import Ended, Kind
 from snowmelt.core.errors import Empty, LeaseLost, SnowmeltError
+from snowmelt.core.interval import Interval
 
 PAUSE = 0.1
 LAST_TRIES = 6
@@ -35,33 +37,41 @@ class Producer:
     async def run(self) -> None:
         plan = self._plan
         async with snowmelt.aio.connect(plan.url) as cluster:
-            queue = cluster.fifo(QUEUE, producer=self._name, **plan.options)
+            queue = plan.queue(cluster, self._name)
             sequence = 0
             while not self._over.is_set():
                 await self._put(queue, sequence)
                 sequence += 1
 
-    async def _put(self, queue: snowmelt.aio.Fifo, sequence: int) -> None:
+    async def _put(self, queue: Any, sequence: int) -> None:
         """Until it is in the queue; when the load is over, a few times more."""
         recorder, timeout, left = self._recorder, self._plan.timeout, LAST_TRIES
         ids, bodies = self._plan.bodies(self._number, sequence)
-        called = now()
+        rows, called = self._plan.rows(ids, bodies), now()
         while left:
             try:
-                where = await queue.put_many(bodies, timeout=timeout, sequence=sequence)
+                where = await queue.put_many(rows, timeout=timeout, sequence=sequence)
             except SnowmeltError as error:
                 recorder.attempts[f"put {type(error).__name__}"] += 1
                 left -= self._over.is_set()
                 await asyncio.sleep(PAUSE)
                 continue
             recorder.attempts["put"] += 1
-            told = where.start if where.size else None  # None: it is no longer remembered
-            recorder.ended(self._name, Kind.PUT, ids, called, position=told)
-            if told is not None:
-                for position, id_ in enumerate(ids, start=told):
-                    recorder.places.saw(id_, position)
+            self._told(ids, called, (where,) if isinstance(where, Interval) else where)
             return
-        recorder.ended(self._name, Kind.PUT, ids, called, Ended.UNKNOWN)
+        for run, _ in self._plan.runs(ids):
+            rank = self._plan.priority(run[0])
+            recorder.ended(self._name, Kind.PUT, run, called, Ended.UNKNOWN, priority=rank)
+
+    def _told(self, ids: list[int], called: int, where: tuple[Interval, ...]) -> None:
+        """They are in the queue, there; or it is no longer remembered where."""
+        recorder = self._recorder
+        for run, start in self._plan.runs(ids, where):
+            rank = self._plan.priority(run[0])
+            recorder.ended(self._name, Kind.PUT, run, called, position=start, priority=rank)
+            for place, id_ in enumerate(run, start=start or 0):
+                if start is not None:
+                    recorder.places.saw(id_, place)
 
 
 class Consumer:
@@ -78,12 +88,12 @@ class Consumer:
 
     async def run(self) -> None:
         async with snowmelt.aio.connect(self._plan.url) as cluster:
-            queue = cluster.fifo(QUEUE, **self._plan.options)
+            queue = self._plan.queue(cluster)
             while not self._over.is_set():
                 await self._get(queue)
             await self._acknowledge()
 
-    async def _get(self, queue: snowmelt.aio.Fifo) -> None:
+    async def _get(self, queue: Any) -> None:
         recorder, held, ids = self._recorder, self._held, self._ids
         most = self._chance.choice((1, self._plan.items, 10 * self._plan.items))
         called = now()
@@ -107,7 +117,8 @@ class Consumer:
         ids = []
         for item in items:
             ids.append(id_of(item.body))
-            recorder.places.got(ids[-1], item.position, item.failures)
+            place = self._plan.stands(ids[-1], item.position)
+            recorder.places.got(ids[-1], place, item.failures)
         recorder.ended(self._name, Kind.GET, ids, called)
         if self._chance.random() < self._plan.forget:
             recorder.attempts["lease forgotten"] += 1

@@ -1,8 +1,9 @@
 """The end of a run: everybody is up, and the queue is emptied, to the last leased item."""
 
 import time
+from typing import Any
 
-from benchmarks.chaos.plan import QUEUE, Plan, id_of
+from benchmarks.chaos.plan import Plan, id_of
 from benchmarks.chaos.recording import Recorder, now
 
 import snowmelt
@@ -18,10 +19,10 @@ def drain(plan: Plan, timeout: float) -> tuple[QueueStatus | None, str]:
     end = time.monotonic() + timeout
     status, wrong = None, ""
     with Recorder(plan.folder, "drain") as recorder, snowmelt.connect(plan.url) as cluster:
-        queue = cluster.fifo(QUEUE, **plan.options)
+        queue = plan.queue(cluster)
         while time.monotonic() < end:
             try:
-                _take_all(queue, recorder)
+                _take_all(plan, queue, recorder)
                 called = now()
                 status = queue.stats()
             except SnowmeltError as error:
@@ -36,7 +37,7 @@ def drain(plan: Plan, timeout: float) -> tuple[QueueStatus | None, str]:
     return status, f"the queue was not empty after {timeout:g} s: {wrong}"
 
 
-def _take_all(queue: snowmelt.Fifo, recorder: Recorder) -> None:
+def _take_all(plan: Plan, queue: Any, recorder: Recorder) -> None:
     while True:
         called = now()
         try:
@@ -48,7 +49,7 @@ def _take_all(queue: snowmelt.Fifo, recorder: Recorder) -> None:
             raise
         ids = [id_of(item.body) for item in items]
         for id_, item in zip(ids, items, strict=True):
-            recorder.places.got(id_, item.position, item.failures)
+            recorder.places.got(id_, plan.stands(id_, item.position), item.failures)
         recorder.ended("drain", Kind.GET, ids, called)
         called = now()
         try:

@@ -58,6 +58,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--replicas", type=int, default=3)
+    parser.add_argument("--priorities", type=int, default=1, help="how many; 0 for any whole ones")
     parser.add_argument("--inline-max", type=int, default=1 << 20, help="bytes; 0 for none")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--processes", type=int, default=4, help="of clients")
@@ -162,6 +163,7 @@ def planned(options: argparse.Namespace, url: str, folder: Path) -> Plan:
         url=url,
         place=str(folder),
         replicas=options.replicas,
+        priorities=options.priorities,
         inline_max=options.inline_max,
         clients=options.clients,
         items=options.items,

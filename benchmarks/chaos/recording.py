@@ -91,7 +91,9 @@ class Recorder:
         called: int,
         ended: Ended = Ended.SUCCEEDED,
         position: int | None = None,
+        priority: int = 0,
     ) -> None:
         """A call ended, now."""
-        operation = Operation(process, kind, tuple(values), called, now(), ended, position)
+        ranks = (priority,) * len(values)
+        operation = Operation(process, kind, tuple(values), called, now(), ended, position, ranks)
         self._file.write(self._encoder.encode(operation) + b"\n")

@@ -17,22 +17,27 @@ def survives(folder: Path, *options: str, timeout: float) -> None:
     assert sum(result["injuries"].values()) >= 3
 
 
-def test_nothing_is_lost_while_nodes_are_killed_for_10_seconds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("priorities", ["1", "4", "0"], ids=["fifo", "four", "any"])
+def test_nothing_is_lost_or_passed_while_nodes_are_killed_for_10_seconds(
+    tmp_path: Path, priorities: str
+) -> None:
     survives(
         tmp_path,
-        *("--nodes", "3", "--clients", "8", "--processes", "1"),
+        *("--nodes", "3", "--clients", "8", "--processes", "1", "--priorities", priorities),
         *("--seconds", "10", "--every", "3", "--inject", "kill"),
         timeout=100,
     )
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("priorities", ["1", "4", "0"], ids=["fifo", "four", "any"])
 def test_nothing_is_lost_in_two_minutes_of_all_that_can_be_done_to_a_cluster(
-    tmp_path: Path,
+    tmp_path: Path, priorities: str
 ) -> None:
     """Kinds that need root and Linux are left out where they can't be done."""
     survives(
         tmp_path,
         *("--nodes", "5", "--clients", "32", "--processes", "2", "--seconds", "120"),
+        *("--priorities", priorities),
         timeout=600,
     )

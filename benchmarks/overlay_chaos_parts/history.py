@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 from benchmarks.chaos.journals import read
-from benchmarks.priority_chaos_parts.draining import DRAIN
-from benchmarks.priority_chaos_parts.journal import Line, What
+from benchmarks.overlay_chaos_parts.draining import DRAIN
+from benchmarks.overlay_chaos_parts.journal import Line, What
 
 from snowmelt.check import Ended, History, Kind, Operation
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
-from benchmarks.priority_chaos_parts.history import Call, Seen
+from benchmarks.overlay_chaos_parts.history import Call, Seen
 
 from snowmelt.check import Ended, History, Kind, Operation
 from snowmelt.check.heap import Passing, passings

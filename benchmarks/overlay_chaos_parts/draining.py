@@ -5,13 +5,13 @@ from random import Random
 from typing import Final
 
 from benchmarks.chaos.journals import Journal
-from benchmarks.priority_chaos_parts.client import Consumer, told_of
-from benchmarks.priority_chaos_parts.faces import Blocking, finished
-from benchmarks.priority_chaos_parts.journal import Note, What
-from benchmarks.priority_chaos_parts.plan import Plan
+from benchmarks.overlay_chaos_parts.client import Consumer, told_of
+from benchmarks.overlay_chaos_parts.faces import Blocking, finished
+from benchmarks.overlay_chaos_parts.journal import Note, What
+from benchmarks.overlay_chaos_parts.plan import Plan
 
 import snowmelt
-from snowmelt.client.priority import face as priority
+from snowmelt.client.overlay.face import OverlayFifo
 from snowmelt.client.priority.steps import PriorityStatus
 from snowmelt.core.errors import SnowmeltError
 
@@ -27,13 +27,13 @@ def drain(plan: Plan, timeout: float) -> str:
         Journal(plan.folder / f"{DRAIN}.jsonl") as journal,
     ):
         told = told_of(plan)
-        queue = priority.PriorityQueue(cluster._queues, told)  # noqa: SLF001
+        queue = OverlayFifo(cluster._queues, told)  # noqa: SLF001
         note = Note(journal, DRAIN)
         consumer = Consumer(plan, Blocking(queue, told), note, Random(plan.seed))
         return _emptied(queue, consumer, note, time.monotonic() + timeout)
 
 
-def _emptied(queue: priority.PriorityQueue, consumer: Consumer, note: Note, end: float) -> str:
+def _emptied(queue: OverlayFifo, consumer: Consumer, note: Note, end: float) -> str:
     wrong, empty = "no time was left", False
     while time.monotonic() < end:
         finished(_take(consumer))

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from benchmarks.priority_chaos_parts.main import Result
+    from benchmarks.overlay_chaos_parts.main import Result
 
 
 def show(result: "Result") -> None:

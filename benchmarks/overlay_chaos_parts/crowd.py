@@ -2,7 +2,7 @@
 
 import msgspec
 from benchmarks.chaos import members
-from benchmarks.priority_chaos_parts.plan import Plan
+from benchmarks.overlay_chaos_parts.plan import Plan
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Member(members.Member):
     life: Life
 
     def __init__(self, plan: Plan, life: Life) -> None:
-        super().__init__("benchmarks.priority_chaos_parts.client", plan, life)
+        super().__init__("benchmarks.overlay_chaos_parts.client", plan, life)
 
     @property
     def started(self) -> bool:

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 from benchmarks.chaos.starving import read_starving
-from benchmarks.priority_chaos_parts.draining import DRAIN
-from benchmarks.priority_chaos_parts.history import Call, Seen, history_of, seen
-from benchmarks.priority_chaos_parts.passing import Order, ordered
-from benchmarks.priority_chaos_parts.plan import Plan
+from benchmarks.overlay_chaos_parts.draining import DRAIN
+from benchmarks.overlay_chaos_parts.history import Call, Seen, history_of, seen
+from benchmarks.overlay_chaos_parts.passing import Order, ordered
+from benchmarks.overlay_chaos_parts.plan import Plan
 
 from snowmelt.check import Ended, Kind, Verdict
 from snowmelt.check.conservation import Counts, check_conservation
@@ -71,9 +71,7 @@ def judge(folder: Path, plan: Plan, begin: int, end: int) -> Judgement:
     saw = seen(folder)
     operations = [call.operation for call in saw.calls] + saw.emptied
     history = history_of(operations, folder / "history.jsonl")
-    checks = [check_linear, check_leases, check_conservation]
-    if not plan.keyed:  # phases are shared, and keep no client's own order
-        checks.insert(0, check_sequence)
+    checks = [check_sequence, check_linear, check_leases, check_conservation]
     verdicts = [check(history) for check in checks]
     counts = verdicts[-1].report
     assert isinstance(counts, Counts), verdicts[-1]

@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 from benchmarks.chaos.injuries import go_on, stop
 from benchmarks.chaos.journals import Journal, now
-from benchmarks.priority_chaos_parts.crowd import Crowd, Member
-from benchmarks.priority_chaos_parts.plan import QUEUE, Plan
+from benchmarks.overlay_chaos_parts.crowd import Crowd, Member
+from benchmarks.overlay_chaos_parts.plan import QUEUE, Plan
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode
@@ -125,7 +125,7 @@ class Storm:
     def _anchor(self) -> str:
         try:
             with snowmelt.connect(self._plan.url) as cluster:
-                return cluster.priority(QUEUE).stats(timeout=ASK_SECONDS).anchor
+                return cluster.fifo(QUEUE, ordering="overlay").stats(timeout=ASK_SECONDS).anchor
         except SnowmeltError:
             return ""
 

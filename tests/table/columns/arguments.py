@@ -180,16 +180,13 @@ def used_again(bench: Bench, rows: list[Row]) -> Failures:
 
 # --- a full bound ---------------------------------------------------------------------------------
 
-ADDS = {"put", "put_many", "room", "publish", "published", "await_room"}
+ADDS = {"put", "put_many", "room", "publish", "await_room"}
 
 
 def no_room_needed(row: Row) -> str:
     if row.kind == "topic":
         return "a topic keeps nothing, so it has no bound"
-    call = row.call.partition(".")[2]
-    if row.kind == "priority" and call in {"stage", "publish", "published"}:
-        return "" if call == "stage" else "what was staged has its room"
-    return "" if call in ADDS else "it puts nothing in"
+    return "" if row.call.partition(".")[2] in ADDS else "it puts nothing in"
 
 
 def full(bench: Bench, rows: list[Row]) -> Failures:
@@ -227,14 +224,15 @@ def full(bench: Bench, rows: list[Row]) -> Failures:
 
 
 def two_kinds(bench: Bench, rows: list[Row]) -> Failures:
-    """Every other kind has the same name, with something in it, which stays."""
+    """What else may have the same name has it, with something in it, which stays."""
 
     def cell(own: Own) -> None:
         name, judge = own.name, own.judge
-        others = {"fifo": judge.fifo, "priority": judge.priority}
-        others.pop("fifo" if own.row.kind not in {"fifo", "priority"} else own.row.kind)
-        for make in others.values():
-            make(name).put(b"other")
+        others = [judge.fifo(name, ordering="overlay")]
+        if own.row.kind in {"pool", "baton", "counter", "topic"}:
+            others.append(judge.priority(name))
+        for queue in others:
+            queue.put(b"other")
         judge.counter(name).next()
         if own.row.kind != "topic":
             judge.multicast(name).publish(b"other")
@@ -243,8 +241,8 @@ def two_kinds(bench: Bench, rows: list[Row]) -> Failures:
                 held.value = b"other"
         with bench.hit():
             drive(own, bench.call)
-        for make in others.values():
-            expect([bytes(one.body) for one in make(name).peek()] == [b"other"], "it is untouched")
+        for queue in others:
+            expect([bytes(one.body) for one in queue.peek()] == [b"other"], "it is untouched")
 
     return bench.cells(rows, cell)
 
@@ -263,6 +261,7 @@ COLUMNS = [
            "it held then.", used_again, ("keeps_buffers", "crashes"), no_buffer),
     Column("full bound", "The queue holds as many as it may: `Full` in time, and there is nothing "
            "of it.", full, ("lies", "tarries"), no_room_needed),
-    Column("two kinds of one name", "Queues, topics, counters and batons of the same name are "
-           "there; none touches another.", two_kinds, ("forgets", "crashes"), no_name),
+    Column("two kinds of one name", "Topics, counters, batons and a fifo on the overlay of the "
+           "same name are there; none touches another.", two_kinds,
+           ("forgets", "crashes"), no_name),
 ]  # fmt: skip

@@ -39,7 +39,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import Peeked, QueueStatus, Receipt, Select
 from snowmelt.protocols.queue.labels import Labels, each_own
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.settings import ANY, QueueSettings, differences
 
 USUAL: Final = QueueSettings(replicas=0, priorities=ANY)
 
@@ -163,14 +163,25 @@ class RankedSteps(FifoSteps):
         self._known, self.ranks = ranks, None if ranks.plain else ranks
 
     def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
-        """Rule 2."""
+        """Rule 2. What is put was sorted by what was known (rule 1)."""
         if self._settings is not None or not make:
             return (yield from super()._open(wait, make))
+        sorted_for = self._known or Ranks.of(self.name, USUAL)
+        grant = yield from self._made(wait)
+        if self._known is not None and self._known != sorted_for:
+            raise QueueExists(
+                f"queue {self.name} was made by another just now, and not as this put would have "
+                f"made it: {differences(self._known.settings, USUAL)}; nothing was put, say it "
+                "again"
+            )
+        return grant
+
+    def _made(self, wait: Wait) -> Steps[Grant]:
         try:
             return (yield from super()._open(wait, make=False))
         except NoSuchQueue:
             pass
         try:
-            return (yield from self._opened(USUAL, wait, make))
+            return (yield from self._opened(USUAL, wait, make=True))
         except QueueExists:  # another made it meanwhile
             return (yield from super()._open(wait, make=False))

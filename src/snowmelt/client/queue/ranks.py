@@ -43,6 +43,13 @@ class Ranks(msgspec.Struct, frozen=True):
         return cls(queue, settings.priorities, settings.floats, settings.largest_first)
 
     @property
+    def settings(self) -> QueueSettings:
+        """What a queue says that has these."""
+        return QueueSettings(
+            priorities=self.priorities, floats=self.floats, largest_first=self.largest_first
+        )
+
+    @property
     def keyed(self) -> bool:
         """Whether each item has a key."""
         return self.priorities == ANY

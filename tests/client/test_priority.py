@@ -272,6 +272,8 @@ def test_a_name_finds_its_queue_of_whichever_kind(cluster: snowmelt.Cluster, nam
     log = f"{name[:80]}-log"
     cluster.fifo(log, ordering="overlay").put(b"x")
     assert isinstance(cluster.queue(log), OverlayFifo)
+    assert log in cluster.queues(kind="overlay")
+    assert log not in cluster.queues(kind="fifo")
 
 
 def test_a_folder_keeps_its_queue_and_leases_end_with_their_process(tmp_path: Path) -> None:

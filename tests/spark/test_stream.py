@@ -178,15 +178,15 @@ def test_now_is_when_it_began(queues: Queues) -> None:
     assert reader.latestOffset(end, ReadAllAvailable()) == end
 
 
-def test_a_pattern_leaves_out_the_notes_of_a_priority_queue(queues: Queues) -> None:
+def test_a_pattern_leaves_out_priority_queues_and_what_is_on_the_overlay(queues: Queues) -> None:
     filled(queues, "jobs-done", 2)
-    jobs = queues.priority("jobs")
-    jobs.put_many([b"a", b"b"])
-    taken = jobs.group("spark").advance(items_max=1).end
+    filled(queues, "jobs.bills", 1)
+    queues.priority("jobs").put_many([b"a", b"b"])
+    queues.fifo("jobs-spread", ordering="overlay").put(b"a")
     reader = reader_of(queues, queuePattern=r"jobs.*")
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    assert {name: count for name, (_, count) in end["queues"].items()} == {"jobs-done": 2}
-    assert jobs.group("spark").advance(taken).end.count == 2
+    counts = {name: count for name, (_, count) in end["queues"].items()}
+    assert counts == {"jobs-done": 2, "jobs.bills": 1}
 
 
 def test_a_stream_of_a_pattern_waits_as_long_as_its_user_says(

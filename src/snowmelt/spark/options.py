@@ -14,7 +14,7 @@ import msgspec
 
 from snowmelt.client.connection.url import read
 from snowmelt.client.queue.group_steps import group_name
-from snowmelt.client.queue.options import PriorityOptions, Producer, queue_settings, ranked_settings
+from snowmelt.client.queue.options import Producer, queue_settings, ranked_settings
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
@@ -267,8 +267,6 @@ def _made(said: Mapping[str, str]) -> dict[str, Any]:
     urgent = _kind(said) == PRIORITY
     made: dict[str, Any] = {}
     for option, name in _SETTINGS.items():
-        if option in said and urgent and name not in PriorityOptions.__annotations__:
-            raise BadOption(option, said[option], f"none with kind={PRIORITY}")
         if option in said:
             made[name] = _setting(option, name, said[option])
     try:

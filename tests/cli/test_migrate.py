@@ -167,6 +167,7 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
         with snowmelt.connect(before.url) as door:
             door.fifo("orders", replicas=2).put_many([b"one", b"two"], timeout=30)
             door.priority("jobs", replicas=2).put(b"urgent", timeout=30)
+            door.fifo("spread", ordering="overlay", replicas=2).put(b"here", timeout=30)
             with door.baton("index").acquire(timeout=30) as held:
                 held.save(b"segment-17")
             numbers = door.counter("ids").next(1, timeout=30)
@@ -174,7 +175,7 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
     with LocalEtcd(tmp_path / "etcd") as etcd:
         words = ["migrate", "--data", folder, "--coordinator", etcd.url]
         told = ran(*words)
-        assert "1 fifos, 1 priority queues, 2 values of batons" in told.stdout, told.stderr
+        assert "2 queues, 1 on the overlay, 2 values of batons" in told.stdout, told.stderr
         assert "Nothing was done" in told.stdout
         done = ran(*words, "--yes")
         assert f"Start every node with --coordinator {etcd.url}" in done.stdout, done.stderr
@@ -194,6 +195,8 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
                 assert [item.body for item in items] == [b"one", b"two"]
                 with door.priority("jobs").get(timeout=30) as urgent:
                     assert urgent.body == b"urgent"
+                with door.fifo("spread", ordering="overlay").get(timeout=30) as here:
+                    assert here.body == b"here"
                 with door.baton("index").acquire(timeout=30) as again:
                     assert again.value == b"segment-17"
                     assert again.fence > held.fence

@@ -49,22 +49,22 @@ def _told(move: Move, where: str, *, done: bool) -> dict[str, object]:
         "cluster": view.identity,
         "view": view.epoch,
         "members": [one.id for one in view.members],
-        "fifos": sorted(name for name in move.homes if not name.startswith("/")),
-        "priority": sorted(move.queues),
+        "queues": sorted(name for name in move.homes if not name.startswith("/")),
+        "overlay": sorted(move.queues),
         "batons": sorted(name for name in move.batons if name != FENCES.decode()),
         "left_behind": list(move.too_large),
     }
 
 
 def _text(told: dict[str, object]) -> str:
-    fifos, queues, batons, left = (
-        told[name] for name in ("fifos", "priority", "batons", "left_behind")
+    queues, overlay, batons, left = (
+        told[name] for name in ("queues", "overlay", "batons", "left_behind")
     )
-    assert isinstance(fifos, list)
     assert isinstance(queues, list)
+    assert isinstance(overlay, list)
     assert isinstance(batons, list)
     assert isinstance(left, list)
-    many = f"{len(fifos)} fifos, {len(queues)} priority queues, {len(batons)} values of batons"
+    many = f"{len(queues)} queues, {len(overlay)} on the overlay, {len(batons)} values of batons"
     to = f"Cluster {told['cluster']} goes to {told['to']}, with view {told['view']}"
     lines = [f"{to}: {many}. Items stay where they are."]
     if left:

@@ -73,12 +73,18 @@ def _table(plan: Plan) -> Table:
         replicas = str(home.settings.replicas) if home else "?"
         where = node_of(home.master) if home else "-"
         term = f"{one.last_term} -> {home.term}" if home else "-"
-        table.add_row(one.queue, "fifo", replicas, where, term, _left(one))
+        table.add_row(one.queue, _kind(one), replicas, where, term, _left(one))
     for queue in plan.priority:
         whole = queue.replicas > len(plan.lost)
         left = "whole" if whole else "in part: what lay on lost disks alone is lost"
-        table.add_row(queue.queue, "priority", str(queue.replicas), "all nodes", "-", left)
+        table.add_row(queue.queue, "overlay", str(queue.replicas), "all nodes", "-", left)
     return table
+
+
+def _kind(one: Housed) -> str:
+    if one.home is None:
+        return "?"
+    return "fifo" if one.home.settings.priorities == 1 else "priority"
 
 
 def _left(one: Housed) -> str:
@@ -118,9 +124,10 @@ def _as_object(plan: Plan, *, done: bool) -> dict[str, object]:
         "next_view": view.epoch,
         "from": [one.witness.own.id for one in plan.folders],
         "lost": list(plan.lost),
-        "fifos": [
+        "queues": [
             {
                 "queue": one.queue,
+                "kind": _kind(one),
                 "left": one.left.value,
                 "last_term": one.last_term,
                 "next_term": one.home.term if one.home else None,
@@ -128,7 +135,7 @@ def _as_object(plan: Plan, *, done: bool) -> dict[str, object]:
             }
             for one in plan.fifos
         ],
-        "priority_queues": [
+        "overlay": [
             {"queue": one.queue, "left": "whole" if one.replicas > len(plan.lost) else "in part"}
             for one in plan.priority
         ],

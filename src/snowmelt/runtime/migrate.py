@@ -10,7 +10,7 @@ Rules:
    left that was cut off would be this cluster's. The leader's key is put under a lease, so nobody
    founds one there, and all that follows compares it, as a leader does (`membership.records`, rule
    12).
-4. Homes, priority queues and values of batons are put first, and in the last step the ledger with
+4. Homes, queues on the overlay and values of batons are put first, and in the last step the ledger with
    the cluster. So either etcd has a cluster under this prefix with all that it needs, or it has
    none.
 5. The ledger's view has a number above the disk's. Homes are as they were, with the terms that were
@@ -81,7 +81,7 @@ class Move(msgspec.Struct, frozen=True):
     coordinator: Leader
     homes: dict[str, bytes]
     queues: dict[str, bytes]
-    """Those of priorities."""
+    """Those on the overlay."""
     batons: dict[str, bytes]
     too_large: tuple[str, ...]
     """Batons whose values stay behind."""

@@ -6,9 +6,9 @@ What a member's folder knows, and what follows from it:
 |---|---|---|---|
 | itself | id, birth, starts | nothing | `membership.rescuing`, rule 24 |
 | views | the last it was told | later ones, told to others | rules 21 and 23 there |
-| a fifo's home | home, term, fence, of its copy | what other disks have | `fifo.rescuing` |
-| a fifo's items | its copy | what only lost disks had | rules 2 to 4 there |
-| a priority queue | elements, and what is gone | if all `replicas` are lost | as in any view |
+| a queue's home | home, term, fence, of its copy | what other disks have | `queue.rescuing` |
+| a queue's items | its copy | what only lost disks had | rules 2 to 4 there |
+| one on the overlay | elements, and what is gone | if all `replicas` are lost | as in any view |
 | batons | nothing | values: the coordinator had them | lost; fences go on |
 | pools, topics | nothing | nothing | they begin anew |
 

@@ -11,8 +11,8 @@ Rules:
    founds one there, and all that follows compares it, as a leader does (`membership.records`, rule
    12).
 4. Homes, queues on the overlay and values of batons are put first, and in the last step the ledger
-   with the cluster. So either etcd has a cluster under this prefix with all that it needs, or it has
-   none.
+   with the cluster. So either etcd has a cluster under this prefix with all that it needs, or it
+   has none.
 5. The ledger's view has a number above the disk's. Homes are as they were, with the terms that were
    told: the next ones are above these. All else that a leader does about an older copy of a disk it
    does here (rules 6 and 19 of membership, 5 and 6 of the fifo's registry).

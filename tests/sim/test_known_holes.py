@@ -2,8 +2,8 @@
 
 Method: small worlds in which nothing fails (`quiet.py`); each verb is a script, and each script is
 judged by rules that know no excuse (`strict.py`). HOLES are red: each with the seed that shows it.
-The old engines are not mended any more; of the one engine they are its client's. SOUND are those
-that an engine stands; a new engine has to stand them all.
+All are the overlay's, numbered or of any priorities: they are mended when queues have partitions.
+SOUND are those that an engine stands; a new engine has to stand them all.
 """
 
 import pytest
@@ -407,8 +407,8 @@ ENGINES = {
     "queue": QUEUE,
     "queue with priorities": RANKED,
     "queue of any": ANY,
-    "priority": PRIORITY,
-    "any": KEYED,
+    "overlay": PRIORITY,
+    "overlay of any": KEYED,
 }
 EVERYWHERE = (
     a_node_joins_and_leaves,
@@ -438,21 +438,29 @@ OF_THE_ONE = (
 )
 
 HOLES = {
-    (a_node_joins_and_leaves, "priority", 0): "what the new node had is gone, and nobody says so",
-    (a_node_begins_again_and_again, "priority", 0): "each view begins all leases anew",
-    (a_node_begins_again_and_again, "any", 0): "each view begins all leases anew",
-    (what_is_given_back_is_not_said_to_be_lost, "priority", 0): "it is said twice over a view",
-    (a_get_that_nobody_waits_for_takes_nothing, "priority", 0): "a wait begins when it is read",
-    (a_get_that_nobody_waits_for_takes_nothing, "any", 0): "a wait begins when it is read",
-    (what_is_given_back_is_seen_from_another_node, "priority", 0): "its door tells the anchor late",
-    (a_get_comes_after_its_own_clients_put, "priority", 0): "gets do not wait for gathered puts",
-    (a_get_comes_after_its_own_clients_put, "any", 0): "gets do not wait for gathered puts",
-    (a_put_is_refused_only_where_there_was_no_room, "priority", 5): "room is heard of late",
-    (a_put_is_refused_only_where_there_was_no_room, "any", 1): "room is heard of late",
-    (a_bounded_queue_is_half_as_fast, "priority", 0): "room is told with the next batch",
-    (a_bounded_queue_is_half_as_fast, "any", 0): "room is told with the next batch",
-    (the_dead_take_no_room, "priority", 0): "dead letters count",
-    (the_dead_take_no_room, "any", 0): "dead letters count",
+    (a_node_joins_and_leaves, "overlay", 0): "what the new node had is gone, and nobody says so",
+    (a_node_begins_again_and_again, "overlay", 0): "each view begins all leases anew",
+    (a_node_begins_again_and_again, "overlay of any", 0): "each view begins all leases anew",
+    (what_is_given_back_is_not_said_to_be_lost, "overlay", 0): "it is said twice over a view",
+    (a_get_that_nobody_waits_for_takes_nothing, "overlay", 0): "a wait begins when it is read",
+    (
+        a_get_that_nobody_waits_for_takes_nothing,
+        "overlay of any",
+        0,
+    ): "a wait begins when it is read",
+    (what_is_given_back_is_seen_from_another_node, "overlay", 0): "its door tells the anchor late",
+    (a_get_comes_after_its_own_clients_put, "overlay", 0): "gets do not wait for gathered puts",
+    (
+        a_get_comes_after_its_own_clients_put,
+        "overlay of any",
+        0,
+    ): "gets do not wait for gathered puts",
+    (a_put_is_refused_only_where_there_was_no_room, "overlay", 5): "room is heard of late",
+    (a_put_is_refused_only_where_there_was_no_room, "overlay of any", 1): "room is heard of late",
+    (a_bounded_queue_is_half_as_fast, "overlay", 0): "room is told with the next batch",
+    (a_bounded_queue_is_half_as_fast, "overlay of any", 0): "room is told with the next batch",
+    (the_dead_take_no_room, "overlay", 0): "dead letters count",
+    (the_dead_take_no_room, "overlay of any", 0): "dead letters count",
 }
 SOUND = [
     (asks, name, 0)

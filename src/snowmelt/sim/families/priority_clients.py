@@ -33,8 +33,10 @@ WEIGHT: Final = 16 << 20
 """What a get can carry: more than there is."""
 
 
-class Putter(Program):
-    """Puts something, at times drawn before, while there is load."""
+class Producer(Program):
+    """Puts while there is load, at times drawn before, several at a time as with threads."""
+
+    delays = True
 
     def __init__(
         self,
@@ -53,12 +55,6 @@ class Putter(Program):
     def begin(self) -> None:
         self.begin_at(self._times, self._begin)
 
-    def put(self, number: int) -> None:
-        raise NotImplementedError
-
-    def finished(self, number: int) -> None:
-        self.unfinished.pop(number, None)
-
     def fall(self) -> None:
         """What it was about to put it puts no more."""
         super().fall()
@@ -69,12 +65,6 @@ class Putter(Program):
             self._count += 1
             self.unfinished[self._count] = None
             self.put(self._count)
-
-
-class Producer(Putter):
-    """Puts, several at a time as with threads."""
-
-    delays = True
 
     def put(self, number: int) -> None:
         """A batch of its own size and priorities."""
@@ -102,7 +92,9 @@ class Producer(Putter):
         self.ledger.asked(put)
         waits = chance.choice((0, 0, self.load.patience, LONG))
         patience = self.some(Duration(waits)) / SECOND if waits else 0.0
-        run = self.run(self._put(put, labels, patience), lambda _: self.finished(number))
+        run = self.run(
+            self._put(put, labels, patience), lambda _: self.unfinished.pop(number, None)
+        )
         if chance.random() < 0.05:
             self.after(self.some(milliseconds(chance.choice((5, 50, 2_000)))), run.interrupt)
 

@@ -121,7 +121,7 @@ class Looker(Program):
             self.ledger.wrong(f"{told} are told, and {self._shown} were shown", self.name)
 
     def _told_total(self, status: PriorityStatus) -> None:
-        told = status.ready + status.delayed + status.leased + status.dead + status.staged
+        told = status.ready + status.delayed + status.leased + status.dead
         if told != self.ledger.stands[-1].total:
             self.ledger.wrong(f"it is told that {told} are there, and no node said so", self.name)
 
@@ -195,4 +195,4 @@ class Steward(Looker):
 
 def _total(status: calls.Status) -> int:
     ready = sum(some.count for some in status.ready)
-    return ready + status.leased + status.held + status.dead + status.staged
+    return ready + status.leased + status.held + status.dead

@@ -2,7 +2,7 @@
 
 import pytest
 
-from snowmelt.client.priority import steps
+from snowmelt.client.overlay import steps
 from snowmelt.protocols.membership import View
 from snowmelt.sim.families import family
 from snowmelt.sim.families.priority import PriorityLife

@@ -12,8 +12,8 @@ import msgspec
 
 from snowmelt.check.history import Ended
 from snowmelt.client.leases.delivered import Delivered, items_of, priority_of
-from snowmelt.client.priority.options import Wanted
-from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.overlay.options import Wanted
+from snowmelt.client.overlay.steps import OverlaySteps
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.priority import calls
@@ -43,7 +43,7 @@ class Said(msgspec.Struct):
 class Program(programs.Program):
     ledger: Ledger
     held: dict[int, Got]
-    steps: PrioritySteps
+    steps: OverlaySteps
 
     def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger, load: Load) -> None:
         self.ledger = ledger
@@ -51,15 +51,15 @@ class Program(programs.Program):
         self.held = {}
         super().__init__(stage, name, chance)
 
-    def opened(self) -> PrioritySteps:
+    def opened(self) -> OverlaySteps:
         """The queue, as who begins knows it; one of a single priority is a fifo to some."""
         settings = self.ledger.settings
         fifo = settings.priorities == 1 and self.chance.random() < 0.5
         said = self.chance.choice(((), ("lease",), ("replicas", "lease")))
         if self.ledger.others:  # it may have either lease
             wants = Random(f"{self.name} wants").choice((settings, *self.ledger.others))
-            return PrioritySteps(self.queue, Wanted(wants, ("replicas",)), fifo=fifo)
-        return PrioritySteps(self.queue, Wanted(settings, said), fifo=fifo)
+            return OverlaySteps(self.queue, Wanted(wants, ("replicas",)), fifo=fifo)
+        return OverlaySteps(self.queue, Wanted(settings, said), fifo=fifo)
 
     def fall(self) -> None:
         """What it held is over as soon as the node begins again (home, rule 7)."""

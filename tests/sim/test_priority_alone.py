@@ -67,12 +67,6 @@ def test_a_lone_nodes_disk_that_is_hurt_ends_no_life(seed, monkeypatch):
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")
 
 
-@pytest.mark.xfail(strict=True, reason="an item is counted, and no get is given it")
-def test_what_was_put_back_to_a_lone_node_is_given_to_somebody():
-    report = lived("seap", 5229)
-    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
-
-
 @pytest.mark.parametrize(
     ("protocol", "seed"), [("priority", 51), ("priority", 309), ("seap", 11), ("seap", 289)]
 )

@@ -166,17 +166,25 @@ class Queues:
         return self.fifo(name, codec=codec)
 
     async def queues(
-        self, *, kind: Literal["fifo", "priority"] | None = None, timeout: float = TIMEOUT
+        self,
+        *,
+        kind: Literal["fifo", "priority", "overlay"] | None = None,
+        timeout: float = TIMEOUT,
     ) -> list[str]:
-        """The names of all queues, or of those of one kind (`fifo` or `priority`)."""
-        if kind not in (None, "fifo", "priority"):
-            raise BadOption("kind", kind, "fifo, priority, or None for both")
-        told = await run_async(self._queues, queue_names(timeout))
-        there = await run_async(self._queues, overlay_queues(timeout))
-        names = {*told.names, *there}
-        ranked = {*told.ranked, *(one for one in there if there[one].priorities != 1)}
-        of_kind = {None: names, "fifo": names - ranked, "priority": ranked}
-        return sorted(of_kind[kind])
+        """The names of all queues, or of those of one kind.
+
+        `fifo` and `priority` are those that have a leader; `overlay` are those with that ordering.
+        """
+        if kind not in (None, "fifo", "priority", "overlay"):
+            raise BadOption("kind", kind, "fifo, priority, overlay, or None for all")
+        names: set[str] = set()
+        if kind in (None, "overlay"):
+            names.update(await run_async(self._queues, overlay_queues(timeout)))
+        if kind != "overlay":
+            told = await run_async(self._queues, queue_names(timeout))
+            names.update(told.ranked if kind == "priority" else told.names)
+            names.difference_update(told.ranked if kind == "fifo" else ())
+        return sorted(names)
 
     def _overlaid(
         self, name: str, options: Mapping[str, Any], codec: str | None, *, fifo: bool

@@ -1,13 +1,14 @@
-"""Kills and stops nodes and clients of a fifo on the overlay; nodes come and go; it is judged.
+"""Kills and stops nodes and clients of a priority queue, and lets nodes come and go; judges it.
 
     python benchmarks/overlay_chaos.py [--nodes 8] [--replicas 3] [--clients 32] [--seconds 120]
         [--every 1.5] [--inject kill,stop,leave,client-kill,client-stop] [--seed 1] [--json]
+        [--priorities 4|int|float]
 
 Every node is a process on the loopback. Clients share some processes, four in each: two that block,
-in threads, and two on an event loop; of each kind one puts batches, and one gets some items or
-many, acknowledges them, gives them back, or lets their lease end. Every `--every` seconds (0:
-never) something is done to somebody, up to three things at a time, and to fewer nodes than there
-are replicas, since all who know what is gone must not be away at once:
+in threads, and two on an event loop; of each kind one puts batches of random priorities, and one
+gets some items or many, acknowledges them, gives them back, or lets their lease end. Every
+`--every` seconds (0: never) something is done to somebody, up to three things at a time, and to
+fewer nodes than there are replicas, since all who know what is gone must not be away at once:
 
     kill         a node is killed with SIGKILL, and started on its disk again half a second later
     stop         a node is stopped (SIGSTOP) for up to 15 s, mostly until after it is missed
@@ -18,9 +19,10 @@ are replicas, since all who know what is gone must not be away at once:
 A third of what is done to nodes is done to the anchor of just then. In the end all nodes come up,
 the queue is emptied, the dead are brought back and counted, and the whole history is judged:
 `snowmelt.check` judges one order of all operations, each client's own in its own and none before
-what was answered before it was called; first in, first out by that order; one place for each item,
+what was answered before it was called; most urgent first by that order; one place for each item,
 one lease at a time; nothing after an acknowledgement. And an account: what was put was acknowledged
-in the load, or was dead, or drained.
+in the load, or was dead, or drained. With any priorities (`--priorities int`, or `float`) orders
+are those of phases, which keep no client's own order of what it asks at once.
 
 It ends with 1 when a promise is broken, or a node ends by itself, or the queue can't be emptied.
 Then all of this stays in a folder that is told:

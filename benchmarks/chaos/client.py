@@ -57,7 +57,7 @@ class Producer:
                 await asyncio.sleep(PAUSE)
                 continue
             recorder.attempts["put"] += 1
-            self._told(ids, called, (where,) if isinstance(where, Interval) else where)
+            self._told(ids, called, where)
             return
         for run, _ in self._plan.runs(ids):
             rank = self._plan.priority(run[0])

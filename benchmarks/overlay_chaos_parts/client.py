@@ -20,9 +20,9 @@ from benchmarks.pool_chaos_parts.process import Words
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.client.overlay.face import OverlayFifo
-from snowmelt.client.overlay.face_async import OverlayFifo as OverlayFifoAsync
-from snowmelt.client.priority.options import overlay_settings
+from snowmelt.client.overlay import face as overlay
+from snowmelt.client.overlay import face_async as overlay_async
+from snowmelt.client.overlay.options import overlay_settings
 from snowmelt.core.errors import Empty, LeaseLost, SnowmeltError
 from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.calls import Leased, PutDone
@@ -53,11 +53,14 @@ class Producer:
         plan, told = self._plan, self._face.told
         ids = range(self._next, self._next + plan.many(self._chance))
         self._next = ids.stop
-        inside = tuple(ids)
-        self._note(What.PUTTING, ids=inside, priorities=(0,) * len(ids))
+        pairs = [(plan.priority(self._chance), plan.body(id_)) for id_ in ids]
+        pairs.sort(key=lambda pair: pair[0])  # as they go, each priority by itself
+        inside = tuple([id_of(body) for _, body in pairs])
+        urgent = tuple([plan.key(priority) for priority, _ in pairs])
+        self._note(What.PUTTING, ids=inside, priorities=urgent)
         told.forget()
         try:
-            await self._face.put_many([plan.body(id_) for id_ in ids], plan.timeout)
+            await self._face.put_many(pairs, plan.timeout)
         except SnowmeltError as error:
             self._note(What.REFUSED if error.definite else What.PERHAPS, ids=inside)
             await self._face.rest(PAUSE)
@@ -66,7 +69,7 @@ class Producer:
         positions = positions_of(told.put_done.shares)
         if self._planted():
             positions = (0,) * len(positions)
-        self._note(What.PUT, ids=inside, positions=positions, orders=orders_of(told.put_done))
+        self._note(What.PUT, ids=inside, positions=positions, orders=orders_of(plan, told.put_done))
 
     def _planted(self) -> bool:
         self._occasions += self._plan.plant is Plant.MISPLACED
@@ -96,7 +99,7 @@ class Consumer:
         try:
             items = await self._face.get_many(most, timeout)
         except Empty:
-            self._note(What.NOTHING, orders=got_orders(told.leased, 1))
+            self._note(What.NOTHING, orders=got_orders(self._plan, told.leased, 1))
             return 0
         except SnowmeltError as error:
             self._note(What.UNHEARD, most=0 if error.definite else most)
@@ -115,16 +118,19 @@ class Consumer:
     def _got(self, items: Held, hidden: bool) -> tuple[int, ...]:
         leased = self._face.told.leased
         assert leased is not None
-        each = [(one.body, one.position, one.failures) for one in items]
-        bodies, positions, failures = (tuple(column) for column in zip(*each, strict=True))
+        plan = self._plan
+        each = [(one.body, plan.key(one.priority), one.position, one.failures) for one in items]
+        bodies, priorities, positions, failures = (
+            tuple(column) for column in zip(*each, strict=True)
+        )
         ids = tuple([id_of(body) for body in bodies])
         if not hidden:
             self._note(
                 What.GOT,
                 ids=ids,
-                priorities=(0,) * len(ids),
+                priorities=priorities,
                 positions=positions,
-                orders=got_orders(leased, len(ids)),
+                orders=got_orders(plan, leased, len(ids)),
                 failures=failures,
                 token=items.token,
                 most=leased.lease,
@@ -155,8 +161,11 @@ def positions_of(shares: Shares) -> tuple[int, ...]:
     return tuple([at for share in shares for interval in share.intervals for at in interval])
 
 
-def orders_of(done: PutDone) -> tuple[int, ...]:
+def orders_of(plan: Plan, done: PutDone) -> tuple[int, ...]:
     """Of each element; none when they can't be told apart."""
+    if plan.keyed:  # a phase for each share
+        rows = zip(done.orders, done.shares, strict=True) if done.orders else ()
+        return tuple([order for order, share in rows for _ in range(share.total)])
     sizes = [interval.size for share in done.shares for interval in share.intervals]
     if len(done.orders) == 1:
         return tuple(range(done.orders[0], done.orders[0] + sum(sizes)))
@@ -166,11 +175,11 @@ def orders_of(done: PutDone) -> tuple[int, ...]:
     return tuple([order for first, size in pairs for order in range(first, first + size)])
 
 
-def got_orders(leased: Leased | None, count: int) -> tuple[int, ...]:
-    """Of each element of a get; none when it is told again by one who does not know them."""
+def got_orders(plan: Plan, leased: Leased | None, count: int) -> tuple[int, ...]:
+    """Of each element of a get; none when it is told again, and nobody knows its phase any more."""
     if leased is None or not leased.order:
         return ()
-    return tuple([leased.order + at for at in range(count)])
+    return tuple([leased.order + at * (not plan.keyed) for at in range(count)])
 
 
 class Clients:
@@ -195,14 +204,14 @@ class Clients:
     def _block(self, number: int) -> None:
         with snowmelt.connect(self._plan.url) as cluster:
             told = told_of(self._plan)
-            queue = OverlayFifo(cluster._queues, told)  # noqa: SLF001
+            queue = overlay.OverlayQueue(cluster._queues, told)  # noqa: SLF001
             finished(self._client(number, Blocking(queue, told)).run(self._over))
 
     async def _await(self, numbers: range) -> None:
         async with snowmelt.aio.connect(self._plan.url) as cluster, asyncio.TaskGroup() as group:
             for number in numbers:
                 told = told_of(self._plan)
-                queue = OverlayFifoAsync(cluster._queues, told)  # noqa: SLF001
+                queue = overlay_async.OverlayQueue(cluster._queues, told)  # noqa: SLF001
                 client = self._client(number, Awaiting(queue, told))
                 group.create_task(client.run(self._over))
 
@@ -217,7 +226,7 @@ class Clients:
 
 def told_of(plan: Plan) -> Told:
     """The steps of a client of this run."""
-    return Told(QUEUE, overlay_settings(QUEUE, plan.options), fifo=True)
+    return Told(QUEUE, overlay_settings(QUEUE, plan.options, fifo=False))
 
 
 def main() -> None:

@@ -14,15 +14,15 @@ from typing import Any, Protocol
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.leases.items import Items
 from snowmelt.client.leases.items_async import Items as AsyncItems
-from snowmelt.client.overlay.face import OverlayFifo
-from snowmelt.client.overlay.face_async import OverlayFifo as OverlayFifoAsync
-from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.overlay import face as overlay
+from snowmelt.client.overlay import face_async as overlay_async
+from snowmelt.client.overlay.steps import OverlaySteps
 from snowmelt.protocols.priority.calls import Leased, PutDone
 
 Held = Items | AsyncItems
 
 
-class Told(PrioritySteps):
+class Told(OverlaySteps):
     """The steps of one client's queue, and what they were told last."""
 
     put_done: PutDone | None = None
@@ -46,7 +46,7 @@ class Face(Protocol):
 
     told: Told
 
-    async def put_many(self, bodies: list[bytes], timeout: float) -> None:
+    async def put_many(self, pairs: list[tuple[int, bytes]], timeout: float) -> None:
         """Puts them in one call."""
 
     async def get_many(self, most: int, timeout: float) -> Held:
@@ -62,12 +62,12 @@ class Face(Protocol):
 class Blocking:
     """A thread's."""
 
-    def __init__(self, queue: OverlayFifo, told: Told) -> None:
+    def __init__(self, queue: overlay.OverlayQueue, told: Told) -> None:
         self.told = told
         self._queue = queue
 
-    async def put_many(self, bodies: list[bytes], timeout: float) -> None:
-        self._queue.put_many(bodies, timeout=timeout)
+    async def put_many(self, pairs: list[tuple[int, bytes]], timeout: float) -> None:
+        self._queue.put_many(pairs, timeout=timeout)
 
     async def get_many(self, most: int, timeout: float) -> Held:
         return self._queue.get_many(most, timeout=timeout)
@@ -82,12 +82,12 @@ class Blocking:
 class Awaiting:
     """A task's."""
 
-    def __init__(self, queue: OverlayFifoAsync, told: Told) -> None:
+    def __init__(self, queue: overlay_async.OverlayQueue, told: Told) -> None:
         self.told = told
         self._queue = queue
 
-    async def put_many(self, bodies: list[bytes], timeout: float) -> None:
-        await self._queue.put_many(bodies, timeout=timeout)
+    async def put_many(self, pairs: list[tuple[int, bytes]], timeout: float) -> None:
+        await self._queue.put_many(pairs, timeout=timeout)
 
     async def get_many(self, most: int, timeout: float) -> Held:
         return await self._queue.get_many(most, timeout=timeout)

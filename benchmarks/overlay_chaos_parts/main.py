@@ -14,7 +14,7 @@ from benchmarks.overlay_chaos_parts import table
 from benchmarks.overlay_chaos_parts.crowd import Crowd
 from benchmarks.overlay_chaos_parts.draining import drain
 from benchmarks.overlay_chaos_parts.judging import Judgement, judge
-from benchmarks.overlay_chaos_parts.plan import Plan, Plant
+from benchmarks.overlay_chaos_parts.plan import ANY, Plan, Plant
 from benchmarks.overlay_chaos_parts.storm import Kind, Storm
 
 from snowmelt.cli.local import LocalCluster
@@ -45,7 +45,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Injures a fifo on the overlay; judges it.")
+    parser = argparse.ArgumentParser(description="Injures a priority queue; judges it.")
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--clients", type=int, default=32, help=f"by {EACH}, a process for each")
@@ -54,6 +54,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--inject", default=kinds, help=f"which of {kinds}")
     parser.add_argument("--every", type=float, default=1.5, help="seconds; 0 for never")
     parser.add_argument("--heartbeat", type=float, default=0.5, help="the nodes', in seconds")
+    parser.add_argument("--priorities", default="4", help="how many; or any: int, or float")
     parser.add_argument("--items", type=int, default=20, help="in a batch, at most")
     parser.add_argument("--size", type=int, default=100, help="of an item, in bytes")
     parser.add_argument("--bound", type=int, default=5_000, help="items that may wait")
@@ -71,6 +72,10 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         options.kinds = [Kind(one) for one in filter(None, options.inject.split(","))]
     except ValueError as error:
         parser.error(f"--inject: {error}")
+    if options.priorities not in ANY:
+        if not options.priorities.isdecimal():
+            parser.error(f"--priorities: a number, or one of {', '.join(ANY)}")
+        options.priorities = int(options.priorities)
     if options.clients % EACH or min(options.nodes, options.clients) < 1:
         parser.error(f"--nodes: 1 or more; --clients: some multiple of {EACH}")
     if options.every and not options.kinds:
@@ -130,6 +135,7 @@ def planned(options: argparse.Namespace, url: str, folder: Path) -> Plan:
         url=url,
         place=str(folder),
         replicas=options.replicas,
+        priorities=options.priorities,
         clients=EACH,
         items=options.items,
         size=options.size,

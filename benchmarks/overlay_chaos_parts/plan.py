@@ -1,13 +1,17 @@
 """What a run is to be like; every process of it is given the same plan."""
 
 from enum import Enum
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import msgspec
 
+from snowmelt.core.keys import KEY_MAX, KEY_MIN, of_float, to_float
+
 QUEUE: Final = "chaos"
+ANY: Final = {"int": int, "float": float}
 LIVES: Final = 1_000
 ITEMS_OF_A_LIFE: Final = 10**9
 BIG_SHARE: Final = 0.1
@@ -33,6 +37,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     """The folder of this run."""
     replicas: int
+    priorities: int | str
+    """How many there are; or `ANY`: whole numbers of 64 bits, or floats."""
     clients: int
     """In each process."""
     items: int
@@ -65,10 +71,31 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The queue's."""
         return {
             "replicas": self.replicas,
+            "priorities": ANY.get(str(self.priorities), self.priorities),
             "max_items": self.bound,
             "max_deliveries": self.deliveries,
             "lease": self.lease,
         }
+
+    @property
+    def keyed(self) -> bool:
+        """Whether priorities have no number, so that orders are those of phases."""
+        return self.priorities in ANY
+
+    def priority(self, chance: Random) -> int | float:
+        """Of an item: of any priorities a few that come often, all there are, and both ends."""
+        if isinstance(self.priorities, int):
+            return chance.randrange(self.priorities)
+        often, any_key = chance.randrange(3), chance.randrange(KEY_MIN, KEY_MAX)
+        if self.priorities == "int":
+            return chance.choice((often, any_key, chance.choice((KEY_MIN, KEY_MAX))))
+        number = to_float(any_key)
+        any_float = number if number == number else often / 3  # noqa: PLR0124 - no number
+        return chance.choice((often / 2, any_float, chance.choice((-inf, inf))))
+
+    def key(self, priority: float) -> int:
+        """A whole number of the same order."""
+        return of_float(priority) if self.priorities == "float" else int(priority)
 
     def many(self, chance: Random) -> int:
         """The size of a batch, or of what is asked for."""

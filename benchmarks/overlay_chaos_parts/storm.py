@@ -125,7 +125,7 @@ class Storm:
     def _anchor(self) -> str:
         try:
             with snowmelt.connect(self._plan.url) as cluster:
-                return cluster.fifo(QUEUE, ordering="overlay").stats(timeout=ASK_SECONDS).anchor
+                return cluster.priority(QUEUE).stats(timeout=ASK_SECONDS).anchor
         except SnowmeltError:
             return ""
 

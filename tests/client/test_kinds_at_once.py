@@ -5,7 +5,7 @@ import pytest
 from snowmelt.client.connection.steps import Query
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.priority.ranked import RankedSteps
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.together.joint_puts import One
 from snowmelt.core.errors import NoSuchQueue, QueueExists

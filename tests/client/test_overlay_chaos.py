@@ -1,10 +1,11 @@
-"""Nodes and clients of a fifo on the overlay are killed and stopped, and no promise is broken.
+"""Nodes and clients of a real priority queue are killed and stopped, and no promise is broken.
 
 Beside it: the judge finds what is wrong in journals written by hand.
 """
 
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -49,6 +50,12 @@ def test_nothing_is_lost_or_passed_in_two_minutes_of_it(tmp_path: Path, replicas
     survives(tmp_path, "--replicas", replicas, timeout=900)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("priorities", ["int", "float"])
+def test_the_same_of_any_64_bit_priorities(tmp_path: Path, priorities: str) -> None:
+    survives(tmp_path, "--priorities", priorities, timeout=900)
+
+
 # --- journals written by hand ---------------------------------------------------------------------
 
 
@@ -79,19 +86,19 @@ def acked(at: int, id_: int, order: int) -> list[Line]:
     ]
 
 
-def judged(folder: Path, *parts: list[Line]) -> Judgement:
+def judged(folder: Path, *parts: list[Line], priorities: int | str = 2) -> Judgement:
     folder.mkdir(exist_ok=True)
     with Journal(folder / "clients-0-0.jsonl") as journal:
         for line in (line for part in parts for line in part):
             journal.add(line)
     with Journal(folder / f"{DRAIN}.jsonl") as journal:
         journal.add(Line(1000, DRAIN, What.EMPTIED))
-    return judge(folder, plan_of(folder), 1, 900)
+    return judge(folder, plan_of(priorities, folder), 1, 900)
 
 
-def plan_of(folder: Path = Path()) -> Plan:
+def plan_of(priorities: int | str, folder: Path = Path()) -> Plan:
     return Plan(
-        url="", place=str(folder), replicas=2, clients=4, items=1, size=10,
+        url="", place=str(folder), replicas=2, priorities=priorities, clients=4, items=1, size=10,
         bound=9, deliveries=3, lease=1.0, timeout=1.0, pause=0.1, forget=0.0, nack=0.0, seed=1,
     )  # fmt: skip
 
@@ -128,11 +135,34 @@ def test_what_stands_at_two_places_is_found(tmp_path: Path) -> None:
     assert any("stands at" in one for one in found.broken)
 
 
-def test_what_is_told_again_by_one_who_does_not_know_its_order_has_none(tmp_path: Path) -> None:
-    again = Leased(EPOCH + 4, (), Duration(5), 0)
-    assert got_orders(again, 2) == ()
-    assert got_orders(msgspec.structs.replace(again, order=9), 2) == (9, 10)
-    (begun, answer), second = got(30, 2, 0, 1, 4), got(50, 1, 1, 0, 5)
-    told = [begun, msgspec.structs.replace(answer, orders=())]
-    found = judged(tmp_path, PUTS, told, acked(40, 2, 4), second, acked(60, 1, 5))
+def test_with_any_priorities_items_of_one_phase_may_come_in_any_order(tmp_path: Path) -> None:
+    low, high = plan_of("int").key(-(1 << 63)), plan_of("float").key(0.5)
+    puts = [*put(10, 1, high, 0), *put(20, 2, low, 1)]
+    first, second = got(30, 1, high, 0, 4), got(50, 2, low, 1, 4)
+    told = [puts, first, acked(40, 1, 4), second, acked(60, 2, 4)]
+    found = judged(tmp_path / "phase", *told, priorities="int")
     assert found.broken == []
+    later = [puts, first, acked(40, 1, 4), got(50, 2, low, 1, 5), acked(60, 2, 5)]
+    found = judged(tmp_path / "later", *later, priorities="int")
+    assert any("more urgent item was passed" in one for one in found.broken)
+
+
+def test_what_is_told_again_by_one_who_does_not_know_its_phase_has_no_order(tmp_path: Path) -> None:
+    plan, again = plan_of("int"), Leased(EPOCH + 4, (), Duration(5), 0)
+    assert got_orders(plan, again, 2) == ()
+    assert got_orders(plan, msgspec.structs.replace(again, order=9), 2) == (9, 9)
+    assert got_orders(plan_of(4), msgspec.structs.replace(again, order=9), 2) == (9, 10)
+    puts = [*put(10, 1, 0, 0), *put(20, 2, 0, 1)]
+    (begun, answer), second = got(30, 2, 0, 1, 4), got(50, 1, 0, 0, 4)
+    told = [begun, msgspec.structs.replace(answer, orders=())]
+    found = judged(tmp_path, puts, told, acked(40, 2, 4), second, acked(60, 1, 4), priorities="int")
+    assert found.broken == []
+
+
+def test_priorities_that_are_drawn_keep_their_order_as_keys() -> None:
+    for kind in ("int", "float"):
+        plan, chance = plan_of(kind), Random(1)
+        drawn = sorted(plan.priority(chance) for _ in range(300))
+        keys = [plan.key(one) for one in drawn]
+        assert keys == sorted(keys)
+        assert len(set(keys)) > 90

@@ -173,7 +173,7 @@ def _waiting(cluster: Cluster, timeout: float) -> Iterator[str]:
     With more copies the others have it. In all it takes `timeout`; whoever was not asked is told.
     """
     end = time.monotonic() + timeout
-    overlay = partial(cluster.fifo, ordering="overlay")
+    overlay = partial(cluster.priority, ordering="overlay")  # it takes a fifo as it is
     names: list[tuple[Callable[[str], Any], str]] = [
         *[(cluster.fifo, one) for one in cluster.queues(kind="fifo")],
         *[(cluster.priority, one) for one in cluster.queues(kind="priority")],

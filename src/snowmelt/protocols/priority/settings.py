@@ -199,14 +199,14 @@ class Registered(QueueSettings, frozen=True, array_like=True, kw_only=True):
 
 _FIELDS: Final = QueueSettings.__struct_fields__
 OPTIONS: Final = {
-    "priorities": "priorities",
-    "largest_first": "largest_first",
     "replicas": "replicas",
     "lease": "lease",
     "max_deliveries": "deliveries_max",
     "max_items": "items_max",
 }
-"""What a person calls each setting."""
+"""What a person calls each setting of a fifo."""
+OF_PRIORITIES: Final = {"priorities": "priorities", "largest_first": "largest_first"}
+"""And what else a queue with priorities has."""
 
 
 def differences(there: QueueSettings, asked: QueueSettings) -> str:
@@ -218,7 +218,7 @@ def differences(there: QueueSettings, asked: QueueSettings) -> str:
     """
     rows = [
         (option, _shown(option, there, name), _shown(option, asked, name))
-        for option, name in OPTIONS.items()
+        for option, name in {**OF_PRIORITIES, **OPTIONS}.items()
     ]
     return "; ".join(
         f"{option}={one}, asked {other}" for option, one, other in rows if one != other

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.priority.ranked import RankedSteps
 from snowmelt.client.priority.sorting import ranked_parcels
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import CALL, CallLimit, Parcel, parcels
 from snowmelt.client.together.joint import Asked
 from snowmelt.core.batch import Batch, Buffer
@@ -63,11 +63,11 @@ class ByBody(RankedSteps):
         timeout: float,
         sequence: int | None,
         limit: CallLimit = CALL,
-    ) -> Steps[Interval]:
-        """Many items; where the most urgent are."""
+    ) -> Steps[tuple[Interval, ...]]:
+        """Many items; where they are, the most urgent first."""
         assert limit == CALL
         pairs = self._pairs(bodies)
-        return (yield from self.put_ranked(pairs, None, headers, delay, timeout, sequence))[0]
+        return self.put_ranked(pairs, None, headers, delay, timeout, sequence)
 
     def parcels(self, bodies: Iterable[Buffer]) -> Steps[Iterator[Parcel]]:
         """What is to be staged; by keys it is left as it is, for the judge knows no calls."""

@@ -43,7 +43,7 @@ VALUES: Final = {"Labels", "Mark", "Retry", "Seen"}
 """Public classes that are values: they ask nobody, hold nothing, and are compared by what is in
 them."""
 
-LATER: Final = {"OverlayFifo"}
+LATER: Final = {"OverlayQueue"}
 """Their calls are to be rows when they are those of a queue of several partitions."""
 
 INNER: Final = {

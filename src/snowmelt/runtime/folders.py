@@ -7,7 +7,7 @@
 | neither | nobody's yet |
 
 Each kind is refused as the other: what is in queues of the one is not seen by the other. So is
-either with priority queues of the overlay, as they were made until December 2026.
+either with priority queues that were made on the overlay when it had all of them.
 """
 
 from collections.abc import Callable
@@ -97,10 +97,7 @@ def check_node(folder: Path, store: Store) -> Kept:
 
 
 def check_form(folder: Path, store: Store) -> None:
-    """Raises when the overlay has queues of priorities here: nobody would see what is in them.
-
-    What `cluster.fifo(name, ordering="overlay")` makes there has one priority.
-    """
+    """Raises when `cluster.priority` made queues on the overlay here: it looks elsewhere by now."""
     rows = (
         row
         for key in SETTINGS
@@ -111,7 +108,7 @@ def check_form(folder: Path, store: Store) -> None:
         for row in rows
         if isinstance(row, Record)
     ]
-    old = sorted({one.queue for one in known if one.priorities != 1})
+    old = sorted({one.queue for one in known if not one.version and one.priorities != 1})
     if old:
         raise StoreVersion(
             f"{folder} has priority queues of another version of snowmelt, in a form that this "

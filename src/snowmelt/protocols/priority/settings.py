@@ -34,6 +34,7 @@ with a node that was away."""
 ANY: Final = 0
 """Instead of how many priorities there are: they are any numbers of 64 bits (`seap`)."""
 _COUNT_MAX: Final = 2**39
+VERSION: Final = 1
 _VIEWS: Final = (1 << 63) - 1
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
@@ -176,6 +177,8 @@ class Registered(QueueSettings, frozen=True, array_like=True, kw_only=True):
     since: Annotated[int, msgspec.Meta(ge=-_VIEWS, le=_VIEWS)] = 0
     """In which view all its members have known it first; below 0, in which it was to be made, and
     nobody has said yet that all know it. 0 where it was made before this was kept."""
+    version: int = 0
+    """`VERSION`; 0 where `cluster.priority` made it without a word of the overlay."""
 
     @classmethod
     def of(cls, settings: QueueSettings, since: int) -> "Registered":
@@ -184,7 +187,9 @@ class Registered(QueueSettings, frozen=True, array_like=True, kw_only=True):
         >>> Registered.of(QueueSettings(queue="jobs"), 7).settings
         QueueSettings(queue='jobs', priorities=0, largest_first=False, replicas=1, ...)
         """
-        return cls(since=since, **{name: getattr(settings, name) for name in _FIELDS})
+        return cls(
+            since=since, version=VERSION, **{name: getattr(settings, name) for name in _FIELDS}
+        )
 
     @property
     def settings(self) -> QueueSettings:

@@ -73,15 +73,17 @@ class Keyed(IntervalSet):
         Those that stand at a bound or above are passed by.
         """
         places: list[int] = []
+        heavy = items_max * batches.largest > bytes_max
         passed = [] if below == POSITION_MAX else self.common(Interval(below, POSITION_MAX))
         for _, place in self._index.first(items_max + sum([one.size for one in passed])):
             if place >= below:
                 continue
             if len(places) == items_max:
                 break
-            bytes_max -= batches.mean(place)
-            if bytes_max < 0 and places:
-                break
+            if heavy:
+                bytes_max -= batches.mean(place)
+                if bytes_max < 0 and places:
+                    break
             places.append(place)
         return _stretches(places)
 

@@ -85,7 +85,7 @@ def test_bodies_that_end_in_an_error_leave_no_doubt_about_those_before(
         with pytest.raises(ZeroDivisionError) as raised:
             jobs.put_many(some_and_then(70_000, b"a"))
         assert jobs.stats().ready == 65_536
-        assert raised.value.__notes__ == ["the first 65536 bodies are in the queue"]
+        assert raised.value.__notes__ == ["the first 65536 bodies are in the queue, in [0, 65536)"]
 
 
 async def test_a_put_of_many_that_is_cancelled_says_what_it_knows(

@@ -101,7 +101,7 @@ def test_an_option_that_is_wrong_is_named_with_a_way_out(given: dict[str, str], 
         ({"replicas": "8"}, True, "replicas is '8'; allowed: 1 to 7"),
         ({"maxItems": "many"}, True, "maxItems is 'many'; allowed: a whole number, 0 or more"),
         ({"flush": "soon"}, True, "flush is 'soon'; allowed: a number of seconds"),
-        ({"durableCopies": "2", "kind": "priority"}, True, "durableCopies is '2'; allowed: none w"),
+        ({"durableCopies": "9", "kind": "priority"}, True, "durableCopies is '9'; allowed: 0 to 7"),
     ],
 )
 def test_a_sinks_options_are_checked_too(given: dict[str, str], streaming: bool, said: str) -> None:

@@ -17,7 +17,7 @@ class Keyed(IntervalSet):
     >>> batches.add(Batch(0, 3, 30, 1)); keys.add(0, packed([7, 2, 7]))
     >>> ready = Keyed(keys); ready.add(Interval(0, 3))
     >>> ready.foremost(2, 100, batches), ready.foremost(9, 1, batches), ready.nth(3)
-    ([Interval(start=1, stop=2), Interval(start=0, stop=1)], [Interval(start=1, stop=2)], 2)
+    ([1, 0], [1], 2)
     """
 
     __slots__ = ("_index", "_keys")
@@ -56,10 +56,9 @@ class Keyed(IntervalSet):
         super().remove(interval)
 
     def remove_all(self, intervals: Collection[Interval]) -> None:
-        """The same; all that comes first is removed most quickly."""
-        places = _sorted(intervals)
-        entries = self._index.first(len(places))
-        if sorted([place for _, place in entries]) != places:
+        """The same; all that comes first, by positions, is removed most quickly."""
+        entries = self._index.first(sum([one.size for one in intervals]))
+        if stretches(sorted([place for _, place in entries])) != intervals:
             entries = self._entries([part for one in intervals for part in self.common(one)])
         self._index.remove(entries)
         for one in intervals:
@@ -67,25 +66,25 @@ class Keyed(IntervalSet):
 
     def foremost(
         self, items_max: int, bytes_max: int, batches: Batches, below: int = POSITION_MAX
-    ) -> list[Interval]:
+    ) -> list[int]:
         """The first, as many as are asked for, and one if there is any; in their order.
 
         Those that stand at a bound or above are passed by.
         """
+        if below == POSITION_MAX and items_max * batches.largest <= bytes_max:  # as mostly
+            return [place for _, place in self._index.first(items_max)]
         places: list[int] = []
-        heavy = items_max * batches.largest > bytes_max
-        passed = [] if below == POSITION_MAX else self.common(Interval(below, POSITION_MAX))
+        passed = self.common(Interval(below, POSITION_MAX))
         for _, place in self._index.first(items_max + sum([one.size for one in passed])):
             if place >= below:
                 continue
             if len(places) == items_max:
                 break
-            if heavy:
-                bytes_max -= batches.mean(place)
-                if bytes_max < 0 and places:
-                    break
+            bytes_max -= batches.mean(place)
+            if bytes_max < 0 and places:
+                break
             places.append(place)
-        return _stretches(places)
+        return places
 
     def check(self) -> None:
         super().check()
@@ -98,24 +97,15 @@ class Keyed(IntervalSet):
 
     def ordered(self, some: Iterable[Interval]) -> list[Interval]:
         """Any positions in their order."""
-        return _stretches([place for _, place in sorted(self._entries(some))])
+        return stretches([place for _, place in sorted(self._entries(some))])
 
 
-def by_place(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same positions, of which none is there twice, as few intervals in order.
+def stretches(places: list[int]) -> list[Interval]:
+    """Positions as they stand, as intervals.
 
-    >>> by_place([Interval(7, 9), Interval(3, 4), Interval(9, 10)])
-    [Interval(start=3, stop=4), Interval(start=7, stop=10)]
+    >>> stretches([7, 8, 3])
+    [Interval(start=7, stop=9), Interval(start=3, stop=4)]
     """
-    return _stretches(_sorted(intervals))
-
-
-def _sorted(intervals: Iterable[Interval]) -> list[int]:
-    return sorted([place for one in intervals for place in range(one.start, one.stop)])
-
-
-def _stretches(places: list[int]) -> list[Interval]:
-    """Positions as they stand, as intervals."""
     if not places:
         return []
     found: list[Interval] = []

@@ -30,7 +30,7 @@ from snowmelt.protocols.queue.dead import Dead
 from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.groups import Groups
-from snowmelt.protocols.queue.keyed import Keyed, by_place
+from snowmelt.protocols.queue.keyed import Keyed, stretches
 from snowmelt.protocols.queue.keys import Keys
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.producers import Producers
@@ -165,16 +165,26 @@ class State:
 
     # --- items out --------------------------------------------------------------------------------
 
-    def first(self, items_max: int, bytes_max: int, below: tuple[int, ...] = ()) -> list[Interval]:
+    def first(
+        self,
+        items_max: int,
+        bytes_max: int,
+        below: tuple[int, ...] = (),
+        *,
+        in_turn: bool = False,
+    ) -> list[Interval]:
         """The first ready items, as many as are asked for, and one if there is any.
 
-        Of each priority only those below its bound, where there are bounds.
+        Of each priority only those below its bound, where there are bounds. By keys they are told
+        by positions, in fewer intervals, but where their turn matters.
         """
         if self.paused:
             return []
         limits = self._limits
         if self.keyed is not None:
-            found = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
+            places = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
+            in_turn = in_turn or self.failures.count > 0  # the last ones may be too much to tell
+            found = stretches(places if in_turn else sorted(places))
         else:
             ready = bounded(self.ready, below) if below else self.ready
             found = self.batches.some(ready, 0, items_max, bytes_max, limits.lease_runs)
@@ -186,8 +196,6 @@ class State:
         self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False
     ) -> None:
         """Leases these."""
-        if self.keyed is not None:
-            positions = by_place(positions)
         self.ready.remove_all(positions)
         self.leases[token] = Lease(operation, IntervalSet(positions), ahead)
         self.tokens[operation] = token

@@ -32,6 +32,9 @@ S = TypeVar("S", bound=LeaseSteps)
 class Taking(Generic[S]):
     """A queue, as far as its items are leased."""
 
+    _first: TogetherThreads | None = None
+    """What goes before each get, where something put later may come first."""
+
     __reduce__ = stays("send the queue's name and the URL, and connect there")
 
     def __init__(self, port: Port, steps: S, codec: Codec = PLAIN) -> None:
@@ -92,6 +95,8 @@ class Taking(Generic[S]):
     def _leased(
         self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
     ) -> Delivered:
+        if self._first is not None:
+            self._first.send(timeout)
         asked = self._kind.asked(items_max, bytes_max, timeout, before)
         delivered: Delivered | None
         if asked is None:
@@ -131,7 +136,7 @@ class Taking(Generic[S]):
         once.
         """
         most = checked_prefetch(prefetch)
-        return Consumption(self._port, self._steps, most, timeout, self._codec)
+        return Consumption(self._port, self._steps, most, timeout, self._codec, self._first)
 
     def intake(self, prefetch: int | None = None) -> Intake:
         """Items for a `Worker`: any number in hand at once, each for as long as it takes."""

@@ -300,6 +300,8 @@ class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
     settle: Settle | None = None
     ahead: bool = False
     """Whether items wait at the client for their turn: what it had not begun has not failed."""
+    before: int = -1
+    """Lease only what comes before the item at this position, and don't wait; -1: any."""
 
 
 class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):

@@ -58,15 +58,24 @@ class Keyed(IntervalSet):
             super().remove(one)
 
     def foremost(
-        self, items_max: int, bytes_max: int, batches: Batches, below: int = POSITION_MAX
+        self,
+        items_max: int,
+        bytes_max: int,
+        batches: Batches,
+        below: int = POSITION_MAX,
+        before: int = -1,
     ) -> list[Interval]:
         """The first, as many as are asked for, and one if there is any; in their order.
 
-        Those that stand at a bound or above are passed by.
+        Those that stand at a bound or above are passed by. Where another item is named, they end
+        with what comes before it.
         """
+        end = self._entries([Interval(before, before + 1)])[0] if before >= 0 else None
         places: list[int] = []
         passed = [] if below == POSITION_MAX else self.common(Interval(below, POSITION_MAX))
-        for _, place in self._index.first(items_max + sum([one.size for one in passed])):
+        for key, place in self._index.first(items_max + sum([one.size for one in passed])):
+            if end is not None and (key, place) >= end:
+                break
             if place >= below:
                 continue
             if len(places) == items_max:

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.batches import Batch, Batches
@@ -165,18 +165,24 @@ class State:
 
     # --- items out --------------------------------------------------------------------------------
 
-    def first(self, items_max: int, bytes_max: int, below: tuple[int, ...] = ()) -> list[Interval]:
+    def first(
+        self, items_max: int, bytes_max: int, below: tuple[int, ...] = (), before: int = -1
+    ) -> list[Interval]:
         """The first ready items, as many as are asked for, and one if there is any.
 
-        Of each priority only those below its bound, where there are bounds.
+        Of each priority only those below its bound, where there are bounds; and only those that
+        come before the item at a position, if one is named and that has not ended.
         """
-        if self.paused:
+        if self.paused or (before >= 0 and before not in self.batches.live):
             return []
         limits = self._limits
         if self.keyed is not None:
-            found = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
+            bound = below[0] if below else POSITION_MAX
+            found = self.keyed.foremost(items_max, bytes_max, self.batches, bound, before)
         else:
             ready = bounded(self.ready, below) if below else self.ready
+            if before >= 0:
+                ready = IntervalSet(ready.common(Interval(0, before)))
             found = self.batches.some(ready, 0, items_max, bytes_max, limits.lease_runs)
         if not self.failures.count:
             return found

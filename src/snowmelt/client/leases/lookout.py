@@ -1,5 +1,5 @@
 # Made of lookout_async.py by scripts/faces.py, which `make faces` runs: change it there.
-"""Asks for what is more urgent than what a loop holds; blocking, before it begins an item.
+"""What is more urgent than what a loop holds is asked for before an item is begun; blocking.
 
 1. What the same program has put before comes first.
 2. What is more urgent is handed out before the rest of what was got, and that stays leased.
@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.leases.delivered import Delivered, runs
+from snowmelt.client.leases.delivered import by_lease, runs
 from snowmelt.client.leases.items import Counter, Item, items_under
 from snowmelt.client.leases.leasing import leasing
 from snowmelt.client.leases.looping import Pace
@@ -82,13 +82,8 @@ class Lookout:
 
     def _fewer(self, here: list[Item], most: int) -> list[Item]:
         """Rule 3."""
-        kept, back = here[:most], dict[Delivered, list[Item]]()
-        for item in here[most:]:
-            back.setdefault(item.delivered, []).append(item)
-        for delivered, items in back.items():
-            try:
-                where = runs([item.held[1] for item in items])
-                run(self._port, self._tending.release(delivered, where))
-            except SnowmeltError:  # perhaps they are held still
-                kept += items
-        return kept
+        rest = here[most:]
+        with suppress(SnowmeltError):  # else they are worked on here
+            for delivered, where in by_lease([item.held for item in rest]).items():
+                run(self._port, self._tending.release(delivered, runs(where)))
+        return here[:most] + [one for one in rest if one.delivered.open_in(one.held[1])]

@@ -1,4 +1,4 @@
-"""Asks for what is more urgent than what a loop holds, with `await`, before it begins an item.
+"""What is more urgent than what a loop holds is asked for before an item is begun, with `await`.
 
 1. What the same program has put before comes first.
 2. What is more urgent is handed out before the rest of what was got, and that stays leased.
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.leases.delivered import Delivered, runs
+from snowmelt.client.leases.delivered import by_lease, runs
 from snowmelt.client.leases.items_async import Counter, Item, items_under
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.looping import Pace
@@ -81,13 +81,8 @@ class Lookout:
 
     async def _fewer(self, here: list[Item], most: int) -> list[Item]:
         """Rule 3."""
-        kept, back = here[:most], dict[Delivered, list[Item]]()
-        for item in here[most:]:
-            back.setdefault(item.delivered, []).append(item)
-        for delivered, items in back.items():
-            try:
-                where = runs([item.held[1] for item in items])
-                await run_async(self._port, self._tending.release(delivered, where))
-            except SnowmeltError:  # perhaps they are held still
-                kept += items
-        return kept
+        rest = here[most:]
+        with suppress(SnowmeltError):  # else they are worked on here
+            for delivered, where in by_lease([item.held for item in rest]).items():
+                await run_async(self._port, self._tending.release(delivered, runs(where)))
+        return here[:most] + [one for one in rest if one.delivered.open_in(one.held[1])]

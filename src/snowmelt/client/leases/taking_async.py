@@ -130,6 +130,9 @@ class Taking(Generic[S]):
         travel with the next get, and after a tenth of a second at the latest; `ack(wait=True)`
         waits until one is taken. A loop that has ended, or was closed, has told all, or raises.
 
+        Where there are priorities, what is put meanwhile and is more urgent comes before the rest of
+        what was leased.
+
         When the loop is left by an exception, the item in hand failed, as in an `async with`,
         unless it was acknowledged. What else was not acknowledged when the loop ends goes back and
         does not count as failed; acknowledging it later is refused as `LeaseLost`.
@@ -142,4 +145,4 @@ class Taking(Generic[S]):
 
     def intake(self, prefetch: int | None = None) -> Intake:
         """Items for a `Worker`: any number in hand at once, each for as long as it takes."""
-        return Intake(self._port, self._steps, self._codec, checked_prefetch(prefetch))
+        return Intake(self._port, self._steps, self._codec, checked_prefetch(prefetch), self._first)

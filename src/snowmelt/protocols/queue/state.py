@@ -244,12 +244,16 @@ class State:
             lease.left.remove(part)
             self._return(part, due, reason, least, ahead=lease.ahead)
         if not lease.left.total:
-            self.enders[token] = operation
-            self.changed[b"e" + token.to_bytes(8)] = None
-            if len(self.enders) > self._limits.enders:
-                oldest, _ = self.enders.popitem(last=False)
-                self.changed[b"e" + oldest.to_bytes(8)] = None
+            self.ended_by(operation, token)
         self._shrunk(token, lease)
+
+    def ended_by(self, operation: OperationId, token: int) -> None:
+        """This call gave back what was left of a lease (rule 5)."""
+        self.enders[token] = operation
+        self.changed[b"e" + token.to_bytes(8)] = None
+        if len(self.enders) > self._limits.enders:
+            oldest, _ = self.enders.popitem(last=False)
+            self.changed[b"e" + oldest.to_bytes(8)] = None
 
     def expire(self, token: int, reason: str = LEASE_ENDED) -> None:
         """Nobody was heard of under this lease in its time; who asks still asks anew (rule 4)."""

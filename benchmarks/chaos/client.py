@@ -48,7 +48,7 @@ class Producer:
         called = now()
         while left:
             try:
-                where = await queue.put_many(bodies, timeout=timeout, sequence=sequence)
+                [where] = await queue.put_many(bodies, timeout=timeout, sequence=sequence)
             except SnowmeltError as error:
                 recorder.attempts[f"put {type(error).__name__}"] += 1
                 left -= self._over.is_set()

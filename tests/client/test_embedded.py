@@ -191,7 +191,7 @@ def test_closing_ends_the_calls_that_wait(tmp_path: Path) -> None:
 
 def test_what_is_put_with_a_late_flush_is_there_too(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path) as cluster:
-        assert cluster.fifo("orders", flush=1).put_many([b"x"] * 10) == Interval(0, 10)
+        assert cluster.fifo("orders", flush=1).put_many([b"x"] * 10) == (Interval(0, 10),)
     with snowmelt.open(tmp_path) as cluster:
         assert len(cluster.fifo("orders").get_many()) == 10
 

@@ -36,7 +36,7 @@ def play(node: LocalNode, request: pytest.FixtureRequest) -> Play:
 def test_what_is_put_comes_out_in_order_once(play: Play) -> None:
     async def scene(orders: Fifo) -> None:
         assert await orders.put(b"zero", headers={"kind": "number"}) == 0
-        assert await orders.put_many([b"%d" % at for at in range(1, 3000)]) == Interval(1, 3000)
+        assert await orders.put_many([b"%d" % at for at in range(1, 3000)]) == (Interval(1, 3000),)
         async with await orders.get() as item:
             assert (item.body, item.position, item.headers) == (b"zero", 0, {"kind": "number"})
         async with await orders.get_many(500) as items:

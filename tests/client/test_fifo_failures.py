@@ -55,7 +55,7 @@ def test_every_node_takes_puts_and_all_comes_out_in_one_order(three: LocalCluste
     for node in three.nodes:
         with snowmelt.connect(node.url) as client:
             orders = client.fifo("orders", **WHOLE)
-            where = orders.put_many([node.name.encode()] * 100)
+            [where] = orders.put_many([node.name.encode()] * 100)
             assert where.size == 100
     with snowmelt.connect(three.nodes[2].url) as client:
         with client.fifo("orders").get_many() as items:

@@ -132,8 +132,8 @@ def test_what_is_staged_is_in_no_queue_until_it_is_published_once(orders: Fifo) 
     orders.put(b"before", sequence=1)
     receipts += orders.stage([b"c"])
     assert (orders.stats().staged, orders.stats().ready) == (3, 1)
-    assert orders.publish(receipts, sequence=2) == Interval(1, 4)
-    assert orders.publish(receipts, sequence=2) == Interval(1, 4)
+    assert orders.publish(receipts, sequence=2) == (Interval(1, 4),)
+    assert orders.publish(receipts, sequence=2) == (Interval(1, 4),)
     assert [item.body for item in orders.peek()] == [b"before", b"a", b"b", b"c"]
     with pytest.raises(NotStaged, match="2 of 2 batches"):
         orders.publish(receipts, sequence=3)
@@ -151,8 +151,8 @@ def test_a_publication_is_all_or_nothing(node: LocalNode) -> None:
             small.publish([receipts[0], receipts[0]], sequence=2)
         assert small.stats().staged == 2
         small.get(timeout=1).ack()
-        assert small.publish(receipts, sequence=2) == Interval(2, 4)
-        assert small.publish([], sequence=3).size == 0
+        assert small.publish(receipts, sequence=2) == (Interval(2, 4),)
+        assert small.publish([], sequence=3)[0].size == 0
 
 
 def test_what_nobody_publishes_is_erased(orders: Fifo) -> None:
@@ -206,7 +206,7 @@ def test_assignments_and_staged_batches_outlive_nodes(three: LocalCluster) -> No
             three.nodes[victim].start()
             wait_for(three)
         assert bodies(queue, group, BEGINNING, first) == [b"%d" % number for number in range(40)]
-        assert queue.publish(receipts, sequence=2, timeout=20) == Interval(100, 110)
+        assert queue.publish(receipts, sequence=2, timeout=20) == (Interval(100, 110),)
         end = group.advance(first, timeout=20).end
         assert bodies(queue, group, first, end)[-10:] == [b"staged"] * 10
         assert group.advance(end).end == end

@@ -167,7 +167,7 @@ def test_no_refusal_is_definite_after_an_attempt_whose_fate_is_open(later):
 
 def test_many_small_bodies_are_one_call():
     orders, script = fifo(GRANT, put_done(5))
-    assert orders.put_many([b"one", b"", b"three"]) == Interval(5, 8)
+    assert orders.put_many([b"one", b"", b"three"]) == (Interval(5, 8),)
     put = script.asked[1]
     assert [bytes(one) for one in Batch(put.offsets, put.blob)] == [b"one", b"", b"three"]
 
@@ -190,7 +190,7 @@ def test_too_many_for_one_call_are_several_and_the_whole_interval_is_told(bodies
         return put_done(next(places))(put)
 
     orders, script = fifo(GRANT, answer, answer, answer)
-    whole = orders.put_many(bodies())
+    [whole] = orders.put_many(bodies())
     puts = script.asked[1:]
     assert len(puts) == 3
     assert [put.sequence for put in puts] == [1, 2, 3]
@@ -211,7 +211,7 @@ def test_a_call_that_fails_in_the_middle_says_what_is_in_the_queue():
 
 def test_a_sequence_number_is_one_call_and_needs_a_name():
     orders, script = fifo(GRANT, put_done(0), name="loader-7")
-    assert orders.put_many([b"one"], sequence=40) == Interval(0, 1)
+    assert orders.put_many([b"one"], sequence=40) == (Interval(0, 1),)
     assert (script.asked[1].producer, script.asked[1].sequence) == ("loader-7", 40)
     with pytest.raises(TooLarge, match="several calls"):
         orders.put_many([b"x"] * (CALL_ITEMS + 1), sequence=41)
@@ -227,12 +227,12 @@ def test_what_was_put_before_and_is_forgotten_has_no_place():
     forgotten = PutDone(0, 0, 1, True, repeated=True)
     orders, _ = fifo(GRANT, forgotten, forgotten, name="loader-7", first=3)
     assert orders.put(b"one") == -1
-    assert orders.put_many([b"one", b"two"]) == Interval(0, 0)
+    assert orders.put_many([b"one", b"two"]) == (Interval(0, 0),)
 
 
 def test_nothing_to_put_asks_nobody():
     orders, script = fifo()
-    assert orders.put_many([]) == Interval(0, 0)
+    assert orders.put_many([]) == (Interval(0, 0),)
     assert script.asked == []
 
 

@@ -17,13 +17,21 @@ from rich.console import Console
 
 from snowmelt.cli.asking import HERE, JSON, Place
 from snowmelt.cli.queue_show import peek_lines, queue_object, queue_table, seen_object
-from snowmelt.cli.urgency import LARGEST_FIRST, PRIORITIES, PRIORITY, Into, into, reach_of, urgency
+from snowmelt.cli.urgency import (
+    LARGEST_FIRST,
+    PRIORITIES,
+    PRIORITY,
+    Into,
+    Prioritized,
+    into,
+    reach_of,
+    urgency,
+)
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.overlay.face import OverlayFifo
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption
-from snowmelt.core.interval import Interval
 
 QUEUE = typer.Argument(help="The queue's name.")
 LINES_AT_ONCE = 10_000
@@ -60,9 +68,10 @@ def put(
             return
         put_now = _bodies(bodies, file)
         where = target.put_many(put_now, headers=headers, delay=delay, timeout=at.timeout)
-    place = f"at {where}" if isinstance(where, Interval) else f"with priority {said.priority or 0}"
+    place = f" with priority {said.priority or 0}" if isinstance(target, Prioritized) else ""
+    place += f" at {where[0]}" if isinstance(where, tuple) else ""
     place += _on_nodes(target, at.data)
-    print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue} {place}")
+    print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue}{place}")
 
 
 def _on_nodes(target: Into, data: Path | None) -> str:

@@ -45,7 +45,7 @@ class Into(Protocol):
 
     def put_many(
         self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
-    ) -> Interval | tuple[Interval, ...] | int:
+    ) -> tuple[Interval, ...] | int:
         """Puts them."""
 
 

@@ -1,6 +1,8 @@
 """Priorities as whole numbers of 64 bits that keep their order."""
 
 import struct
+import sys
+from array import array
 from collections.abc import Iterable
 from typing import Final
 
@@ -59,6 +61,18 @@ def packed(keys: Iterable[int]) -> bytes:
 def unpacked(row: bytes) -> tuple[int, ...]:
     """The keys in a row."""
     return struct.unpack(f">{len(row) // KEY_BYTES}q", row)
+
+
+def column(row: bytes) -> "array[int]":
+    """The same, for whoever keeps many.
+
+    >>> column(packed([3, -1]))
+    array('q', [3, -1])
+    """
+    keys = array("q", row)
+    if sys.byteorder == "little":
+        keys.byteswap()
+    return keys
 
 
 def part(row: bytes, start: int, stop: int) -> bytes:

@@ -32,7 +32,7 @@ class Fifo(Queue[FifoSteps]):
     ...         for item in orders.consume(timeout=0):
     ...             print(item.body)
     ...             item.ack()
-    (0, Interval(start=1, stop=3))
+    (0, (Interval(start=1, stop=3),))
     b'one'
     b'two'
     b'three'
@@ -69,8 +69,10 @@ class Fifo(Queue[FifoSteps]):
         delay: float = 0.0,
         timeout: float = TIMEOUT,
         sequence: int | None = None,
-    ) -> Interval:
-        """Puts items at the tail, in order; returns the interval of their positions once safe.
+    ) -> tuple[Interval, ...]:
+        """Puts items at the tail, in order; returns where they are once they are safe.
+
+        That is one interval in a tuple, as a priority queue tells one for each priority.
 
         Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
         several calls, each with its own `timeout`: others' items may then lie between the first and
@@ -96,35 +98,3 @@ class Fifo(Queue[FifoSteps]):
         own, rows = Producer(), self._codec.bodies(bodies)
         steps = stage(self._steps, own, parcels(rows), headers, delay, hold, timeout)
         return run(self._port, steps)
-
-    def publish(
-        self,
-        receipts: Iterable[Receipt],
-        *,
-        sequence: int | None = None,
-        digest: int = 0,
-        timeout: float = TIMEOUT,
-    ) -> Interval:
-        """Puts what was staged at the tail, in the order of the receipts, all in one step.
-
-        With a named producer and a `sequence` number that was used, nothing is put, and where the
-        earlier ones went is told; (0, 0) when that is no longer remembered. A `digest` is a number
-        that you make of what the items are: with another one than before, `AlreadyPublished` is
-        raised.
-
-        >>> import snowmelt, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with snowmelt.open(folder) as cluster:
-        ...         orders = cluster.fifo("orders", producer="loader")
-        ...         receipts = orders.stage([b"one"]) + orders.stage([b"two", b"three"])
-        ...         orders.publish(receipts, sequence=1)
-        ...         orders.publish(receipts, sequence=1)
-        ...         status = orders.stats()
-        ...         status.ready
-        Interval(start=0, stop=3)
-        Interval(start=0, stop=3)
-        3
-        """
-        steps = self._published(receipts, sequence, digest, timeout)
-        [where] = run(self._port, steps)
-        return where

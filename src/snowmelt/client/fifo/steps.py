@@ -18,6 +18,7 @@ from snowmelt.client.leases.delivered import (
     Refused,
     part_items,
     runs,
+    told_interval,
 )
 from snowmelt.client.leases.delivered import Part as Bodies
 from snowmelt.client.leases.fetching import Fetching
@@ -116,11 +117,9 @@ class FifoSteps(GrantedSteps):
         timeout: float,
         sequence: int | None,
         limit: CallLimit = CALL,
-    ) -> Steps[Interval]:
+    ) -> Steps[tuple[Interval, ...]]:
         """Many items; from the first one's position to behind the last one's."""
-        calls = parcels(bodies, limit)
-        [where] = yield from self._put_all(calls, headers, delay, timeout, sequence)
-        return where
+        return self._put_all(parcels(bodies, limit), headers, delay, timeout, sequence)
 
     def _put_all(
         self,
@@ -129,7 +128,7 @@ class FifoSteps(GrantedSteps):
         delay: float,
         timeout: float,
         sequence: int | None,
-    ) -> Steps[list[Interval]]:
+    ) -> Steps[tuple[Interval, ...]]:
         """Where they are, the most urgent first; of each priority from the first to the last."""
         packed, due = packed_headers(headers), due_of(delay)
         where: dict[int, Interval] = {}
@@ -146,12 +145,13 @@ class FifoSteps(GrantedSteps):
                 done = yield from self._put(some, packed, due, time_of_put(timeout), sequence)
                 so_far.asked = False
                 for one in done.where:
-                    before = where.get(priority := one.start >> PLACE_BITS, one)
-                    start = before.start if before.size else one.start
-                    where[priority] = Interval(start, max(start, one.stop))
+                    own = told_interval(one)
+                    before = where.get(priority := one.start >> PLACE_BITS, own)
+                    start = before.start if before.size else own.start
+                    where[priority] = Interval(start, max(start, own.stop))
                 count += some.count
                 so_far.told = count, f", in {where[0]}" if len(where) == 1 and 0 in where else ""
-        return [where[one] for one in sorted(where)] or [Interval(0, 0)]
+        return tuple([where[one] for one in sorted(where)]) or (Interval(0, 0),)
 
     def _put(
         self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None

@@ -8,7 +8,6 @@ from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, Steps, run
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import with_ranks
-from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
 from snowmelt.client.priority.ranked import RankedSteps
@@ -121,33 +120,6 @@ class PriorityQueue(Queue[RankedSteps]):
         rows = self._codec.pairs(items, priority)
         steps = self._steps.stage(rows, priority, headers, delay, hold, timeout)
         return run(self._port, steps)
-
-    def publish(
-        self,
-        receipts: Iterable[Receipt],
-        *,
-        sequence: int | None = None,
-        digest: int = 0,
-        timeout: float = TIMEOUT,
-    ) -> tuple[Interval, ...]:
-        """Puts what was staged at the tail of each priority, all in one step.
-
-        Returns where it is, as `put_many` does. `sequence` and `digest` are as a fifo has them.
-
-        >>> import snowmelt, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with snowmelt.open(folder) as cluster:
-        ...         jobs = cluster.priority("jobs", producer="loader")
-        ...         receipts = jobs.stage([(1, b"later"), (0, b"now")])
-        ...         jobs.publish(receipts, sequence=1)
-        ...         jobs.publish(receipts, sequence=1)
-        ...         print([item.body for item in jobs.get_many(timeout=0)])
-        (Interval(start=0, stop=2),)
-        (Interval(start=0, stop=2),)
-        [b'now', b'later']
-        """
-        where = run(self._port, self._published(receipts, sequence, digest, timeout))
-        return tuple(map(told_interval, where))
 
     def _read(self, spans: Iterable[Span], bytes_max: int) -> Steps[Reading]:
         """With what their priorities mean."""

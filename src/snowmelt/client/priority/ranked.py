@@ -100,8 +100,7 @@ class RankedSteps(FifoSteps):
         """Many items; where they are within their priorities, the most urgent first."""
         ranks = yield from self.known(Wait(timeout))
         calls = ranked_parcels(items, priority, ranks)
-        where = yield from self._put_all(calls, headers, delay, timeout, sequence)
-        return tuple(map(told_interval, where))
+        return (yield from self._put_all(calls, headers, delay, timeout, sequence))
 
     def stage(
         self,

@@ -67,11 +67,39 @@ class Queue(Taking[S]):
 
     # --- what was staged --------------------------------------------------------------------------
 
-    def _published(
-        self, receipts: Iterable[Receipt], sequence: int | None, digest: int, timeout: float
-    ) -> Steps[list[Interval]]:
+    async def publish(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        sequence: int | None = None,
+        digest: int = 0,
+        timeout: float = TIMEOUT,
+    ) -> tuple[Interval, ...]:
+        """Puts what was staged at the tail, in the order of the receipts, all in one step.
+
+        Returns where it is, as `put_many` does; with priorities, each has its own tail.
+
+        With a named producer and a `sequence` number that was used, nothing is put, and where the
+        earlier ones went is told; an empty interval when that is no longer remembered. `digest` is
+        a number that you make of what the items are: with another one than before,
+        `AlreadyPublished` is raised.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders", producer="loader")
+        ...         receipts = await orders.stage([b"one"]) + await orders.stage([b"two", b"three"])
+        ...         await orders.publish(receipts, sequence=1)
+        ...         await orders.publish(receipts, sequence=1)
+        ...         status = await orders.stats()
+        ...         status.ready
+        (Interval(start=0, stop=3),)
+        (Interval(start=0, stop=3),)
+        3
+        """
         producer = self._steps.producer
-        return publish(self._steps, producer, receipts, sequence, timeout, digest)
+        steps = publish(self._steps, producer, receipts, sequence, timeout, digest)
+        return await run_async(self._port, steps)
 
     async def plan(
         self, shares: Iterable[Share], *, sequence: int, digest: int = 0, timeout: float = TIMEOUT

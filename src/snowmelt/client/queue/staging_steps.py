@@ -12,6 +12,7 @@ from typing import Final
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.steps import Rest, Steps
 from snowmelt.client.fifo.steps import ANSWER_SECONDS, FifoSteps, due_of
+from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.queue.bodies import Parcel, packed_headers
 from snowmelt.client.queue.options import Producer, seconds_of
 from snowmelt.core.errors import BadOption, Full
@@ -71,7 +72,7 @@ def publish(
     sequence: int | None,
     timeout: float,
     digest: int = 0,
-) -> Steps[list[Interval]]:
+) -> Steps[tuple[Interval, ...]]:
     """Puts all that is named at the tail; where it lies, the most urgent first.
 
     That is (0, 0) when nobody knows any more.
@@ -88,7 +89,7 @@ def publish(
                 raise
             yield Rest(_FULL_PAUSE)
         else:
-            return done.where
+            return tuple(map(told_interval, done.where))
 
 
 def plan(

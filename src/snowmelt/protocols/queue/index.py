@@ -1,24 +1,29 @@
 """Items that are ready, in the order of their keys, and of one key in that of their positions.
 
-1. Entries lie in sorted runs; a heap has the first of each. Runs are merged while they are short
-   and like in size, so there are few, and no call waits for a large merge.
-2. What was shown stays in the *front*, which is before all runs. What comes before its last entry
-   is put into it.
-3. What goes out of the middle of a run is passed over when its turn comes; when that is half of all
-   there is, everything is sorted anew.
+1. Many that come in at once are a sorted run; a heap has the first of each run. Of fewer, each is
+   in the heap by itself, until these are many: then they become a run.
+2. What was shown stays in the *front*, which is before all in the heap. It ends where an entry
+   comes in that is before its last; the rest of it goes back into the heap.
+3. What goes out of the middle is passed over when its turn comes; when that is half of all there
+   is, everything is sorted anew.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import chain
 from typing import Final
 
 import msgspec
 
+from snowmelt.core.keys import KEY_BYTES, column
+
 RUN: Final = 4_096
-"""No run is made longer than that by merging."""
+"""No run is longer: several are sorted more quickly than a long one."""
+FEW: Final = 512
+"""So many are a run."""
+SAMPLE: Final = 256
+"""One key of so many is looked at first where a rank is looked for."""
 SPARE: Final = 64
 _LEAST: Final = -(1 << 63)
 _MOST: Final = (1 << 63) - 1
@@ -30,13 +35,18 @@ class Run(msgspec.Struct, gc=False):
     """Entries in order, from `at` on."""
 
     keys: "array[int]"
-    places: "array[int]"
+    places: Sequence[int]
     at: int = 0
 
-    def of(self, key: int) -> "array[int]":
+    def of(self, key: int) -> Sequence[int]:
         """The positions of one key."""
         first = bisect_left(self.keys, key, self.at)
         return self.places[first : bisect_right(self.keys, key, first)]
+
+    def between(self, low: int, high: int) -> "array[int]":
+        """The keys above one and below another."""
+        first = bisect_right(self.keys, low, self.at)
+        return self.keys[first : bisect_left(self.keys, high, first)]
 
     @property
     def left(self) -> Iterator[Entry]:
@@ -57,33 +67,37 @@ class Index:
     def __init__(self) -> None:
         self.total = 0
         self._front: list[Entry] = []
-        self._runs: dict[int, Run] = {}
-        self._heap: list[tuple[int, int, int]] = []
-        """The first entry of each run, and which run that is; of one that is gone it is over."""
-        self._short: list[int] = []
-        """Runs that may still be merged, the longest first."""
+        self._heap: list[tuple[int, int, Run | None]] = []
+        """The first entry of each run, and the run; and those that are by themselves."""
+        self._alone = 0
+        """How many those are."""
         self._gone: set[int] = set()
         """Positions whose entries are passed over (rule 3)."""
-        self._made = 0
+
+    # --- in ---------------------------------------------------------------------------------------
 
     def add(self, entries: list[Entry]) -> None:
-        """In any order. O(m log m), and each is merged some ten times at most."""
-        if not entries:
-            return
-        if len(entries) > RUN:  # several runs are sorted more quickly than a long one
-            for at in range(0, len(entries), RUN):
-                self.add(entries[at : at + RUN])
-            return
+        """In any order. O(m log m), and for each of a few O(1) mostly."""
         self.total += len(entries)
         if self._gone:
             entries = [one for one in entries if not self._back(one[1])]
-        entries.sort()
-        if self._front and entries and entries[0] < self._front[-1]:  # rule 2
-            at = bisect_left(entries, self._front[-1])
-            self._front = sorted(chain(self._front, entries[:at]))
-            del entries[:at]
         if entries:
-            self._add_run(entries)
+            entries.sort()
+            self._end_front(entries[0])
+            self._take_in(entries)
+
+    def add_row(self, start: int, row: bytes) -> None:
+        """The keys of neighbours. O(m) where they are in order."""
+        for at in range(0, len(row), RUN * KEY_BYTES):
+            keys, first = column(row[at : at + RUN * KEY_BYTES]), start + at // KEY_BYTES
+            places = range(first, first + len(keys))
+            if len(keys) < FEW or not self._gone.isdisjoint(places):
+                self.add(list(zip(keys, places, strict=True)))
+                continue
+            run = _sorted(keys, places)
+            self.total += len(keys)
+            self._end_front((run.keys[0], run.places[0]))
+            self._add_run(run)
 
     def _back(self, place: int) -> bool:
         """Whether its entry was only passed over, and is there still."""
@@ -92,51 +106,58 @@ class Index:
         self._gone.discard(place)
         return True
 
-    def _add_run(self, entries: list[Entry]) -> None:
-        merged = False
-        while self._short:
-            last = self._runs.get(self._short[-1])
-            if last is None:
-                self._short.pop()
-                continue
-            rest = len(last.keys) - last.at
-            if rest > 2 * len(entries) or rest + len(entries) > RUN:
-                break
-            del self._runs[self._short.pop()]
-            entries += last.left
-            merged = True
-        if merged:
-            entries.sort()
-        self._made += 1
-        keys, places = zip(*entries, strict=True)
-        self._runs[self._made] = Run(array("q", keys), array("q", places))
-        if len(entries) > RUN // 2:
-            self._short.clear()
-        else:
-            self._short.append(self._made)
-        heappush(self._heap, (*entries[0], self._made))
-        if len(self._heap) > 2 * len(self._runs) + SPARE:
-            self._heap = [one for one in self._heap if one[2] in self._runs]
-            heapify(self._heap)
+    def _end_front(self, entry: Entry) -> None:
+        """Rule 2."""
+        front = self._front
+        if front and entry < front[-1]:
+            at = bisect_left(front, entry)
+            rest = front[at:]
+            del front[at:]
+            self._take_in(rest)
+
+    def _take_in(self, entries: list[Entry]) -> None:
+        """Rule 1; these are in order."""
+        if len(entries) < FEW:
+            for key, place in entries:
+                heappush(self._heap, (key, place, None))
+            self._alone += len(entries)
+            if self._alone > 2 * FEW:
+                self._gather()
+            return
+        for at in range(0, len(entries), RUN):
+            keys, places = zip(*entries[at : at + RUN], strict=True)
+            self._add_run(Run(array("q", keys), array("q", places)))
+
+    def _gather(self) -> None:
+        """Those that are by themselves become a run, however few they are."""
+        alone = sorted([(key, place) for key, place, run in self._heap if run is None])
+        self._heap = [one for one in self._heap if one[2] is not None]
+        heapify(self._heap)
+        self._alone = 0
+        if alone:
+            keys, places = zip(*alone, strict=True)
+            self._add_run(Run(array("q", keys), array("q", places)))
+
+    def _add_run(self, run: Run) -> None:
+        heappush(self._heap, (run.keys[0], run.places[0], run))
+
+    # --- out --------------------------------------------------------------------------------------
 
     def first(self, count: int) -> list[Entry]:
         """The first so many; they stay. O(log runs) for each that was not shown before."""
-        front, heap, runs = self._front, self._heap, self._runs
+        front, heap = self._front, self._heap
         while heap and len(front) < count:
-            key, place, name = heap[0]
-            run = runs.get(name)
+            key, place, run = heap[0]
             if run is None:
                 heappop(heap)
-                continue
-            run.at += 1
-            if run.at < len(run.keys):
-                heapreplace(heap, (run.keys[run.at], run.places[run.at], name))
+                self._alone -= 1
+            elif (at := run.at + 1) < len(run.keys):
+                run.at = at
+                heapreplace(heap, (run.keys[at], run.places[at], run))
             else:
                 heappop(heap)
-                del runs[name]
-            if self._gone and self._back(place):
-                continue
-            front.append((key, place))
+            if not (self._gone and self._back(place)):
+                front.append((key, place))
         return front[:count]
 
     def remove(self, entries: list[Entry]) -> None:
@@ -146,16 +167,22 @@ class Index:
         if entries == front[: len(entries)]:  # as mostly
             del front[: len(entries)]
             return
-        rest: list[int] = []
         for one in entries:
             at = bisect_left(front, one)
             if at < len(front):
                 del front[at]
             else:
-                rest.append(one[1])
-        self._gone.update(rest)
+                self._gone.add(one[1])
         if len(self._gone) > self.total + SPARE:
             self._sort_anew()
+
+    def _sort_anew(self) -> None:
+        """Rule 3."""
+        entries = list(self)
+        self.__init__()  # type: ignore[misc]
+        self.add(entries)
+
+    # --- by ranks ---------------------------------------------------------------------------------
 
     def nth(self, rank: int) -> int | None:
         """The position of a rank, from 1 on. O(runs log n), where nothing is passed over."""
@@ -165,34 +192,40 @@ class Index:
             return self._front[rank - 1][1]
         if self._gone:
             self._sort_anew()
-            return self.nth(rank)
+        if self._alone:
+            self._gather()
         rank -= len(self._front)
-        low, high = _LEAST, _MOST
-        while low < high:  # the least key at or below which so many are
-            key = (low + high) // 2
-            if self._upto(key) >= rank:
-                high = key
-            else:
-                low = key + 1
-        same = [one for run in self._runs.values() for one in run.of(low)]
-        return sorted(same)[rank - 1 - self._upto(low - 1)]
-
-    def _upto(self, key: int) -> int:
-        if key < _LEAST:
-            return 0
-        runs = self._runs.values()
-        return sum([bisect_right(run.keys, key, run.at) - run.at for run in runs])
-
-    def _sort_anew(self) -> None:
-        """Rule 3."""
-        entries = list(self)
-        self.__init__()  # type: ignore[misc]
-        self.add(entries)
+        runs = [run for _, _, run in self._heap if run is not None]
+        some = sorted({key for run in runs for key in run.keys[run.at :: SAMPLE]})
+        at = bisect_left(some, rank, key=lambda key: _upto(runs, key))
+        low = some[at - 1] if at else _LEAST - 1
+        high = some[at] if at < len(some) else _MOST + 1
+        between = sorted([key for run in runs for key in run.between(low, high)])
+        rest = rank - 1 - _upto(runs, low)
+        key = between[rest] if rest < len(between) else high
+        same = sorted([place for run in runs for place in run.of(key)])
+        return same[rank - 1 - _upto(runs, key - 1)]
 
     def __iter__(self) -> Iterator[Entry]:
         """In order. O(n log n)."""
-        runs = [one for run in self._runs.values() for one in run.left if one[1] not in self._gone]
-        return iter([*self._front, *sorted(runs)])
+        rest = [(key, place) for key, place, run in self._heap if run is None]
+        rest += [one for _, _, run in self._heap if run is not None for one in run.left]
+        return iter([*self._front, *sorted([one for one in rest if one[1] not in self._gone])])
+
+
+def _upto(runs: list[Run], key: int) -> int:
+    """How many have this key or a lesser one."""
+    return sum([bisect_right(run.keys, key, run.at) - run.at for run in runs])
+
+
+def _sorted(keys: "array[int]", places: range) -> Run:
+    """Neighbours, which often came in order."""
+    row = keys.tolist()
+    if row == sorted(row):
+        return Run(keys, places)
+    order = sorted(range(len(row)), key=row.__getitem__)
+    first = places.start
+    return Run(array("q", [row[at] for at in order]), array("q", [first + at for at in order]))
 
 
 def entries_of(keys: Iterable[int], start: int) -> list[Entry]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.protocols.queue.batches import Batches
-from snowmelt.protocols.queue.index import Entry, Index, entries_of
+from snowmelt.protocols.queue.index import FEW, Entry, Index, entries_of
 from snowmelt.protocols.queue.keys import Keys
 
 
@@ -31,17 +31,25 @@ class Keyed(IntervalSet):
         return [one for part in parts for one in entries_of(self._keys.of(part), part.start)]
 
     def add(self, interval: Interval) -> None:
-        new = IntervalSet([interval])
-        new.remove_all(self.common(interval))
+        self._index_these([interval] if not self.common(interval) else self._new([interval]))
         super().add(interval)
-        self._index.add(self._entries(new))
 
     def add_all(self, intervals: Iterable[Interval]) -> None:
         """The same, of which there may be many."""
+        new = self._new(intervals)
+        self._index_these(new)
+        super().add_all(new)
+
+    def _new(self, intervals: Iterable[Interval]) -> list[Interval]:
         new = IntervalSet(intervals)
         new.remove_all([part for one in new for part in self.common(one)])
-        super().add_all(new)
-        self._index.add(self._entries(new))
+        return list(new)
+
+    def _index_these(self, new: list[Interval]) -> None:
+        for one in new:
+            if one.size >= FEW:
+                self._index.add_row(one.start, self._keys.row(one))
+        self._index.add(self._entries([one for one in new if one.size < FEW]))
 
     def remove(self, interval: Interval) -> None:
         self._index.remove(self._entries(self.common(interval)))

@@ -158,7 +158,7 @@ class Producer(Putter):
             told = yield from self.steps.put(some, asked[0].wait, number)
             return min(zip([one.priority for one in some], told, strict=True))[1]
         put = self.steps.put_many(list(batch.bodies), labels, delay, patience, number)
-        where = yield from put
+        where = (yield from put)[0]
         return where.start if where.size else -1
 
     def _gives_up(self, batch: Put, error: Exception) -> bool:

@@ -73,7 +73,7 @@ class Pourer(Producer):
             bodies = list(chain.from_iterable([one.bodies for one in left]))
             put = self.steps.put_many(bodies, None, delay, patience, None, limit)
             try:
-                where = yield from put
+                [where] = yield from put
             except FAILURES as error:
                 left = self._half(left, error)
                 if not self.loads or self.chance.random() < 0.5:

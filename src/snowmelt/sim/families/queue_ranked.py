@@ -63,11 +63,11 @@ class ByBody(RankedSteps):
         timeout: float,
         sequence: int | None,
         limit: CallLimit = CALL,
-    ) -> Steps[Interval]:
-        """Many items; where the most urgent are."""
+    ) -> Steps[tuple[Interval, ...]]:
+        """Many items; where they are, the most urgent first."""
         assert limit == CALL
         pairs = self._pairs(bodies)
-        return (yield from self.put_ranked(pairs, None, headers, delay, timeout, sequence))[0]
+        return self.put_ranked(pairs, None, headers, delay, timeout, sequence)
 
     def parcels(self, bodies: Iterable[Buffer]) -> Steps[Iterator[Parcel]]:
         """What is to be staged; by keys it is left as it is, for the judge knows no calls."""

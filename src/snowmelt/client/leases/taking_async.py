@@ -130,8 +130,8 @@ class Taking(Generic[S]):
         travel with the next get, and after a tenth of a second at the latest; `ack(wait=True)`
         waits until one is taken. A loop that has ended, or was closed, has told all, or raises.
 
-        Where there are priorities, what is put meanwhile and is more urgent comes before the rest of
-        what was leased.
+        Where there are priorities, what is put meanwhile and is more urgent comes before the rest
+        of what was leased.
 
         When the loop is left by an exception, the item in hand failed, as in an `async with`,
         unless it was acknowledged. What else was not acknowledged when the loop ends goes back and

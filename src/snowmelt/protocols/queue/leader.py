@@ -212,10 +212,8 @@ class Leader:
             return Declined("LeaseLost", text)
         if lease is None:
             return calls.Settled(0)
-        if settle.back and token in state.leases:
+        if settle.back:
             self._give_back(operation, settle)
-        elif settle.back:  # all that was left is done: what goes back went before
-            state.ended_by(operation, token)
         left = lease.left.total
         if left and settle.extend and token in self._deadlines:
             self._desk.wake(self._deadlines.begin(token, self._desk.now))

@@ -238,16 +238,19 @@ class State:
         dead: bool = False,
     ) -> None:
         """These of a lease go back; with a reason, as a delivery that failed (rule 2)."""
-        lease = self.leases[token]
+        lease = self.leases.get(token)
+        if lease is None:  # all that was left of it is done, and what goes back went before
+            self._ended_by(operation, token)
+            return
         least = self.settings.deliveries_max if dead else 0
         for part in reversed([part for one in back for part in lease.left.common(one)]):
             lease.left.remove(part)
             self._return(part, due, reason, least, ahead=lease.ahead)
         if not lease.left.total:
-            self.ended_by(operation, token)
+            self._ended_by(operation, token)
         self._shrunk(token, lease)
 
-    def ended_by(self, operation: OperationId, token: int) -> None:
+    def _ended_by(self, operation: OperationId, token: int) -> None:
         """This call gave back what was left of a lease (rule 5)."""
         self.enders[token] = operation
         self.changed[b"e" + token.to_bytes(8)] = None

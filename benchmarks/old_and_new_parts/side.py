@@ -11,9 +11,10 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import snowmelt
@@ -98,9 +99,29 @@ WAYS: Final[dict[str, tuple[Callable[[Any, int], Any], int]]] = {
 }
 """In this order: each second way takes out what the one before it put in."""
 
-KINDS: Final = ("fifo", "priority", "any")
+KINDS: Final = ("fifo", "priority", "any", "ten", "drawn")
+"""One priority, one of any number, one of ten by chance, any number by chance."""
 PLACES: Final = {"folder": 0, "1 node": 1, "3 nodes": 3}
 """How many nodes: none is a folder of this process."""
+
+
+class Drawn:
+    """A queue with priorities into which each item is put with one by chance."""
+
+    def __init__(self, queue: Any, below: int) -> None:
+        self._queue = queue
+        self._below = below
+        self._chance = Random(1)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    def put(self, body: bytes) -> Any:
+        return self._queue.put(body, priority=self._chance.randrange(self._below))
+
+    def put_many(self, bodies: Iterable[bytes]) -> Any:
+        draw, below = self._chance.randrange, self._below
+        return self._queue.put_many((draw(below), body) for body in bodies)
 
 
 class Side:
@@ -154,6 +175,10 @@ def queue_of(cluster: Any, place: str, name: str) -> Any:
     replicas: dict[str, Any] = {"replicas": PLACES[place]} if PLACES[place] else {}
     if name.startswith("fifo"):
         return cluster.fifo(name, **replicas)
+    if name.startswith("ten"):
+        return Drawn(cluster.priority(name, priorities=10, **replicas), 10)
+    if name.startswith("drawn"):
+        return Drawn(cluster.priority(name, priorities=int, **replicas), 1 << 62)
     priorities = int if name.startswith("any") else 1
     return cluster.priority(name, priorities=priorities, **replicas)
 

@@ -20,10 +20,9 @@ from benchmarks.priority_chaos_parts.plan import QUEUE, Plan, Plant, first_id, i
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.client.priority import face as priority
-from snowmelt.client.priority import face_async as priority_async
-from snowmelt.client.priority.options import priority_settings
-from snowmelt.client.priority.steps import calls_of
+from snowmelt.client.overlay import face as overlay
+from snowmelt.client.overlay import face_async as overlay_async
+from snowmelt.client.overlay.options import overlay_settings
 from snowmelt.core.errors import Empty, LeaseLost, SnowmeltError
 from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.calls import Leased, PutDone
@@ -57,7 +56,6 @@ class Producer:
         pairs = [(plan.priority(self._chance), plan.body(id_)) for id_ in ids]
         pairs.sort(key=lambda pair: pair[0])  # as they go, each priority by itself
         inside = tuple([id_of(body) for _, body in pairs])
-        assert len(list(calls_of(pairs, None))) == 1
         urgent = tuple([plan.key(priority) for priority, _ in pairs])
         self._note(What.PUTTING, ids=inside, priorities=urgent)
         told.forget()
@@ -206,14 +204,14 @@ class Clients:
     def _block(self, number: int) -> None:
         with snowmelt.connect(self._plan.url) as cluster:
             told = told_of(self._plan)
-            queue = priority.PriorityQueue(cluster._queues, told)  # noqa: SLF001
+            queue = overlay.OverlayQueue(cluster._queues, told)  # noqa: SLF001
             finished(self._client(number, Blocking(queue, told)).run(self._over))
 
     async def _await(self, numbers: range) -> None:
         async with snowmelt.aio.connect(self._plan.url) as cluster, asyncio.TaskGroup() as group:
             for number in numbers:
                 told = told_of(self._plan)
-                queue = priority_async.PriorityQueue(cluster._queues, told)  # noqa: SLF001
+                queue = overlay_async.OverlayQueue(cluster._queues, told)  # noqa: SLF001
                 client = self._client(number, Awaiting(queue, told))
                 group.create_task(client.run(self._over))
 
@@ -228,7 +226,7 @@ class Clients:
 
 def told_of(plan: Plan) -> Told:
     """The steps of a client of this run."""
-    return Told(QUEUE, priority_settings(QUEUE, **plan.options))
+    return Told(QUEUE, overlay_settings(QUEUE, plan.options, fifo=False))
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ from benchmarks.priority_chaos_parts.journal import Note, What
 from benchmarks.priority_chaos_parts.plan import Plan
 
 import snowmelt
-from snowmelt.client.priority import face as priority
-from snowmelt.client.priority.steps import PriorityStatus
+from snowmelt.client.overlay import face as overlay
+from snowmelt.client.overlay.steps import OverlayStatus
 from snowmelt.core.errors import SnowmeltError
 
 DRAIN: Final = "drain"
@@ -27,13 +27,13 @@ def drain(plan: Plan, timeout: float) -> str:
         Journal(plan.folder / f"{DRAIN}.jsonl") as journal,
     ):
         told = told_of(plan)
-        queue = priority.PriorityQueue(cluster._queues, told)  # noqa: SLF001
+        queue = overlay.OverlayQueue(cluster._queues, told)  # noqa: SLF001
         note = Note(journal, DRAIN)
         consumer = Consumer(plan, Blocking(queue, told), note, Random(plan.seed))
         return _emptied(queue, consumer, note, time.monotonic() + timeout)
 
 
-def _emptied(queue: priority.PriorityQueue, consumer: Consumer, note: Note, end: float) -> str:
+def _emptied(queue: overlay.OverlayQueue, consumer: Consumer, note: Note, end: float) -> str:
     wrong, empty = "no time was left", False
     while time.monotonic() < end:
         finished(_take(consumer))
@@ -59,5 +59,5 @@ async def _take(consumer: Consumer) -> None:
         pass
 
 
-def _empty(status: PriorityStatus) -> bool:
+def _empty(status: OverlayStatus) -> bool:
     return not (status.ready or status.leased or status.delayed or status.dead)

@@ -14,15 +14,15 @@ from typing import Any, Protocol
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.leases.items import Items
 from snowmelt.client.leases.items_async import Items as AsyncItems
-from snowmelt.client.priority import face as priority
-from snowmelt.client.priority import face_async as priority_async
-from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.overlay import face as overlay
+from snowmelt.client.overlay import face_async as overlay_async
+from snowmelt.client.overlay.steps import OverlaySteps
 from snowmelt.protocols.priority.calls import Leased, PutDone
 
 Held = Items | AsyncItems
 
 
-class Told(PrioritySteps):
+class Told(OverlaySteps):
     """The steps of one client's queue, and what they were told last."""
 
     put_done: PutDone | None = None
@@ -62,7 +62,7 @@ class Face(Protocol):
 class Blocking:
     """A thread's."""
 
-    def __init__(self, queue: priority.PriorityQueue, told: Told) -> None:
+    def __init__(self, queue: overlay.OverlayQueue, told: Told) -> None:
         self.told = told
         self._queue = queue
 
@@ -82,7 +82,7 @@ class Blocking:
 class Awaiting:
     """A task's."""
 
-    def __init__(self, queue: priority_async.PriorityQueue, told: Told) -> None:
+    def __init__(self, queue: overlay_async.OverlayQueue, told: Told) -> None:
         self.told = told
         self._queue = queue
 

@@ -88,6 +88,35 @@ def test_what_comes_back_has_its_old_priority(cluster):
     assert (again.body, again.priority, again.failures) == (b"a", 10**12, 1)
 
 
+@pytest.mark.parametrize("largest_first", [False, True])
+def test_what_one_get_brings_from_many_puts_is_in_order_and_each_is_an_item_of_its_own(
+    cluster, largest_first
+):
+    jobs = cluster.priority(
+        f"gathered-{largest_first}", priorities=int, largest_first=largest_first
+    )
+    dice = random.Random(5)
+    keys = [dice.randrange(-40, 40) for _ in range(120)]
+    for at in range(0, 120, 6):
+        pairs = [(key, b"%d" % number) for number, key in enumerate(keys[at : at + 6], start=at)]
+        jobs.put_many(pairs, headers={"n": "1"})
+    order = sorted(range(120), key=lambda at: (-keys[at] if largest_first else keys[at], at))
+    items = jobs.get_many(100, timeout=0)
+    assert [int(item.body) for item in items] == order[:100]
+    assert [int(body) for body in map(bytes, items.batch)] == order[:100]
+    assert [item.priority for item in items] == [keys[at] for at in order[:100]]
+    assert all(item.headers == {"n": "1"} and item.put_at is not None for item in items)
+    assert sum(one.size for one in items.positions) == 100
+    first, second, *rest = items
+    first.nack(reason="no")
+    second.release()
+    for item in rest:
+        item.ack()
+    again = jobs.get_many(100, timeout=0)
+    assert [int(item.body) for item in again] == [*order[:2], *order[100:]]
+    assert [item.failures for item in again][:3] == [1, 0, 0]
+
+
 def test_a_rank_and_a_share_are_selected_and_stay(cluster):
     jobs = cluster.priority("selected", priorities=int)
     with pytest.raises(NoSuchQueue):

@@ -14,10 +14,12 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.client.pool.bodies import LARGE, several
-from snowmelt.client.priority.parts import calls_of
+from snowmelt.client.priority.sorting import ranked_parcels
 from snowmelt.client.queue.bodies import AHEAD, CALL_BYTES, parcels
+from snowmelt.client.queue.ranks import Ranks
 
 FRAMES = 20
+RANKS = Ranks("p")
 Buffers = Callable[[int], Any]
 KINDS = {
     "bytearray": bytearray,
@@ -100,8 +102,8 @@ def test_a_buffer_that_comes_after_bytes_is_read_before_the_next_is_asked_for() 
     for made in KINDS.values():
         bodies = [chain([b"p"] * plain, again(made(1))) for _ in range(3)]
         [parcel] = parcels(bodies[0])
-        [[some]] = calls_of(bodies[1], 0)
-        [[pairs]] = calls_of(((0, body) for body in bodies[2]), None)
+        [some] = ranked_parcels(bodies[1], 0, RANKS)
+        [pairs] = ranked_parcels(((0, body) for body in bodies[2]), None, RANKS)
         assert parcel.blob == some.blob == pairs.blob == expected
 
 
@@ -109,7 +111,7 @@ def test_a_buffer_that_comes_after_bytes_is_read_before_the_next_is_asked_for() 
 def test_bodies_among_pairs_are_refused_and_pairs_among_bodies(kind: Callable[[Any], Any]) -> None:
     for wrong in ([(0, b"a"), b"b"], [(0, b"a"), (0, b"b", 1)], [b"a", (0, b"b")]):
         with pytest.raises(TypeError, match=r"not both|not 3 things|not tuple"):
-            list(calls_of(kind(wrong), None))
+            list(ranked_parcels(kind(wrong), None, RANKS))
 
 
 def test_what_is_read_only_is_handed_over_to_a_pool() -> None:
@@ -123,7 +125,7 @@ def test_an_endless_generator_of_large_buffers_is_held_for_a_few_calls_only() ->
     buffer = bytearray(CALL_BYTES // 4)
     tracemalloc.start()
     try:
-        for cut in (parcels, lambda rows: calls_of(rows, 0), several):
+        for cut in (parcels, lambda rows: ranked_parcels(rows, 0, RANKS), several):
             calls = cut(again(buffer, 200))
             for _ in range(3):
                 next(calls)

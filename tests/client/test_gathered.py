@@ -11,7 +11,7 @@ import snowmelt.aio
 from snowmelt.aio import Fifo, PriorityQueue
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.priority.ranked import RankedSteps
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.errors import BadOption, Empty, Full, LeaseLost, TooLarge
 

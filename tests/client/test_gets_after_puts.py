@@ -7,7 +7,7 @@ import pytest
 
 import snowmelt.aio
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.priority.ranked import RankedSteps
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import Producer, ranked_settings
 from snowmelt.core.errors import Empty, Full
 from snowmelt.core.instant import seconds

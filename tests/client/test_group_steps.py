@@ -1,27 +1,14 @@
 """The steps of a group, against a script: what is asked, and what comes of the answers."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.priority.group_steps import PriorityGroupSteps
-from snowmelt.client.priority.notes import Note
-from snowmelt.client.priority.steps import PrioritySteps
 from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.client.queue.groups import Group, GroupSteps
 from snowmelt.client.queue.options import Producer
-from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError, TooLarge
-from snowmelt.core.interval import Interval
-from snowmelt.core.keys import packed
-from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.priority.batches import Share
-from snowmelt.protocols.priority.calls import Open, Opened, Show, Shown, Via
-from snowmelt.protocols.priority.messages import Piece
-from snowmelt.protocols.priority.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.calls import Locate, Located, Span
 
 
@@ -69,42 +56,3 @@ def test_one_item_that_does_not_fit_is_not_asked_for_for_ever() -> None:
     with pytest.raises(SnowmeltError, match="ask for fewer"):
         located(master, BEGINNING, Mark(7, 4))
     assert master.asked == [(0, 4), (0, 2), (0, 1)]
-
-
-def ended(steps: Steps[Any], answered: Callable[[Any], Any]) -> Any:
-    """What steps come to, without a wait."""
-    try:
-        step = next(steps)
-        while True:
-            step = steps.send(answered(step.body) if isinstance(step, Query) else None)
-    except StopIteration as end:
-        return end.value
-
-
-@pytest.mark.parametrize("largest_first", [False, True])
-@pytest.mark.parametrize("priorities", [4, ANY])
-def test_a_batch_is_read_in_one_order_whoever_tells_of_his_part_first(
-    priorities: int, largest_first: bool
-) -> None:
-    settings = QueueSettings(queue="q", priorities=priorities, largest_first=largest_first)
-    opened = Opened(settings, Via(NodeId("n1"), 1), Address("127.0.0.1", 1))
-    keyed = priorities == ANY
-
-    def piece(priority: int, start: int) -> Piece:
-        body, row = Batch.of([b"%d.%d" % (priority, start)]), 0 if keyed else priority
-        keys = packed([priority]) if keyed else b""
-        return Piece(row, start, bytes(body.offsets), bytes(body.blob), keys=keys)
-
-    pieces = [piece(2, 7), piece(1, 9), piece(2, 3), piece(3, 8)]
-    shares = tuple(Share(one.priority, (Interval(one.start, one.start + 1),)) for one in pieces)
-    note = Note(5, (Share(0, (Interval(3, 4), Interval(7, 10))),) if keyed else shares, 0)
-    shown = list(pieces)
-
-    def answered(ask: Any) -> Any:
-        assert isinstance(ask, Open | Show)
-        return opened if isinstance(ask, Open) else Shown((shown.pop(0),), note.shares, ())
-
-    told = ended(PriorityGroupSteps(PrioritySteps("q", None), "g").read(note, 10), answered)
-    told = [bytes(next(iter(Batch(one.offsets, one.blob)))) for one in told]
-    rows = [b"3.8", b"2.3", b"2.7", b"1.9"] if largest_first else [b"1.9", b"2.3", b"2.7", b"3.8"]
-    assert told == rows

@@ -13,7 +13,6 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt.client.overlay.face import OverlayFifo
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import (
     BadOption,
@@ -242,23 +241,6 @@ def test_what_can_not_be_is_refused_with_the_way_out(cluster: snowmelt.Cluster, 
         pickle.dumps(jobs)
 
 
-def test_a_fifo_on_the_overlay_is_one_priority(cluster: snowmelt.Cluster, name: str) -> None:
-    log = cluster.fifo(name, ordering="overlay")
-    log.put_many([b"%d" % number for number in range(1000)])
-    with pytest.raises(BadOption, match="priority is 1; allowed: 0 to 0"):
-        log.put(b"x", priority=1)
-    assert bodies(log) == [(0, b"%d" % number) for number in range(1000)]
-    cluster.fifo(name, ordering="overlay", replicas=1).put(b"taken with settings that are its")
-    with pytest.raises(BadOption, match="producer is 'p'; allowed: none with ordering=\"overlay\""):
-        cluster.fifo(name, ordering="overlay", producer="p")  # type: ignore[call-overload]
-    with pytest.raises(BadOption, match='ordering is \'x\'; allowed: "master" or "overlay"'):
-        cluster.fifo(name, ordering="x")  # type: ignore[call-overload]
-    jobs = cluster.priority(f"{name[:80]}-p")
-    jobs.put(b"x")
-    with pytest.raises(QueueExists, match="with priorities=any int, and no fifo"):
-        cluster.fifo(jobs.name).put(b"x")
-
-
 def test_a_name_finds_its_queue_of_whichever_kind(cluster: snowmelt.Cluster, name: str) -> None:
     cluster.priority(name).put(b"x")
     assert isinstance(cluster.queue(name), snowmelt.PriorityQueue)
@@ -269,9 +251,6 @@ def test_a_name_finds_its_queue_of_whichever_kind(cluster: snowmelt.Cluster, nam
         cluster.fifo(name).put(b"x")
     with pytest.raises(QueueExists, match="priorities=any int, asked 1"):
         cluster.fifo(name, lease=30).put(b"x")
-    log = f"{name[:80]}-log"
-    cluster.fifo(log, ordering="overlay").put(b"x")
-    assert isinstance(cluster.queue(log), OverlayFifo)
 
 
 def test_a_folder_keeps_its_queue_and_leases_end_with_their_process(tmp_path: Path) -> None:
@@ -326,8 +305,6 @@ async def test_tasks_share_a_queue(node: LocalNode, name: str) -> None:
 async def test_tasks_share_a_folder(tmp_path: Path) -> None:
     async with snowmelt.aio.open(tmp_path) as cluster:
         await _at_once(cluster.priority("jobs", priorities=3))
-        log = cluster.fifo("log", ordering="overlay")
-        assert await log.put_many([b"a", b"b"]) == 2
 
 
 def test_any_node_is_a_door_and_one_that_dies_costs_what_it_takes_to_miss_it(

@@ -5,16 +5,11 @@ import random
 import pytest
 
 import snowmelt
-from snowmelt.client.connection.waits import Wait
-from snowmelt.client.priority.parts import by_priority, parts_of
-from snowmelt.client.priority.steps import Door, PrioritySteps
+from snowmelt.client.priority.sorting import sorted_parcel
+from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId
-from snowmelt.protocols.priority.calls import Via
-from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.runtime.clock import shown
+from snowmelt.core.keys import unpacked
 
 
 @pytest.mark.parametrize("distinct", [200, 900])
@@ -33,30 +28,13 @@ def test_each_of_many_who_put_at_once_is_told_where_its_own_item_lies():
     pairs = [
         (chance.choice((chance.randrange(3), chance.random())), b"%d" % at) for at in range(400)
     ]
+    ranks = Ranks("q", floats=True)
     for some in (pairs[:1], pairs):
-        went, order = by_priority(some)
-        told = list(went.priorities)
-        bodies = [bytes(one) for one in Batch(went.offsets, went.blob)]
-        assert [(one, some[at][1]) for one, at in zip(told, order, strict=True)] == (
-            list(zip(told, bodies, strict=True))
+        went = sorted_parcel(
+            [body for _, body in some], [ranks.rank(one) for one, _ in some], ranks
         )
-        assert told == [some[at][0] for at in order] == sorted(told)
-
-
-def test_a_call_is_one_part_of_any_priorities_and_one_of_each_that_has_a_number():
-    some, _ = by_priority([(at % 3, b"%d" % at) for at in range(64)])
-    (part,) = parts_of((some,), QueueSettings(queue="any"))
-    parts = parts_of((some,), QueueSettings(queue="four", priorities=4))
-    assert [len(Batch(one.offsets, one.blob)) for one in (part, *parts)] == [64, 22, 21, 21]
-    assert [one.priority for one in parts] == [0, 1, 2]
-    assert b"".join([one.blob for one in parts]) == part.blob
-
-
-@pytest.mark.parametrize("timeout", [0.0, 0.3, 30.0])
-def test_a_get_says_how_long_its_answer_is_waited_for(timeout):
-    with shown(Instant(seconds(1_000))):
-        steps = PrioritySteps("jobs", None)
-        via, settings = Via(NodeId("n1"), 1), QueueSettings(queue="jobs", priorities=4)
-        steps._door = Door(via, NodeId("n1"), settings, Instant(seconds(2_000)))
-        asked = next(steps.ask_lease(5, 1_000, Wait(timeout), (), ahead=False, before=-1))
-    assert asked.body.heard == seconds(asked.timeout) > asked.body.patience
+        told = list(map(ranks.told, unpacked(went.keys)))
+        order = went.order or range(len(some))
+        bodies = [bytes(one) for one in Batch(went.offsets, went.blob)]
+        assert list(zip(told, bodies, strict=True)) == [some[at] for at in order]
+        assert told == sorted(told)

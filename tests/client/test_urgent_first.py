@@ -16,7 +16,7 @@ from snowmelt.cli.local import LocalCluster
 from snowmelt.client.leases import lookout, lookout_async
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.priority.ranked import RankedSteps
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import Producer, ranked_settings
 from snowmelt.core.errors import Closed, Unavailable
 from snowmelt.core.instant import Instant, later, seconds

@@ -142,7 +142,7 @@ class Gate:
 def test_a_stop_waits_for_what_is_in_hand_and_gives_back_the_rest(
     cluster: snowmelt.EmbeddedCluster,
 ) -> None:
-    for orders in (cluster.fifo("warm"), cluster.priority("warm-jobs")):
+    for orders in (cluster.fifo("warm"), cluster.priority("hot")):
         orders.put_many([b"%d" % number for number in range(10)])
         gate = Gate()
         with Worker(orders, gate, prefetch=5) as worker:

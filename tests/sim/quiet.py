@@ -18,10 +18,9 @@ from snowmelt.check.history import Ended, History, Kind, Operation
 from snowmelt.check.verdict import Invalid
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of
-from snowmelt.client.priority.options import Wanted
-from snowmelt.client.priority.ranked import RankedSteps
-from snowmelt.client.priority.staging import Holding
-from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.overlay.options import Wanted
+from snowmelt.client.overlay.steps import OverlaySteps
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.staging_steps import publish, stage
@@ -33,7 +32,6 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import Depart, Departed
-from snowmelt.protocols.priority.calls import Receipt
 from snowmelt.protocols.priority.limits import Limits as PriorityLimits
 from snowmelt.protocols.priority.settings import QueueSettings as PrioritySettings
 from snowmelt.protocols.queue.limits import Limits as FifoLimits
@@ -77,7 +75,7 @@ def ranked_opened(client, queue, **settings):
 
 def priority_opened(_, queue, priorities=4, **settings):
     wanted = PrioritySettings(queue=queue, priorities=priorities, **{"lease": LEASE, **settings})
-    return PrioritySteps(queue, Wanted(wanted, ()))
+    return OverlaySteps(queue, Wanted(wanted, ()))
 
 
 def queue_process(node, founder, chance, room=256 << 20):
@@ -156,7 +154,7 @@ class Client(Program):
     def get_one(self):
         """The same for a get."""
         note = self._noted(Kind.GET, (), self.now, Ended.UNKNOWN)
-        if isinstance(self.steps, RankedSteps):
+        if self.quiet.family.ranked:
             self._lines[0].send()
         delivered = yield from self._lines[1].ask(self._gets.asked(1, WEIGHT, 1.0))
         values = () if delivered is None else values_of(delivered)
@@ -171,9 +169,6 @@ class Client(Program):
         if isinstance(self.steps, RankedSteps):
             staged = self.steps.stage(rows, None, None, 0.0, 3_600.0, 5.0)
             publishes = publish(self.steps, self.steps.producer, (yield from staged), None, 5.0)
-        elif self.quiet.family.pairs:
-            told = yield from Holding(self.steps).stage(rows, None, {}, 0.0, 3_600.0, 5.0)
-            publishes = Holding(self.steps).publish(Receipt(0, told.shares), 5.0)
         else:
             bodies, maker = [body for _, body in rows], self.steps.producer
             staged = stage(self.steps, maker, parcels(bodies), None, 0.0, 3_600.0, 5.0)

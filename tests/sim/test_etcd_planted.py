@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import test_etcd_lives as lives
 
-from snowmelt.client.priority import steps
+from snowmelt.client.overlay import steps
 from snowmelt.core.instant import START
 from snowmelt.core.node import Send
 from snowmelt.protocols.baton import fences

@@ -419,7 +419,6 @@ EVERYWHERE = (
     a_get_that_nobody_waits_for_takes_nothing,
     what_is_given_back_is_seen_from_another_node,
     what_is_put_is_seen_from_another_node,
-    what_is_published_is_seen_from_another_node,
     a_get_comes_after_its_own_clients_put,
     a_large_call_is_one_place,
     a_dead_producer_takes_no_room,
@@ -429,8 +428,9 @@ EVERYWHERE = (
     the_dead_take_no_room,
     a_purge_takes_what_was_there,
 )
-"""What every engine is asked; the one engine's alone: bytes, redrive at a rate, `done`."""
+"""What every engine is asked; the one engine's alone: staging, bytes, redrive at a rate."""
 OF_THE_ONE = (
+    what_is_published_is_seen_from_another_node,
     the_dead_take_no_bytes,
     redriving_keeps_the_bound,
     a_slow_redrive_goes_on_after_a_restart,
@@ -441,14 +441,12 @@ HOLES = {
     (a_node_joins_and_leaves, "priority", 0): "what the new node had is gone, and nobody says so",
     (a_node_begins_again_and_again, "priority", 0): "each view begins all leases anew",
     (a_node_begins_again_and_again, "any", 0): "each view begins all leases anew",
-    (what_is_given_back_is_not_said_to_be_lost, "priority", 0): "it is said twice over a view",
+    (what_is_given_back_is_not_said_to_be_lost, "priority", 3): "it is said twice over a view",
     (a_get_that_nobody_waits_for_takes_nothing, "priority", 0): "a wait begins when it is read",
     (a_get_that_nobody_waits_for_takes_nothing, "any", 0): "a wait begins when it is read",
     (what_is_given_back_is_seen_from_another_node, "priority", 0): "its door tells the anchor late",
-    (a_get_comes_after_its_own_clients_put, "priority", 0): "gets do not wait for gathered puts",
-    (a_get_comes_after_its_own_clients_put, "any", 0): "gets do not wait for gathered puts",
-    (a_put_is_refused_only_where_there_was_no_room, "priority", 5): "room is heard of late",
-    (a_put_is_refused_only_where_there_was_no_room, "any", 1): "room is heard of late",
+    (a_put_is_refused_only_where_there_was_no_room, "priority", 19): "room is heard of late",
+    (a_put_is_refused_only_where_there_was_no_room, "any", 15): "room is heard of late",
     (a_bounded_queue_is_half_as_fast, "priority", 0): "room is told with the next batch",
     (a_bounded_queue_is_half_as_fast, "any", 0): "room is told with the next batch",
     (the_dead_take_no_room, "priority", 0): "dead letters count",
@@ -459,7 +457,7 @@ SOUND = [
     for asks in (*EVERYWHERE, *OF_THE_ONE)
     for name in ENGINES
     if (asks in EVERYWHERE or name.startswith("queue"))
-    and not any((asks, name, seed) in HOLES for seed in range(10))
+    and not any((asks, name, seed) in HOLES for seed in range(20))
 ]
 
 

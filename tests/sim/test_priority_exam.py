@@ -68,7 +68,7 @@ def ledger():
 
 def untold(world, ledger):
     scenario = drawn("priority", 1, ())
-    exam = Exam(scenario, ledger.excuses, [ledger], groups=False)
+    exam = Exam(scenario, ledger.excuses, [ledger])
     exam._nodes = NODES
     return exam._untold(world, ledger)
 

@@ -7,8 +7,7 @@ from snowmelt.sim.life import Ending, live
 from snowmelt.sim.planted import Bug
 from snowmelt.sim.scenario import drawn, kinds_of
 
-# Whoever changes what nodes say to each other changes lives too, so there are several of each; the
-# others of these bugs are in `test_priority_batches.py`.
+# Whoever changes what nodes say to each other changes lives too, so there are several of each.
 FOUND_BY = {
     Bug.REUSED_POSITION: (2, 3, 1),
     Bug.LAST_FIRST: (0, 2, 4),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from snowmelt.client.priority import steps
+from snowmelt.client.overlay import steps
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, live
 from snowmelt.sim.planted import Bug

@@ -4,10 +4,11 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -172,15 +173,19 @@ def _waiting(cluster: Cluster, timeout: float) -> Iterator[str]:
     With more copies the others have it. In all it takes `timeout`; whoever was not asked is told.
     """
     end = time.monotonic() + timeout
-    names = [(kind, one) for kind in ("fifo", "priority") for one in cluster.queues(kind=kind)]
-    for at, (kind, name) in enumerate(names):
+    overlay = partial(cluster.priority, ordering="overlay")  # it takes a fifo as it is
+    names: list[tuple[Callable[[str], Any], str]] = [
+        *[(cluster.fifo, one) for one in cluster.queues(kind="fifo")],
+        *[(cluster.priority, one) for one in cluster.queues(kind="priority")],
+        *[(overlay, one) for one in cluster.queues(kind="overlay")],
+    ]
+    for at, (queue, name) in enumerate(names):
         left = end - time.monotonic()
         if left <= 0:
             yield f"{len(names) - at} more queues were not asked in {timeout:g} seconds"
             return
-        queue = cluster.fifo(name) if kind == "fifo" else cluster.priority(name)
         try:
-            told = queue.stats(timeout=min(EACH, left))
+            told = queue(name).stats(timeout=min(EACH, left))
         except (OutcomeUnknown, Unavailable) as error:
             yield f"{name}: {error}"
         else:

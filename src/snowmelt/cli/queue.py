@@ -29,7 +29,7 @@ from snowmelt.cli.urgency import (
 )
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.overlay.face import OverlayFifo
+from snowmelt.client.overlay.face import OverlayQueue
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption
 
@@ -69,7 +69,7 @@ def put(
         put_now = _bodies(bodies, file)
         where = target.put_many(put_now, headers=headers, delay=delay, timeout=at.timeout)
     place = f" with priority {said.priority or 0}" if isinstance(target, Prioritized) else ""
-    place += f" at {where[0]}" if isinstance(where, tuple) else ""
+    place += f" at {where[0]}"
     place += _on_nodes(target, at.data)
     print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue}{place}")
 
@@ -196,9 +196,9 @@ def purge(
     print(f"{count} items removed from {queue}")
 
 
-def _question(queue: Fifo | PriorityQueue | OverlayFifo, dead: bool, timeout: float) -> str:
+def _question(queue: Fifo | PriorityQueue | OverlayQueue, dead: bool, timeout: float) -> str:
     told = queue.stats(timeout=timeout)
-    held = 0 if isinstance(queue, OverlayFifo) else told.delayed  # there it stays
+    held = 0 if isinstance(queue, OverlayQueue) else told.delayed  # there it stays
     count = told.dead if dead else told.ready + held
     return f"Remove {count} items from {queue.name} for ever?"
 

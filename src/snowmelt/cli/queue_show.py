@@ -8,7 +8,7 @@ import msgspec
 from rich.table import Table
 
 from snowmelt.client.leases.steps import Seen
-from snowmelt.client.priority.steps import PriorityStatus
+from snowmelt.client.overlay.steps import OverlayStatus
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.priority.settings import QueueSettings as OverlaySettings
 from snowmelt.protocols.queue.calls import QueueStatus
@@ -31,11 +31,7 @@ COUNTS = (
 
 def settings_object(settings: QueueSettings) -> dict[str, object]:
     """Settings by the names of the options that set them, times in seconds."""
-    ranks: dict[str, object] = {}
-    if settings.priorities != 1:
-        named = settings.priorities or settings.kind
-        ranks = {"priorities": named, "largest_first": settings.largest_first}
-    return ranks | {
+    return _priorities(settings) | {
         "replicas": settings.replicas,
         "durable_copies": settings.durable_copies,
         "flush": settings.linger / SECOND if settings.linger else "always",
@@ -48,8 +44,8 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
 
 
 def overlay_settings_object(settings: OverlaySettings) -> dict[str, object]:
-    """Those of a fifo on the overlay, likewise."""
-    return {
+    """Those of a queue on the overlay, likewise."""
+    return _priorities(settings) | {
         "replicas": settings.replicas,
         "lease": settings.lease / SECOND,
         "max_deliveries": settings.deliveries_max,
@@ -57,20 +53,24 @@ def overlay_settings_object(settings: OverlaySettings) -> dict[str, object]:
     }
 
 
+def _priorities(settings: QueueSettings | OverlaySettings) -> dict[str, object]:
+    if settings.priorities == 1:
+        return {}
+    named = settings.priorities or settings.kind
+    return {"priorities": named, "largest_first": settings.largest_first}
+
+
 Reach = Mapping[str, int | float]
 """The first, the middle and the last of priorities that may be any numbers."""
 
 
-def queue_object(status: QueueStatus | PriorityStatus, reach: Reach) -> dict[str, object]:
+def queue_object(status: QueueStatus | OverlayStatus, reach: Reach) -> dict[str, object]:
     """A queue's status as one JSON object, its fields by name."""
-    if isinstance(status, PriorityStatus):
-        told: dict[str, object] = msgspec.structs.asdict(status)
-        del told["ready_by_priority"]
-        told["settings"] = overlay_settings_object(status.settings)
-        return told
     fields: dict[str, object] = msgspec.structs.asdict(status)
     if status.settings.priorities == ANY:
         fields["ready_reach"] = {word: plain_number(one) for word, one in reach.items()}
+    if isinstance(status, OverlayStatus):
+        return fields | {"settings": overlay_settings_object(status.settings)}
     fields["mirrors"] = list(status.mirrors)
     fields["settings"] = settings_object(status.settings)
     return fields
@@ -85,10 +85,10 @@ def plain_number(number: float) -> int | float | str:
     return number if math.isfinite(number) else str(number)
 
 
-def queue_table(status: QueueStatus | PriorityStatus, reach: Reach) -> Table:
+def queue_table(status: QueueStatus | OverlayStatus, reach: Reach) -> Table:
     """A queue's status, a line a fact."""
-    if isinstance(status, PriorityStatus):
-        return _overlay_table(status)
+    if isinstance(status, OverlayStatus):
+        return _overlay_table(status, reach)
     state = "paused" if status.paused else "open"
     title = f"{status.queue} is {state}, at {status.master} in term {status.term}"
     table = _table(title + _alone(status.settings.replicas))
@@ -105,7 +105,7 @@ def queue_table(status: QueueStatus | PriorityStatus, reach: Reach) -> Table:
     return table
 
 
-def _add_ready(table: Table, status: QueueStatus, reach: Reach) -> None:
+def _add_ready(table: Table, status: QueueStatus | OverlayStatus, reach: Reach) -> None:
     """By priority, or how far these reach."""
     for priority, count in enumerate(status.ready_of):
         if count:
@@ -114,11 +114,13 @@ def _add_ready(table: Table, status: QueueStatus, reach: Reach) -> None:
         table.add_row(f"  {word} priority", str(number))
 
 
-def _overlay_table(status: PriorityStatus) -> Table:
+def _overlay_table(status: OverlayStatus, reach: Reach) -> Table:
     title = f"{status.queue} is on the overlay; its anchor is {status.anchor}"
     table = _table(title + _alone(status.settings.replicas))
     for name in ("ready", "delayed", "leased", "dead", "short_of_copies"):
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
+        if name == "ready" and status.settings.priorities != 1:
+            _add_ready(table, status, reach)
     for option, value in overlay_settings_object(status.settings).items():
         table.add_row(option.replace("_", " "), str(value))
     return table

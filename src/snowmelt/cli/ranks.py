@@ -10,7 +10,7 @@ from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import peek_lines, seen_object
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.steps import Seen
-from snowmelt.client.overlay.face import OverlayFifo
+from snowmelt.client.overlay.face import OverlayQueue
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption, Empty
 
@@ -41,8 +41,10 @@ def quantile(
     _show(queue, seen, f"no item of {queue} is ready", as_json)
 
 
-def _ranked(queue: Fifo | PriorityQueue | OverlayFifo, timeout: float) -> PriorityQueue:
-    if isinstance(queue, PriorityQueue):
+def _ranked(
+    queue: Fifo | PriorityQueue | OverlayQueue, timeout: float
+) -> PriorityQueue | OverlayQueue:
+    if not isinstance(queue, Fifo):
         return queue
     queue.stats(timeout=timeout)  # says so when there is none
     raise BadOption("queue", queue.name, "a priority queue; this is a fifo, without ranks")

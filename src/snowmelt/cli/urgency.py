@@ -8,10 +8,10 @@ import typer
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.overlay.face import OverlayFifo
+from snowmelt.client.overlay.face import OverlayQueue
+from snowmelt.client.overlay.options import OverlayPriorityOptions
+from snowmelt.client.overlay.steps import OverlayStatus
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.priority.steps import PriorityStatus
-from snowmelt.client.queue.options import PriorityOptions
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import QueueStatus
@@ -45,14 +45,14 @@ class Into(Protocol):
 
     def put_many(
         self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
-    ) -> tuple[Interval, ...] | int:
+    ) -> tuple[Interval, ...]:
         """Puts them."""
 
 
 class Prioritized(msgspec.Struct):
     """Items of one priority."""
 
-    queue: PriorityQueue
+    queue: PriorityQueue | OverlayQueue
     priority: int | float
 
     @property
@@ -79,7 +79,8 @@ class Urgency(msgspec.Struct, frozen=True):
     """What was said of priorities."""
 
     priority: int | float | None
-    options: PriorityOptions
+    options: OverlayPriorityOptions
+    """Those which queues on the overlay have, too."""
 
 
 def urgency(priority: str | None, priorities: str | None, largest_first: bool | None) -> Urgency:
@@ -91,7 +92,7 @@ def urgency(priority: str | None, priorities: str | None, largest_first: bool | 
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: --priority is 'soon'; allowed: a number, such as -5 or 2.5
     """
-    options = PriorityOptions()
+    options = OverlayPriorityOptions()
     if priorities is not None:
         options["priorities"] = _kind(priorities)
     if largest_first is not None:
@@ -122,6 +123,10 @@ def _kind(word: str) -> int | type[int] | type[float]:
 def into(cluster: Cluster | EmbeddedCluster, name: str, said: Urgency, timeout: float) -> Into:
     """The queue of this name; whatever is said of priorities, it is a priority queue then."""
     found = cluster.queue(name, timeout=timeout)
+    if isinstance(found, OverlayQueue):
+        if said.options:
+            found = cluster.priority(name, ordering="overlay", **said.options)
+        return Prioritized(found, said.priority or 0)
     if isinstance(found, PriorityQueue):
         own = cluster.priority(name, **said.options) if said.options else found
         return Prioritized(own, said.priority or 0)
@@ -136,13 +141,13 @@ def into(cluster: Cluster | EmbeddedCluster, name: str, said: Urgency, timeout: 
 
 
 def reach_of(
-    queue: Fifo | PriorityQueue | OverlayFifo, status: QueueStatus | PriorityStatus, timeout: float
+    queue: Fifo | PriorityQueue | OverlayQueue, status: QueueStatus | OverlayStatus, timeout: float
 ) -> dict[str, int | float]:
     """The first, the middle and the last priority that is ready, where any number is one.
 
     There may be as many as items, so these are shown in the place of all.
     """
-    if not isinstance(queue, PriorityQueue) or not status.ready:
+    if isinstance(queue, Fifo) or not status.ready:
         return {}
     if status.settings.priorities != ANY:
         return {}

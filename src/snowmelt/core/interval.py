@@ -196,6 +196,15 @@ class IntervalSet:
         index = bisect_right(self._starts, interval.start) - 1
         return index >= 0 and interval.stop <= self._stops[index]
 
+    def touches(self, interval: Interval) -> bool:
+        """Whether it holds any position of an interval. O(log n).
+
+        >>> IntervalSet([Interval(0, 3)]).touches(Interval(2, 6))
+        True
+        """
+        at = bisect_right(self._stops, interval.start)
+        return at < len(self._starts) and self._starts[at] < interval.stop
+
     def common(self, interval: Interval) -> list[Interval]:
         """The parts of an interval that it holds. O(log n + answer).
 

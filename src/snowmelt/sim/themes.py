@@ -85,12 +85,6 @@ _DARK: Final = Theme(0, ("power-cut", "slow-node", "loss", "full-disk"), calm=0,
 _NIGHT: Final = Theme(0, ("power-cut", "pause", "duplication", "crash"), calm=0, alone=1)
 _STALLED: Final = Theme(0, ("stalls", "slow-disk", "failing-disk"), calm=0, alone=1)
 _BACKLOG: Final = Theme(0, ("client-pause", "delay"), 4, calm=0.7, alone=1)
-_BATCHES: Final = Theme(
-    0,
-    ("crash", "quick-restarts", "rolling-restart", "partition", "lost-disk", "loss"),
-    2,
-    alone=0.7,
-)
 _BURSTS: Final = Theme(
     0, ("quick-restarts", "rolling-restart", "crash", "slow-disk"), 2, 3, calm=0, alone=0.8
 )
@@ -129,7 +123,6 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
     },
     "pool": dict.fromkeys((9, 19), ("standing still", THEMES["pool"]["standing still"])),
     "priority": {
-        **dict.fromkeys((4, 14), ("batches", _BATCHES)),
         **dict.fromkeys((7, 17), ("backlog", _AWAY)),
         8: ("much gone", _GONE),
         9: ("alone", _ALONE),

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from snowmelt.client.leases.delivered import Part, joined, position_of, priority_of
+from snowmelt.client.leases.delivered import Part, as_they_lie, position_of, priority_of
 from snowmelt.core.batch import OFFSET_BYTES, Buffer
 from snowmelt.core.errors import BadOption
 from snowmelt.core.headers import Headers
@@ -115,7 +115,7 @@ def _runs(parts: Iterable[Part]) -> Iterator[list[Part]]:
 
 def _bodies(parts: Sequence[Part]) -> pa.Array:
     if len(parts) > 1:
-        batch = joined(tuple(parts))
+        batch = as_they_lie(parts)
         return _column_of(batch.offsets, batch.blob)
     return _column_of(_sound(parts[0]), parts[0].blob)
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from snowmelt.client.cluster_async import Cluster as AsyncCluster
 from snowmelt.client.fifo.face_async import Fifo as AsyncFifo
+from snowmelt.client.priority.face_async import PriorityQueue as AsyncPriorityQueue
 from snowmelt.client.queue.bodies import CALL_ITEMS
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
@@ -92,7 +93,7 @@ def _stage(loads: list[Load], options: SinkOptions) -> list[Landed]:
         rows, labels = load.rows, labels_of(load.rows)
         told: Any = {"delay": load.delay, "hold": options.hold, "timeout": place.timeout}
         if options.kind == PRIORITY:
-            jobs = cluster.priority(load.queue, **options.made)
+            jobs: AsyncPriorityQueue = cluster.priority(load.queue, **options.made)
             return await jobs.stage(pairs_of(rows), headers=labels, **told)
         queue: AsyncFifo = cluster.fifo(load.queue, **options.made)
         return await queue.stage(bodies(rows), headers=labels, **told)

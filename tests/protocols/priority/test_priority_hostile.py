@@ -82,8 +82,6 @@ ABSURD: dict[str, tuple[Callable[[Nodes], Any], str]] = {
     "positions up to the greatest": (lambda _: settle(done=(named((0, FAR)),)), "TooLarge"),
     "positions beyond": (lambda _: settle(back=(named((0, FAR + 1)),)), "BadOption"),
     "positions below zero": (lambda _: settle(renew=(named((-5, 4)),)), "BadOption"),
-    "what is kept far away": (lambda _: settle(keep=(named((7, FAR)),)), "TooLarge"),
-    "what is shown far away": (lambda _: calls.Show("jobs", named((7, FAR))), "TooLarge"),
     "too many intervals": (lambda _: settle(done=(named(*SCATTERED),)), "TooLarge"),
     "too many receipts": (lambda _: settle(done=(named((1, 2)),) * 4_097), "TooLarge"),
     "a priority there is not": (lambda _: settle(done=(named((1, 2), priority=4),)), "BadOption"),

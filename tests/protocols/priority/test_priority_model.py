@@ -22,7 +22,6 @@ DEADLY = 3
 """Failed deliveries."""
 SLACK = 1.5
 """So near to an end nobody asks, since either answer would be right."""
-FOR_EVER = 1e9
 DELAY = 4.0
 WORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "done": ("done", {}),
@@ -31,7 +30,6 @@ WORDS: dict[str, tuple[str, dict[str, Any]]] = {
     "failed": ("back", {"reason": "it failed"}),
     "dead": ("back", {"reason": "for good", "dead": True}),
     "renew": ("renew", {}),
-    "keep": ("keep", {}),
 }
 """What may be said of a lease, and how."""
 FEW = msgspec.structs.replace(SMALL, least=1)
@@ -51,7 +49,7 @@ class Item:
         """In which view it was acknowledged; 0 when it was removed."""
         self.expired = False
         """Whether its last lease ended by time: nobody writes that down before it is got again."""
-        self.surely, self.surely_not = FOR_EVER, FOR_EVER
+        self.surely = self.surely_not = 0.0
         """Until then it is leased, or held, and from then on not."""
 
 
@@ -84,7 +82,6 @@ class Beside:
         self.copies = replicas >= nodes > 1
         self.items: list[Item] = []
         self.leases: list[Lease] = []
-        self.staged: list[tuple[Shares, list[Item]]] = []
         self.numbers = count(1)
         self.views = 1
 
@@ -129,8 +126,8 @@ class Beside:
 
     def until(self, item: Item, state: str, length: float) -> None:
         item.state, item.expired = state, False
-        item.surely = self.now + length - SLACK if length < FOR_EVER else FOR_EVER
-        item.surely_not = self.now + length + SLACK if length < FOR_EVER else FOR_EVER
+        item.surely = self.now + length - SLACK
+        item.surely_not = self.now + length + SLACK
 
     # --- what is asked of both --------------------------------------------------------------------
 
@@ -142,11 +139,8 @@ class Beside:
             drawn.sort()
         new = [Item(next(self.numbers), one) for one in drawn]
         options: dict[str, Any] = {}
-        kind = self.dice.random()
-        if kind < 0.1:
+        if self.dice.random() < 0.1:
             options["delay"] = seconds(5)
-        elif kind < 0.25:
-            options["hold"] = seconds(86_400)
         node = self.node
         if self.keyed:
             batch = Bodies.of([b"%d" % one.number for one in new])
@@ -161,10 +155,6 @@ class Beside:
         if "delay" in options:
             for item in new:
                 self.until(item, "held", 5)
-        elif "hold" in options:
-            for item in new:
-                item.state = "staged"
-            self.staged.append((union(done.shares), new))
 
     def get(self) -> None:
         most = self.dice.choice((1, 1, 3, 8, 40))
@@ -232,10 +222,7 @@ class Beside:
         """What is said of it is so."""
         match word:
             case "renew":
-                if item.surely < FOR_EVER:
-                    self.until(item, "leased", LEASE)
-            case "keep":
-                self.until(item, "leased", FOR_EVER)
+                self.until(item, "leased", LEASE)
             case "delayed":
                 self.until(item, "held", DELAY)
             case "failed":
@@ -246,16 +233,6 @@ class Beside:
             case "done":
                 item.state, item.done_in = "done", self.views
             case _:
-                item.state = "ready"
-
-    def publish(self) -> None:
-        if not self.staged:
-            return
-        shares, items = self.dice.choice(self.staged)
-        told = self.nodes.settle(self.node, publish=(calls.Receipt(0, shares),))
-        assert told == calls.Settled()
-        for item in items:
-            if item.state == "staged":
                 item.state = "ready"
 
     def look(self) -> None:
@@ -275,8 +252,8 @@ class Beside:
     def counts(self) -> None:
         told = self.nodes.call(self.node, calls.Statistics("jobs"))
         assert sum(one.count for one in told.ready) == len(self.of("ready"))
-        found = (told.leased, told.held, told.dead, told.staged)
-        assert found == tuple(len(self.of(one)) for one in ("leased", "held", "dead", "staged"))
+        found = (told.leased, told.held, told.dead)
+        assert found == tuple(len(self.of(one)) for one in ("leased", "held", "dead"))
 
     def purge(self) -> None:
         dead, node = self.dice.random() < 0.5, self.node
@@ -316,14 +293,14 @@ class Beside:
         self.nodes.view(*self.dice.sample(names, len(names)))
         self.nodes.pass_time(0.5)
         for item in self.items:
-            if item.state == "leased" and item.surely < FOR_EVER:
+            if item.state == "leased":
                 item.surely_not = max(item.surely_not, self.now + LEASE + SLACK)
 
     def step(self) -> None:
         self.settled_by_time()
         asked = self.dice.choices(
-            (self.put, self.get, self.settle, self.publish, self.look, self.counts, self.wait),
-            (5, 6, 6, 1, 2, 2, 2),
+            (self.put, self.get, self.settle, self.look, self.counts, self.wait),
+            (5, 6, 6, 2, 2, 2),
         )[0]
         if self.dice.random() < 0.06:
             asked = self.dice.choice((self.purge, self.redrive))

@@ -14,7 +14,7 @@ from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.anchor import first_of
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.hand import PIECES_REMEMBERED, Memory
-from snowmelt.protocols.priority.limits import LIMITS, Limits
+from snowmelt.protocols.priority.limits import LIMITS
 from snowmelt.protocols.priority.messages import (
     Climb,
     End,
@@ -69,11 +69,11 @@ def test_new_nodes_in_the_place_of_all_others_know_what_is_gone() -> None:
     assert bodies(nodes.get("n1", 64)) == []
 
 
-def test_what_is_staged_is_nobodys_though_the_word_of_it_was_lost_beside_its_copy() -> None:
+def test_what_is_held_back_is_nobodys_though_the_word_of_it_was_lost_beside_its_copy() -> None:
     nodes = Nodes(3, SMALL)
     nodes.open("n1", replicas=2)
     some = [(0, b"%d" % number) for number in range(32)]
-    nodes.call("n1", nodes.put_call("n1", *some, hold=seconds(3600)))
+    nodes.call("n1", nodes.put_call("n1", *some, delay=seconds(3600)))
     nodes.stop("n3")
     nodes.lost = lambda _source, _target, message: (
         type(message) is Follow and bool(message.marks) and not message.elements
@@ -87,22 +87,19 @@ def test_what_is_staged_is_nobodys_though_the_word_of_it_was_lost_beside_its_cop
     assert bodies(nodes.get(copy, 64)) == []
 
 
-@pytest.mark.parametrize("staged", [False, True], ids=["given back", "published"])
-def test_no_get_waits_for_what_lies_with_who_is_away(staged: bool) -> None:
+def test_no_get_waits_for_what_lies_with_who_is_away() -> None:
     nodes = Nodes(2, SMALL)
     nodes.view("n1")
     nodes.open("n1")
     some = [(0, b"%d" % number) for number in range(16)]
-    hold = seconds(3600) if staged else seconds(0)
-    done = nodes.call("n1", nodes.put_call("n1", *some, hold=hold))
+    nodes.put("n1", *some)
     held = nodes.get("n1", 16)
     nodes.lost = lambda _source, _target, message: type(message) is Fetched
     nodes.view("n1", "n2")  # which hears what became of them before it has any
     nodes.stop("n1")
     nodes.lost = lambda *_: False
     nodes.view("n2")
-    word = {"publish": (calls.Receipt(0, done.shares),)} if staged else {"back": (receipt(held),)}
-    (unknown,) = nodes.settle("n2", **word).lost  # what is n1's own to keep
+    (unknown,) = nodes.settle("n2", back=(receipt(held),)).lost  # what is n1's own to keep
     nodes.put("n2", (1, b"less urgent, and here"))
     number = nodes.ask("n2", nodes.get_call("n2", patience=1))
     nodes.pass_time(3)
@@ -226,23 +223,6 @@ def test_what_is_remembered_is_bounded_by_its_pieces_too() -> None:
     memory.keep(OperationId(CLIENT, 8), "again", now)
     left = [memory.get(OperationId(CLIENT, number)) for number in range(9)]
     assert left == [None] * 5 + [5, 6, 7, "again"]
-
-
-def test_what_is_erased_is_never_said_to_have_been_published() -> None:
-    nodes = Nodes(
-        3, Limits(block=2, deal=0, arity=2, gone=8, gone_size=2)
-    )  # so that little is much
-    nodes.open("n1")
-    some = [(0, b"%d" % number) for number in range(24)]
-    staged = nodes.call("n1", nodes.put_call("n1", *some, hold=seconds(1)))
-    nodes.pass_time(12)  # they are erased, and the anchor tells all that much is gone
-    for door in nodes.members:
-        nodes.put(door, (1, b"other"))
-        nodes.get(door)
-    nodes.stop("n1")
-    nodes.view("n2", "n3")
-    told = nodes.settle("n2", publish=(calls.Receipt(0, staged.shares),)).lost
-    assert sum(share.total for one in told for share in one.shares) == 24
 
 
 def test_what_is_too_much_for_one_answer_is_what_is_got_next() -> None:

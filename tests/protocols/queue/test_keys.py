@@ -6,6 +6,7 @@ import pytest
 from alone import Alone
 from queue_bench import Bench
 
+from snowmelt.client.leases.delivered import places_of, positions_of
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval, merged
@@ -25,6 +26,7 @@ from snowmelt.protocols.queue.calls import (
     Settle,
 )
 from snowmelt.protocols.queue.keys import Keys
+from snowmelt.protocols.queue.labels import Labels, pack
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.records import changed, records, restored
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
@@ -40,13 +42,18 @@ def put(number, keys, bodies, producer="p", queue="q", **more):
     return Put(queue, producer, number, *blob, keys=packed(keys), **more)
 
 
-def shown(parts):
-    """Keys and bodies, in their order."""
+def told(parts):
+    """Keys, positions and bodies."""
     found = []
     for part in parts:
         bodies = [bytes(body).decode() for body in Batch(part.offsets, part.blob)]
-        found += zip(unpacked(part.keys), bodies, strict=True)
+        found += zip(unpacked(part.keys), places_of(part), bodies, strict=True)
     return found
+
+
+def shown(parts):
+    """Keys and bodies, in their order: what was got is told by positions."""
+    return [(key, body) for key, _, body in sorted(told(parts))]
 
 
 def get(count):
@@ -68,10 +75,11 @@ def alone():
 def test_the_least_key_comes_first_and_those_alike_as_they_were_put(alone):
     alone.said(put(1, (7, MOST, -3), "abc"))
     alone.said(put(2, (LEAST, 7), "de"))
-    told = [(LEAST, "d"), (-3, "c"), (7, "a"), (7, "e"), (MOST, "b")]
-    assert shown(alone.said(Peek("q", 100, 1 << 20)).parts) == told
+    row = [(LEAST, "d"), (-3, "c"), (7, "a"), (7, "e"), (MOST, "b")]
+    seen = told(alone.said(Peek("q", 100, 1 << 20)).parts)
+    assert [(key, body) for key, _, body in seen] == row
     for _ in range(2):
-        assert shown(got(alone).parts) == told
+        assert shown(got(alone).parts) == row
         alone.killed()
 
 
@@ -100,6 +108,32 @@ def test_a_lease_that_ended_goes_back_as_well(alone):
     assert [body for _, body in shown(got(alone).parts)] == list("edcfba")
 
 
+def test_a_get_from_many_puts_is_one_part_by_positions(alone):
+    for number in range(1, 5):
+        alone.said(put(number, (9 - number, number, 20 + number), f"{number}bc"))
+    [part] = got(alone, 8).parts
+    assert positions_of((part,)) == tuple([Interval(start, start + 2) for start in (0, 3, 6, 9)])
+    assert [(key, place) for key, place, _ in told([part])] == [
+        (8, 0), (1, 1), (7, 3), (2, 4), (6, 6), (3, 7), (5, 9), (4, 10),
+    ]  # fmt: skip
+    assert [body for _, body in shown([part])] == list("bbbb4321")
+
+
+def test_what_is_not_alike_is_told_apart_and_in_order(alone):
+    alone.said(put(1, (4, 1), "ab", headers=pack(Labels(common={"n": "1"}))))
+    alone.said(put(2, (3, 2), "cd"))
+    leased = got(alone)
+    assert [body for _, _, body in told(leased.parts)] == list("bdca")
+    back = (Interval(0, 1),)
+    alone.said(Settle("q", leased.token, done=(Interval(1, 2),), back=back, reason="no"))
+    alone.said(put(3, (5,), "e"))
+    alone.wait(seconds(40))
+    again = got(alone)
+    assert [(part.failures, body) for part in again.parts for _, _, body in told([part])] == [
+        (1, "d"), (1, "c"), (1, "a"), (0, "e"),
+    ]  # fmt: skip
+
+
 def test_what_fits_no_answer_goes_back_to_its_place():
     alone = Alone.of(Limits(recent_bytes=0, answer_bytes=400), priorities=ANY)
     alone.said(put(1, range(9, 0, -1), [str(at) * 100 for at in range(9, 0, -1)]))
@@ -107,7 +141,7 @@ def test_what_fits_no_answer_goes_back_to_its_place():
     for _ in range(9):
         leased = got(alone)
         taken += [key for key, _ in shown(leased.parts)]
-        done = tuple([Interval(one.start, one.start + one.count) for one in leased.parts])
+        done = [where for part in leased.parts for where in positions_of((part,))]
         alone.said(Settle("q", leased.token, done=tuple(merged(done))))
     assert taken == list(range(1, 10))
 

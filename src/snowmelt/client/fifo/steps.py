@@ -337,7 +337,7 @@ def with_ranks(parts: Iterable[Bodies], ranks: Ranks) -> tuple[Portion, ...]:
         [
             Portion(
                 one.start, one.offsets, one.blob, one.headers, one.failures, one.reason,
-                one.times, one.keys, ranks,
+                one.times, one.keys, ranks, one.spans,
             )
             for one in parts
         ]

@@ -78,6 +78,10 @@ class Part(Protocol):
         """The priority of each, where it is not in their places."""
 
     @property
+    def spans(self) -> bytes:
+        """In which stretches they lie, where there are several (`core/spans.py`)."""
+
+    @property
     def count(self) -> int:
         """How many items it has."""
 
@@ -182,20 +186,20 @@ def portion(part: Part, first: int, stop: int) -> Part:
 
 def _index(part: Part, place: int) -> int:
     """Which of a part's items lies at a place."""
-    if type(part) is Portion and part.spans:
+    if part.spans:
         return spans.index_of(part.spans, place)
     return place - part.start
 
 
-def _places(part: Part) -> Sequence[int]:
+def places_of(part: Part) -> Sequence[int]:
     """Where the items of a part lie, in order."""
-    if type(part) is Portion and part.spans:
+    if part.spans:
         return spans.places(part.spans)
     return range(part.start, part.start + part_items(part))
 
 
 def _stretches(part: Part) -> tuple[Interval, ...]:
-    if type(part) is Portion and part.spans:
+    if part.spans:
         return spans.stretches(part.spans)
     return (Interval(part.start, part.start + part_items(part)),)
 
@@ -269,7 +273,7 @@ def items_of(parts: tuple[Part, ...]) -> Iterator[tuple[Part, bytes, int]]:
 
 def _keyed(parts: tuple[Part, ...]) -> TypeGuard[tuple[Portion, ...]]:
     first = parts[0] if parts else None
-    if type(first) is not Portion or not first.keys or type(first.kind) is not Kind:
+    if type(first) is not Portion or not first.keys:
         return False
     return len(parts) > 1 or len(first.keys) > KEY_BYTES
 
@@ -282,10 +286,10 @@ def _ordered(parts: tuple[Portion, ...]) -> tuple[list[Portion], list[int], list
     """Of each item by place its part and its place; and which is first, which next."""
     several = _by_place(parts)
     owners = list(chain.from_iterable([repeat(part, part_items(part)) for part in several]))
-    places = list(chain.from_iterable(map(_places, several)))
+    places = list(chain.from_iterable(map(places_of, several)))
     keys = list(chain.from_iterable([unpacked(part.keys) for part in several]))
     kind = parts[0].kind
-    turned = kind is not None and kind.largest_first  # of one key the first place is first anyway
+    turned = type(kind) is Kind and kind.largest_first  # of one key the first place is first anyway
     order: Iterable[int] = range(len(keys))
     if len(several) > 1 and any(part.spans for part in several):  # theirs lie between each other
         order = sorted(order, key=places.__getitem__)
@@ -315,6 +319,11 @@ def joined(parts: tuple[Part, ...]) -> Batch:
     """
     if _keyed(parts):
         return Batch.of([body for _, body, _ in items_of(parts)])
+    return as_they_lie(parts)
+
+
+def as_they_lie(parts: Sequence[Part]) -> Batch:
+    """The same, in the order of the parts."""
     if len(parts) == 1:
         return Batch(parts[0].offsets, parts[0].blob)
     edges, blobs, base = [0], [], 0

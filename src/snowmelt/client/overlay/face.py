@@ -1,55 +1,44 @@
 # Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
-"""A fifo on the overlay, as a program holds it; blocking."""
+"""A queue on the overlay, as a program holds it; blocking."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.leases.taking import Taking
-from snowmelt.client.priority.group_steps import PriorityGroupSteps
-from snowmelt.client.priority.groups import PriorityGroup
-from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
-from snowmelt.client.priority.staging import (
-    HOLD,
-    Holding,
-    Receipt,
-    check_there,
-    count_of,
-    not_staged,
-)
-from snowmelt.client.priority.steps import PriorityStatus, PrioritySteps
+from snowmelt.client.overlay.steps import OverlayStatus, OverlaySteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.client.queue.group_steps import group_name
+from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import NotStaged
-from snowmelt.core.interval import Position
+from snowmelt.core.interval import Interval, Position
 
 
-class OverlayFifo(Taking[PrioritySteps]):
-    """A fifo that no node orders alone. `cluster.fifo(name, ordering="overlay")` gives it.
+class OverlayQueue(Taking[OverlaySteps]):
+    """A queue that no node orders alone: `ordering="overlay"` of `cluster.fifo` or `.priority`.
 
-    It is a queue of one priority; what was given back comes ahead of later ones.
+    A fifo has one priority, 0. What was given back comes ahead of later ones. There are no groups,
+    no staging, no named producers and no `pause`.
 
     >>> import snowmelt, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with snowmelt.open(folder) as cluster:
-    ...         log = cluster.fifo("log", ordering="overlay")
-    ...         log.put_many([b"one", b"two"])
-    ...         for item in log.consume(timeout=0):
-    ...             print(item.body)
+    ...         jobs = cluster.priority("jobs", ordering="overlay", priorities=3)
+    ...         _ = jobs.put_many([(2, b"dust"), (0, b"fire"), (2, b"sweep")])
+    ...         for item in jobs.consume(timeout=0):
+    ...             print(item.priority, item.body)
     ...             item.ack()
-    2
-    b'one'
-    b'two'
+    0 b'fire'
+    2 b'dust'
+    2 b'sweep'
     """
 
-    def __init__(self, port: Port, steps: PrioritySteps, codec: Codec = PLAIN) -> None:
+    def __init__(self, port: Port, steps: OverlaySteps, codec: Codec = PLAIN) -> None:
         super().__init__(port, steps, codec)
-        self._holding = Holding(steps)
         self._puts = TogetherThreads(self._port, Puts(steps.put))
 
     def put(
@@ -63,7 +52,7 @@ class OverlayFifo(Taking[PrioritySteps]):
     ) -> Position:
         """Puts an item; returns its position in its priority once it is safe. Raises `Full`.
 
-        After `delay` seconds it may be delivered.
+        After `delay` seconds it may be delivered. Of any priorities positions count together.
         """
         one = self._steps.one(self._codec.body(body), priority, headers, delay, timeout)
         return Position(self._puts.ask(one))
@@ -76,61 +65,26 @@ class OverlayFifo(Taking[PrioritySteps]):
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
-    ) -> int:
-        """Puts bodies of one priority, or pairs of a priority and a body; returns how many.
+    ) -> tuple[Interval, ...]:
+        """Puts bodies of one priority, or pairs of a priority and a body; returns where they are.
+
+        That is one interval or more for each priority of each call, the least first. Positions tell
+        which is first of two, and not how many are before.
 
         Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
         several calls, each with its own `timeout`; when one fails, those before it are in the queue
         (a note of the exception says how many).
         """
         rows = self._codec.pairs(items, priority)
-        return run(self._port, self._steps.put_many(rows, priority, headers, delay, timeout))
+        puts = self._steps.put_many(rows, priority, headers, delay, timeout)
+        return run(self._port, puts)
 
-    # --- staged, then published -------------------------------------------------------------------
-
-    def stage(
-        self,
-        items: Iterable[Any] | Batch,
-        *,
-        priority: float | None = None,
-        headers: Mapping[str, str | bytes] | None = None,
-        delay: float = 0.0,
-        hold: float = HOLD,
-        timeout: float = TIMEOUT,
-    ) -> Receipt:
-        """Stores items safely, and for nobody to get: `publish` brings them into the queue.
-
-        What is not published within `hold` seconds is erased. `delay` counts from when it is.
-        """
-        rows = self._codec.pairs(items, priority)
-        steps = self._holding.stage(rows, priority, headers, delay, hold, timeout)
-        return run(self._port, steps)
-
-    def publish(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> None:
-        """What was staged may be got. Said again it does nothing, whatever became of it since.
-
-        Raises `NotStaged` when some of it was erased.
-        """
-        erased = self.published(receipt, timeout=timeout)
-        if erased:
-            raise NotStaged(not_staged(self.name, receipt, erased))
-
-    def published(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> int:
-        """As `publish`; but of what was erased it is told how many, and that is final."""
-        told = run(self._port, self._holding.publish(receipt, timeout))
-        check_there(self.name, told, timeout)
-        return count_of(told.lost)
-
-    # --- for groups -------------------------------------------------------------------------------
-
-    def group(self, name: str) -> PriorityGroup:
-        """A group, to which items are given for good: told again until it is past them.
-
-        This is for programs that must do everything exactly once, and for Spark.
-        """
-        return PriorityGroup(self._port, PriorityGroupSteps(self._steps, group_name(name)))
-
-    # --- the queue as a whole ---------------------------------------------------------------------
+    def _leased(
+        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
+    ) -> Delivered:
+        """What was put here before is there before: it may be more urgent."""
+        self._puts.send(timeout)
+        return super()._leased(before, items_max, bytes_max, timeout)
 
     def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item of this rank among those that are ready, 1 being the next; it stays there.
@@ -148,7 +102,7 @@ class OverlayFifo(Taking[PrioritySteps]):
         checked_share(share)
         return run(self._port, self._steps.select(0, share, timeout))
 
-    def stats(self, *, timeout: float = TIMEOUT) -> PriorityStatus:
+    def stats(self, *, timeout: float = TIMEOUT) -> OverlayStatus:
         """How the queue is: how many items wait, by priority, are leased, delayed, dead."""
         return run(self._port, self._steps.stats(timeout))
 

@@ -8,11 +8,11 @@ from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import with_ranks
 from snowmelt.client.leases.steps import Seen, checked_count
-from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
-from snowmelt.client.priority.ranked import RankedSteps
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.group_steps import Reading
+from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position

@@ -11,13 +11,24 @@ from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
-from snowmelt.client.priority.parts import NOT_BOTH, Prioritized, drawn
-from snowmelt.client.queue.bodies import CALL_BYTES, Parcel, as_bytes, parcels, together
+from snowmelt.client.queue.bodies import (
+    AHEAD,
+    CALL_BYTES,
+    CALL_ITEMS,
+    Parcel,
+    as_bytes,
+    parcels,
+    together,
+)
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.keys import packed
 from snowmelt.protocols.queue.calls import Run
 
+Prioritized = tuple[int | float, Buffer]
+_NOT_BOTH: Final = (
+    "a body is bytes, not tuple; give priority= or pairs of a priority and a body, not both"
+)
 _ONE: Final = str | bytes | bytearray | memoryview
 
 
@@ -40,8 +51,8 @@ def ranked_parcels(
             items = cast("Iterator[Any]", chain(first, rest))
         if first and isinstance(first[0], tuple):
             if priority is not None:
-                raise TypeError(NOT_BOTH)
-            for pairs in drawn(items):
+                raise TypeError(_NOT_BOTH)
+            for pairs in _drawn(items):
                 yield from _mixed(pairs, ranks)
             return
     own = ranks.rank(0 if priority is None else priority)
@@ -79,3 +90,33 @@ def _alike(items: Parcel, rank: int, ranks: Ranks) -> Parcel:
     if ranks.keyed:
         return replace(items, keys=packed([rank]) * items.count)
     return replace(items, runs=(Run(rank, items.count),)) if rank else items
+
+
+def _drawn(pairs: Iterable[Any]) -> Iterator[list[Prioritized]]:
+    """A call's worth each; what a generator gives is read before it is asked for the next."""
+    if isinstance(pairs, list | tuple):
+        for at in range(0, len(pairs), CALL_ITEMS):
+            part = pairs[at : at + CALL_ITEMS]
+            yield [one if type(one) is tuple and len(one) == 2 else _pair(one) for one in part]
+        return
+    some: list[Prioritized] = []
+    size = 0
+    while more := [
+        one if type(one) is tuple and len(one) == 2 and type(one[1]) is bytes else _pair(one)
+        for one in islice(pairs, min(len(some), AHEAD) or 1)
+    ]:
+        some += more
+        size += sum([len(body) for _, body in more])
+        if size >= CALL_BYTES or len(some) >= CALL_ITEMS:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _pair(one: Any) -> Prioritized:
+    if not isinstance(one, tuple):
+        raise TypeError(_NOT_BOTH)
+    if len(one) != 2:
+        raise TypeError(f"pairs of a priority and a body are put, not {len(one)} things")
+    return one[0], as_bytes(one[1])

@@ -21,8 +21,8 @@ class OpenOnce:
 
     def __init__(self, port: KeepingPort) -> None:
         self._port = port
-        self._opening: dict[bool, asyncio.Future[Any]] = {}
-        """By whether the queue is made when it isn't there."""
+        self._opening: dict[Open | OpenPriority, asyncio.Future[Any]] = {}
+        """By what is asked: some know no settings, and some only look."""
 
     async def call(
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
@@ -30,11 +30,11 @@ class OpenOnce:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         if type(body) not in _OPENS:
             return await self._port.call(body, timeout, target, weight)
-        opening = self._opening.get(body.make)
+        opening = self._opening.get(body)
         if opening is None:
             opening = asyncio.ensure_future(self._port.call(body, timeout, target, weight))
-            self._opening[body.make] = opening
-            opening.add_done_callback(partial(self._opened, body.make))
+            self._opening[body] = opening
+            opening.add_done_callback(partial(self._opened, body))
         try:
             # Not `wait_for`: that of 3.11 forgets a cancellation in the moment of the answer.
             async with asyncio.timeout(timeout + _GRACE):
@@ -50,7 +50,7 @@ class OpenOnce:
     def before_closing(self, one: Ending) -> None:
         self._port.before_closing(one)
 
-    def _opened(self, make: bool, opening: asyncio.Future[Any]) -> None:
-        del self._opening[make]
+    def _opened(self, asked: Open | OpenPriority, opening: asyncio.Future[Any]) -> None:
+        del self._opening[asked]
         if not opening.cancelled():
             opening.exception()  # seen, also when nobody waits any more

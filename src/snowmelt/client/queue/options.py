@@ -52,7 +52,7 @@ def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
     for option, value in options.items():
         if option not in OPTIONS:
             raise BadOption("option", option, ", ".join(OPTIONS))
-        given[OPTIONS[option]] = _read(option, value)
+        given[OPTIONS[option]] = read_option(option, value)
     return QueueSettings(**({"replicas": 0} | given)).checked() if given else None
 
 
@@ -78,7 +78,7 @@ def ranked_settings(**options: Unpack[PriorityOptions]) -> QueueSettings | None:
         if option == "priorities" and value in (int, float):
             given.update(priorities=ANY, floats=value is float)
         elif option in (allowed := OPTIONS | OF_PRIORITIES):
-            given[allowed[option]] = _read(option, value)
+            given[allowed[option]] = read_option(option, value)
         else:
             raise BadOption("option", option, ", ".join(allowed))
     if not given:
@@ -93,7 +93,8 @@ def seconds_of(option: str, value: object, lowest: float, highest: float) -> Dur
     raise BadOption(option, value, f"{lowest:g} to {highest:.12g} seconds")
 
 
-def _read(option: str, value: object) -> int:
+def read_option(option: str, value: object) -> int:
+    """What a person said of one option, as it is kept; raises `BadOption`."""
     if option == "flush" and value == "always":
         return 0
     if option == "flush":

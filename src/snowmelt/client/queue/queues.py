@@ -1,17 +1,23 @@
 # Made of queues_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """The queues of a cluster, as a program asks for them; blocking."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, Unpack, overload
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
-from snowmelt.client.overlay.face import OverlayFifo
+from snowmelt.client.overlay.face import OverlayQueue
+from snowmelt.client.overlay.options import (
+    OverlayOptions,
+    OverlayPriorityOptions,
+    overlaid,
+    overlay_settings,
+)
+from snowmelt.client.overlay.steps import OverlaySteps, overlay_queues
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.priority.options import OverlayOptions, overlaid, overlay_settings
-from snowmelt.client.priority.ranked import RankedSteps
-from snowmelt.client.priority.steps import PrioritySteps, list_priority_queues
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.known import Known
 from snowmelt.client.queue.options import (
@@ -52,7 +58,7 @@ class Queues:
         ordering: Literal["overlay"],
         codec: str | None = None,
         **options: Unpack[OverlayOptions],
-    ) -> OverlayFifo: ...
+    ) -> OverlayQueue: ...
 
     def fifo(
         self,
@@ -63,7 +69,7 @@ class Queues:
         producer: str | None = None,
         sequence: int | None = None,
         **options: Any,
-    ) -> Fifo | OverlayFifo:
+    ) -> Fifo | OverlayQueue:
         """A queue, first in first out, made when it is first used.
 
         With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
@@ -79,15 +85,11 @@ class Queues:
         `codec` is how values become bodies: "text", "json", "msgpack" or "arrow"; `put` takes the
         value then, and `item.value` gives it back. Nodes see bytes.
 
-        With `ordering="overlay"` no node orders it alone; its options are `replicas`, `lease`,
-        `max_deliveries` and `max_items`.
+        With `ordering="overlay"` no node orders it alone, as in the papers (Skueue); its options
+        are `replicas`, `lease`, `max_deliveries` and `max_items`.
         """
         if overlaid(ordering, producer, sequence):
-            wanted = overlay_settings(name, options)
-            overlay = self._known.once(
-                (queue_name(name), wanted), lambda: PrioritySteps(name, wanted, fifo=True)
-            )
-            return OverlayFifo(self._queues, overlay, codec_of(codec))
+            return self._overlaid(name, options, codec, fifo=True)
         settings = queue_settings(**options)
         if producer is not None or sequence is not None:
             steps = FifoSteps(name, settings, Producer(producer, sequence))
@@ -97,21 +99,47 @@ class Queues:
             )
         return Fifo(self._queues, steps, codec_of(codec))
 
+    @overload
     def priority(
         self,
         name: str,
         *,
+        ordering: Literal["master"] = "master",
         codec: str | None = None,
         producer: str | None = None,
         sequence: int | None = None,
         **options: Unpack[PriorityOptions],
-    ) -> PriorityQueue:
+    ) -> PriorityQueue: ...
+
+    @overload
+    def priority(
+        self,
+        name: str,
+        *,
+        ordering: Literal["overlay"],
+        codec: str | None = None,
+        **options: Unpack[OverlayPriorityOptions],
+    ) -> OverlayQueue: ...
+
+    def priority(
+        self,
+        name: str,
+        *,
+        ordering: str = "master",
+        codec: str | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        **options: Any,
+    ) -> PriorityQueue | OverlayQueue:
         """A queue, most urgent first, made when it is first used.
 
         `priorities` are `int`, any whole number of 64 bits, unless you say `float`, or how many
         there are (up to 256): then they are 0 to one below it. The least is the most urgent, or the
-        largest with `largest_first`. All else is as `fifo` has it.
+        largest with `largest_first`. All else is as `fifo` has it, with `ordering="overlay"` too
+        (Skeap where there are so many, Seap for any).
         """
+        if overlaid(ordering, producer, sequence):
+            return self._overlaid(name, options, codec, fifo=False)
         settings = ranked_settings(**options)
         if producer is not None or sequence is not None:
             steps = RankedSteps(name, settings, Producer(producer, sequence))
@@ -124,31 +152,50 @@ class Queues:
 
     def queue(
         self, name: str, *, codec: str | None = None, timeout: float = TIMEOUT
-    ) -> Fifo | PriorityQueue | OverlayFifo:
+    ) -> Fifo | PriorityQueue | OverlayQueue:
         """The queue of this name, of whichever kind it is; a fifo when there is none yet."""
         queue_name(name)
         told = run(self._queues, queue_names(timeout))
-        if name in run(self._queues, list_priority_queues(timeout)):
+        there = (run(self._queues, overlay_queues(timeout))).get(name)
+        if there is not None:
             if name in told.names:
                 allowed = "a name of one queue: there are two of this name, one on the overlay"
                 raise BadOption("queue", name, allowed)
-            return self.fifo(name, ordering="overlay", codec=codec)
+            return self._overlaid(name, {}, codec, fifo=there.priorities == 1)
         if name in told.ranked:
             return self.priority(name, codec=codec)
         return self.fifo(name, codec=codec)
 
     def queues(
-        self, *, kind: Literal["fifo", "priority"] | None = None, timeout: float = TIMEOUT
+        self,
+        *,
+        kind: Literal["fifo", "priority", "overlay"] | None = None,
+        timeout: float = TIMEOUT,
     ) -> list[str]:
-        """The names of all queues, or of those of one kind (`fifo` or `priority`)."""
-        if kind not in (None, "fifo", "priority"):
-            raise BadOption("kind", kind, "fifo, priority, or None for both")
-        told = run(self._queues, queue_names(timeout))
-        if kind == "priority":
-            return sorted(told.ranked)
-        names = set(run(self._queues, list_priority_queues(timeout)))
-        names.update(told.names)
-        return sorted(names.difference(told.ranked) if kind == "fifo" else names)
+        """The names of all queues, or of those of one kind.
+
+        `fifo` and `priority` are those that have a leader; `overlay` are those with that ordering.
+        """
+        if kind not in (None, "fifo", "priority", "overlay"):
+            raise BadOption("kind", kind, "fifo, priority, overlay, or None for all")
+        names: set[str] = set()
+        if kind in (None, "overlay"):
+            names.update(run(self._queues, overlay_queues(timeout)))
+        if kind != "overlay":
+            told = run(self._queues, queue_names(timeout))
+            names.update(told.ranked if kind == "priority" else told.names)
+            names.difference_update(told.ranked if kind == "fifo" else ())
+        return sorted(names)
+
+    def _overlaid(
+        self, name: str, options: Mapping[str, Any], codec: str | None, *, fifo: bool
+    ) -> OverlayQueue:
+        wanted = overlay_settings(name, options, fifo=fifo)
+        steps = self._known.once(
+            (queue_name(name), wanted, fifo, "overlay"),
+            lambda: OverlaySteps(name, wanted, fifo=fifo),
+        )
+        return OverlayQueue(self._queues, steps, codec_of(codec))
 
     def _own(self, name: str) -> Producer:
         """This client as the producer of a queue: one, with whatever settings it is asked for."""

@@ -15,6 +15,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.keys import KEY_MAX, KEY_MIN, of_float, to_float
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 
+RANK_HIGHEST: Final = 1 << 40
 _INT: Final = {int}
 
 
@@ -105,3 +106,9 @@ def checked_priority(priority: object) -> int | float:
         case Real() if not math.isnan(fraction := float(priority)):
             return fraction
     raise BadOption("priority", priority, "a whole number of 64 bits or a float")
+
+
+def checked_share(share: object) -> None:
+    """Which part of all; raises `BadOption`."""
+    if type(share) not in (int, float) or not 0 <= share <= 1:  # type: ignore[operator]
+        raise BadOption("share", share, "0 to 1")

@@ -62,18 +62,6 @@ What makes it safe:
 12. *Leases* end by the home's clock. A new home lets them begin anew. So no two leases of one
    element are live at once, and its tokens grow: a late acknowledgement is refused.
 
-What can be said again, however much later (a position is never two elements', rule 8, so what was
-said of one needs no name and no number to be known by):
-
-13. *Staged puts.* What is put with a `hold` has its positions and is nobody's. To publish is to
-    say of positions that what is staged there is free; of what was published before it says
-    nothing, be it leased or gone by now. What nobody publishes in its time is erased; what is
-    published later than that is erased too, so that no two homes with different clocks decide
-    differently. Each home publishes its own: there is no moment at which all of it comes.
-14. *Kept leases.* Who holds a lease may keep it: then it has no time, on all disks, and neither a
-    view nor a restart ends it, but a word under its token alone.
-15. *Shown again.* What is leased is shown to whoever names its token and positions.
-
 What a failure costs. Any node, the anchor's too: what membership takes to miss it, and a settling.
 Nothing that was acknowledged while one of its `replicas` copies is left. With one replica, elements
 wait for the node that has them. An operation that nobody has answered may have happened or not,

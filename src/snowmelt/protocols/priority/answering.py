@@ -30,7 +30,6 @@ class SettleInHand(msgspec.Struct, gc=False):
     """Whether a get's answer tells of it: alone it is not answered."""
     waits: int = 0
     lost: list[Receipt] = []
-    away: list[Receipt] = []
 
 
 class Settles:
@@ -75,8 +74,6 @@ class Settles:
         one.waits -= 1
         if refusal is not None:
             one.lost.append(Receipt(word.token, refusal.shares))
-            if refusal.away:
-                one.away.append(Receipt(word.token, refusal.away))
         if one.waits:
             return None
         return self.hand.pop(operation)
@@ -95,10 +92,6 @@ class Settles:
             yield receipt, back, call.delay
         for receipt in call.renew:
             yield receipt, How.RENEW, self._settings.lease
-        for receipt in call.keep:
-            yield receipt, How.KEEP, Duration(0)
-        for receipt in call.publish:
-            yield receipt, How.PUBLISH, Duration(0)
 
 
 SETTLE_SOON: Final = AGAIN_FIRST
@@ -230,4 +223,4 @@ class Answering:
             if one.ready:
                 self._answer_sure(one)
         elif not settled.with_get:  # else the get is in hand at another door
-            self._desk.reply(operation, Settled(tuple(settled.lost), tuple(settled.away)))
+            self._desk.reply(operation, Settled(tuple(settled.lost)))

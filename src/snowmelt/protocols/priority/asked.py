@@ -1,17 +1,15 @@
 """What can't be had of a client's call: said at once, with the value and the way out."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.headers import headers_in
 from snowmelt.core.keys import KEY_BYTES, fractions
-from snowmelt.protocols.priority.calls import Get, Put, Receipt, Settle, Show
+from snowmelt.protocols.priority.calls import Get, Put, Settle
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import (
     DELAY_LONGEST,
     HEADER_BYTES_MAX,
-    HOLD_LONGEST,
     REASON_BYTES_MAX,
     QueueSettings,
 )
@@ -38,8 +36,6 @@ def problem(call: Any, settings: QueueSettings, limits: Limits) -> Problem:
             text = f"what is settled with a get is of its own queue, not of {call.settle.queue}"
             return "BadOption", text
         return _settle_problem(call.settle, settings)
-    if type(call) is Show:
-        return _receipts_problem((call.receipt,), settings)
     return None
 
 
@@ -57,8 +53,6 @@ def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
         return "BadOption", f"headers are to be a map from text to text or bytes: {error}"
     if not 0 <= call.delay <= DELAY_LONGEST:
         return "BadOption", f"delay is {call.delay} ns; allowed: 0 to {DELAY_LONGEST}"
-    if not 0 <= call.hold <= HOLD_LONGEST:
-        return "BadOption", f"hold is {call.hold} ns; allowed: 0 to {HOLD_LONGEST}"
     count, rows = 0, settings.rows
     for part in call.parts:
         if part.priority >= rows:
@@ -89,11 +83,7 @@ def _settle_problem(call: Settle, settings: QueueSettings) -> Problem:
         return "TooLarge", f"a reason takes at most {REASON_BYTES_MAX} bytes of UTF-8"
     if not 0 <= call.delay <= DELAY_LONGEST:
         return "BadOption", f"delay is {call.delay} ns; allowed: 0 to {DELAY_LONGEST}"
-    receipts = (*call.done, *call.back, *call.renew, *call.keep, *call.publish)
-    return _receipts_problem(receipts, settings)
-
-
-def _receipts_problem(receipts: Sequence[Receipt], settings: QueueSettings) -> Problem:
+    receipts = (*call.done, *call.back, *call.renew)
     if len(receipts) > RECEIPTS_MAX:
         return "TooLarge", f"a call names at most {RECEIPTS_MAX} receipts, not {len(receipts)}"
     shares = [share for receipt in receipts for share in receipt.shares]

@@ -86,11 +86,6 @@ class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True, gc=F
     delay: Duration = Duration(0)
     patience: Duration = Duration(0)
     """How long to wait for room in a full queue."""
-    hold: Duration = Duration(0)
-    """For so long they are staged, in no get, until somebody publishes them; else they are erased.
-
-    Then `delay` counts from when they are published.
-    """
 
     @property
     def size(self) -> int:
@@ -125,7 +120,7 @@ Receipts = Annotated[tuple[Receipt, ...], msgspec.Meta(max_length=16_384)]
 class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True, gc=False):
     """About elements held under leases: these are done, those go back, those are worked on still.
 
-    What is not held any more is named in the answer; all else is done. And about what is staged.
+    What is not held any more is named in the answer; all else is done.
     """
 
     queue: Name
@@ -136,10 +131,6 @@ class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True
     reason: str = ""
     """Why it goes back; empty when nothing failed, and then it doesn't count as a delivery."""
     renew: Receipts = ()
-    keep: Receipts = ()
-    """Those are held until something else is said of them."""
-    publish: Receipts = ()
-    """What is staged there may be got. Their tokens say nothing."""
     dead: bool = False
     """What goes back with a reason is dead at once, however often it may be delivered."""
 
@@ -151,9 +142,6 @@ class Settled(msgspec.Struct, frozen=True, tag="priority.settled", array_like=Tr
     """
 
     lost: Receipts = ()
-    away: Receipts = ()
-    """Of the lost ones: they lie with nodes that are away. Of what was to be published, all others
-    were erased, since their time was over."""
 
 
 class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True, gc=False):
@@ -213,25 +201,6 @@ class Select(msgspec.Struct, frozen=True, tag="priority.select", array_like=True
     share: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
-class Show(msgspec.Struct, frozen=True, tag="priority.show", array_like=True):
-    """Shows once more what is leased under a token, to whoever knows it."""
-
-    queue: Name
-    receipt: Receipt
-
-
-class Shown(msgspec.Struct, frozen=True, tag="priority.shown", array_like=True):
-    """What one answer holds of it, most urgent first; and where all of it is that is held.
-
-    What is held and not shown is too much for one answer, or on its way to a new home: ask again.
-    """
-
-    pieces: tuple[Piece, ...]
-    held: Shares
-    away: Shares
-    """Nobody who is here can tell of these."""
-
-
 class Peeked(msgspec.Struct, frozen=True, tag="priority.peeked", array_like=True):
     """What is there."""
 
@@ -253,7 +222,6 @@ class Status(msgspec.Struct, frozen=True, tag="priority.status", array_like=True
     leased: int
     held: int
     dead: int
-    staged: int = 0
     short_of_copies: int = 0
     """Elements on fewer nodes than they should be."""
 
@@ -279,8 +247,8 @@ class Counted(msgspec.Struct, frozen=True, tag="priority.counted", array_like=Tr
     count: int
 
 
-Request = Open | Queues | Put | Settle | Get | Peek | Show | Statistics | Purge | Redrive | Select
-Response = Opened | QueuesAre | PutDone | Settled | Leased | Peeked | Shown | Status | Counted
+Request = Open | Queues | Put | Settle | Get | Peek | Statistics | Purge | Redrive | Select
+Response = Opened | QueuesAre | PutDone | Settled | Leased | Peeked | Status | Counted
 
 CALLS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)
 """All that clients ask."""

@@ -169,7 +169,7 @@ class Door:
                 self._hand.riding.append((operation, len(runs) - 1))
                 continue
             assert type(one) is PutInHand
-            if one.call.delay or one.call.hold:
+            if one.call.delay:
                 held.extend(one.counts())
                 self._hand.riding.append((operation, -1))
                 continue

@@ -27,16 +27,14 @@ Rules
    before never was, and its positions are void; what was, may have been got, and stays. All else
    waits for room, and is tried again.
 7. Leases begin anew with each view: nobody can tell how much of one is over. Where this process is
-   alone with its disk, who held them is gone, and they are over. One that is kept has no time.
+   alone with its disk, who held them is gone, and they are over.
 8. Nothing is handed out that not all who should keep it have flushed, its lease and itself. Else
    a put that nobody has answered could be refused, or begun anew, after its element was got. What
    is still on its way to them is leased meanwhile, and handed out when they have it; what they
    lack since a view began, or turn out to lack, is copied to them first (`thin.py`).
-9. What may be said again for ever, to publish and to keep, is told to all copies again, also where
-   this home knows it already: what was told first may not have come to all.
-10. A copy goes with what became of it, in one message: with whom it is alone later, it is not free
+9. A copy goes with what became of it, in one message: with whom it is alone later, it is not free
    because the word of it was lost.
-11. Who says again what was done, since the answer was lost, is given the answer that he was given:
+10. Who says again what was done, since the answer was lost, is given the answer that he was given:
    what was done by the first word can't be done by the second, and would be refused. In another
    view a purge asks what it had done (door, rule 8).
 """
@@ -74,7 +72,7 @@ from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.recent import Recent
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.rules import Rules, held_by
-from snowmelt.protocols.priority.settings import ERASED, FOR_GOOD, How, QueueSettings, State
+from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.shelf import Shelf, rows_at
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
 from snowmelt.protocols.priority.thin import Thin
@@ -166,13 +164,11 @@ class Home:
             share = Share(priority, (where,))
             if standing.state == State.FREE:
                 free.append(share)
-            if standing.state == State.LEASED and standing.time != FOR_GOOD:
+            if standing.state == State.LEASED:
                 time = Duration(0) if self._desk.alone else standing.time
                 self._leases.lease(standing.token, (share,), time)
             elif standing.state == State.HELD:
                 self._leases.hold((share,), standing.due)
-            elif standing.state == State.STAGED:
-                self._leases.hold((share,), standing.due + ERASED)
         if self.urgency is not None:
             self.urgency.know(keys)
             self.urgency.begin(free)
@@ -202,8 +198,7 @@ class Home:
         new = minus(rows.lacking(elements.shares), self.there)
         lot = self._shelf.store(elements)
         if elements.due:
-            spare = ERASED if elements.staged else 0
-            self._leases.hold(elements.shares, elements.due + spare)
+            self._leases.hold(elements.shares, elements.due)
         void = rows.void_of(elements.shares)
         void = union(void) if void else ()
         anew = any(origin.again for origin in elements.origins)
@@ -223,14 +218,12 @@ class Home:
             return
         marks: list[Mark] = []
         refusals: list[Refusal] = []
-        again: list[Mark] = []
         whole, said = ended(self._wholes, message.words)
         for at, word in said:
-            those, same, refused = self._said(word)
+            those, refused = self._said(word)
             if self.urgency is not None:
                 self.urgency.said(word, refused)
             marks += those
-            again += same
             if refused:
                 refusals.append(Refusal(at, refused))
         pending = Pending(door, message, refusals=tuple(refusals), whole=whole)
@@ -242,7 +235,7 @@ class Home:
         pending.gone = minus(_of([*marks, *whole], State.GONE), absent)
         pending.void = minus(_of(marks, State.VOID), absent)
         self._leases.hold_all(marks)
-        self._begin(pending, [*marks, *again])
+        self._begin(pending, marks)
 
     def arrived(self) -> None:
         """Elements came, or are known to be gone: whoever waits for them may have them now."""
@@ -285,7 +278,7 @@ class Home:
     def copy(self, node: NodeId, elements: tuple[Elements, ...]) -> None:
         """Gives one who should keep copies what he lacks (`repair.py`)."""
         for some in elements:
-            marks = self._shelf.rows.marks_of(some.shares)  # rule 10
+            marks = self._shelf.rows.marks_of(some.shares)  # rule 9
             number = self.spreading.spread(some, marks, node)
             self._pending[number] = Pending(copied=(node, some.shares))
 
@@ -307,7 +300,7 @@ class Home:
     # --- within -----------------------------------------------------------------------------------
 
     def _takes(self, door: NodeId, serial: int) -> bool:
-        """Whether this is new; what was answered is answered again, as it was (rule 11)."""
+        """Whether this is new; what was answered is answered again, as it was (rule 10)."""
         answer = self._answers.get((door, serial))
         if answer is not None:
             if self.urgency is None or not self.urgency.beginning:  # seap, rule 5
@@ -335,7 +328,7 @@ class Home:
     def _decide(self, marks: list[Mark]) -> None:
         if marks:
             self._leases.hold_all(marks)
-            self._begin(Pending(back=_of(marks, State.FREE), void=_of(marks, State.VOID)), marks)
+            self._begin(Pending(back=_of(marks, State.FREE)), marks)
 
     def _take(self, door: NodeId, message: Take, places: Iterable[int]) -> None:
         """Leases those of the wants whose elements are all there; the others wait for theirs."""
@@ -386,30 +379,22 @@ class Home:
                 marks = self._shelf.rows.told_of(had)  # also what was so before: not all may know
         return Leasing(at, had, refused, self.urgency is None), marks
 
-    def _said(self, word: Word) -> tuple[list[Mark], list[Mark], Shares]:
-        """What becomes of what a client speaks of; what is told again; and of which it can't be."""
+    def _said(self, word: Word) -> tuple[list[Mark], Shares]:
+        """What becomes of what a client speaks of; and of which it can't be."""
         if word.how == How.RENEW:
-            return [], [], self._renew(word)
+            return [], self._renew(word)
         marks, refused = self._rules.become(self._shelf.rows, word.shares, self._rules.of(word))
         if word.how == How.VOID:
             lacking = self._shelf.rows.lacking(word.shares)
-            return [*marks, *_voided(self._desk.epoch, lacking)], [], ()
+            return [*marks, *_voided(self._desk.epoch, lacking)], ()
         if word.how in (How.DONE, How.PURGED) and refused:  # rule 4; all write it again
             ended = common(refused, self._shelf.ended.of(word.token))
             refused = minus(refused, ended)
             again = Mark(ended, self._desk.epoch, 0, State.GONE, word.token)
             marks = [*marks, again] if ended else marks
-        if word.how == How.PUBLISH:  # what was got since, and is gone, was published before
-            rows = self._shelf.rows
-            taken = minus(rows.gone_of(refused), rows.void_of(refused))
-            refused = union([*minus(refused, taken), *_of(marks, State.VOID)])
         if word.how in (How.DONE, How.BACK, How.FAILED, How.DEAD):
             self._leases.end(word.token, word.shares)
-        if word.how not in (How.PUBLISH, How.KEEP):
-            return marks, [], refused
-        changed = [share for mark in marks for share in mark.shares]  # rule 9
-        same = minus(word.shares, union([*changed, *refused]))
-        return marks, list(self._shelf.rows.marks_of(same)), refused
+        return marks, refused
 
     def _renew(self, word: Word) -> Shares:
         token = word.token
@@ -473,13 +458,10 @@ class Home:
             self._answers.keep((door, asked.serial), told, 1)
             self.urgency.tell(door, told)
         else:
-            refusals = [
-                Refusal(one.at, one.shares, self._shelf.rows.lacking(one.shares))
-                for one in pending.refusals
-            ]
+            refusals = pending.refusals
             back, gone = pending.back, pending.gone if self._settings.items_max else ()
             told_of = back if self.urgency is None else ()
-            answer = Ended(era, self._queue, asked.serial, tuple(refusals), told_of, gone)
+            answer = Ended(era, self._queue, asked.serial, refusals, told_of, gone)
             pieces = [len(share.intervals) for one in refusals for share in one.shares]
             self._answers.keep((door, asked.serial), answer, 1 + sum(pieces))
             if self.urgency is not None and (back or refusals):  # something is free by now
@@ -511,8 +493,8 @@ class Home:
 
 
 def _absent(words: Iterable[Word], shelf: Shelf, there: Shares) -> Shares:
-    """What is done, or published, and lies with nobody here."""
-    named = [word.shares for word in words if word.how in (How.DONE, How.PUBLISH)]
+    """What is done, and lies with nobody here."""
+    named = [word.shares for word in words if word.how == How.DONE]
     lacking = [share for shares in named for share in shelf.rows.lacking(shares)]
     return minus(union(lacking), there) if lacking else ()
 

@@ -21,7 +21,7 @@ import msgspec
 
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority import calls
-from snowmelt.protocols.priority.batches import Share, Shares, Some, summed, union
+from snowmelt.protocols.priority.batches import Shares, Some, summed
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fitting import fitting
@@ -39,7 +39,7 @@ SELECTIONS: Final = 16
 PEEK_BYTES: Final = 16 << 20
 """What one look shows at most."""
 
-Call = calls.Peek | calls.Select | calls.Show | calls.Statistics | calls.Purge | calls.Redrive
+Call = calls.Peek | calls.Select | calls.Statistics | calls.Purge | calls.Redrive
 
 
 class Stage(IntEnum):
@@ -61,10 +61,7 @@ class LookInHand(msgspec.Struct):
     leased: int = 0
     held: int = 0
     dead: list[tuple[NodeId, Shares]] = []
-    staged: int = 0
     short: int = 0
-    had: list[Share] = []
-    away: list[Share] = []
     count: int = 0
     tries: int = 1
     """How often it was begun in this view."""
@@ -117,10 +114,7 @@ class Looking:
             one.free = summed([*one.free, *message.free])  # rule 3
             one.leased += message.leased
             one.held += message.held
-            one.staged += message.staged
             one.short += message.short
-            one.had.extend(message.had)
-            one.away.extend(message.away)
             if message.dead:
                 one.dead.append((source, message.dead))
         if one.waits == 0:
@@ -153,10 +147,6 @@ class Looking:
             count = 1
         elif isinstance(call, calls.Peek) and not call.dead:
             count = call.items_max
-        elif isinstance(call, calls.Show):
-            one.shares = call.receipt.shares
-            self._read(one, one.shares, everybody=False, token=call.receipt.token)
-            return
         else:
             self._read(one, (), everybody=True)
             return
@@ -166,7 +156,7 @@ class Looking:
 
         self._sending.send(self._root, (one.operation,), make)
 
-    def _read(self, one: LookInHand, shares: Shares, *, everybody: bool, token: int = 0) -> None:
+    def _read(self, one: LookInHand, shares: Shares, *, everybody: bool) -> None:
         assert self._placing is not None
         parts = self._placing.by_home(shares)
         targets: Sequence[NodeId] = self._desk.members if everybody else sorted(parts)
@@ -179,7 +169,7 @@ class Looking:
             theirs = parts.get(target, ())
 
             def make(serial: int, theirs: Shares = theirs) -> Read:
-                return Read(self._desk.era, self._settings.queue, serial, theirs, token=token)
+                return Read(self._desk.era, self._settings.queue, serial, theirs)
 
             self._sending.send(target, (one.operation,), make)
 
@@ -190,12 +180,9 @@ class Looking:
             count = sum([share.total for share in dead])
             status = calls.Status(
                 self._settings, self._root or self._desk.me, one.free, one.leased, one.held, count,
-                one.staged, one.short,
+                one.short,
             )  # fmt: skip
             self._answer(one, status)
-        elif isinstance(call, calls.Show):
-            pieces = fitting(self._ordered(one), PEEK_BYTES)[0]
-            self._answer(one, calls.Shown(pieces, union(one.had), union(one.away)))
         elif isinstance(call, calls.Peek) and call.dead and one.stage == Stage.HOMES and dead:
             one.stage = Stage.ENDS
             one.shares = first_of(dead, call.items_max)
@@ -237,9 +224,7 @@ class Looking:
         how = How.REDRIVE if isinstance(one.call, calls.Redrive) else How.PURGE
         one.waits += self._ends.say(one.dead, how, operation=one.operation)
 
-    def _answer(
-        self, one: LookInHand, answer: calls.Peeked | calls.Shown | calls.Status | calls.Counted
-    ) -> None:
+    def _answer(self, one: LookInHand, answer: calls.Peeked | calls.Status | calls.Counted) -> None:
         del self._hand[one.operation]
         self._desk.reply(one.operation, answer)
 

@@ -35,8 +35,6 @@ def cut(elements: Elements, wanted: Shares) -> Elements:
         bytes(chosen.blob),
         elements.headers,
         elements.due,
-        elements.staged,
-        elements.delay,
         b"".join([keys_of(elements.keys, index.start, index.stop) for index, _ in stretches]),
         elements.put_at,
     )

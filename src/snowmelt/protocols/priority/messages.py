@@ -35,7 +35,7 @@ from snowmelt.protocols.priority.fields import (
     Weight,
 )
 from snowmelt.protocols.priority.phase_messages import Answered, Asked, Met, Ranked, Seek, Sought
-from snowmelt.protocols.priority.settings import FOR_GOOD, Name, QueueSettings, Registered
+from snowmelt.protocols.priority.settings import DELAY_LONGEST, Name, QueueSettings, Registered
 
 CHANGES_MAX: Final = 1 << 17
 """A get has no more elements, and each has one standing."""
@@ -46,7 +46,7 @@ SEVERAL_MAX: Final = 256
 SEVERAL_BYTES: Final = 1 << 20
 """So many messages go together, while they weigh no more than this; a larger one goes by itself."""
 
-Length = Annotated[Duration, msgspec.Meta(ge=0, le=FOR_GOOD)]
+Length = Annotated[Duration, msgspec.Meta(ge=0, le=DELAY_LONGEST)]
 Due = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=(1 << 63) - 1)]
 """By the wall clock, in nanoseconds since 1970; whatever length is added to one is one."""
 
@@ -128,10 +128,6 @@ class Elements(msgspec.Struct, frozen=True, array_like=True, gc=False):
     headers: bytes = b""
     due: Due = 0
     """When it may be got, by the wall clock, in nanoseconds since 1970; 0 for at once."""
-    staged: bool = False
-    """Whether it waits to be published until then, and is void when nobody does."""
-    delay: Length = Duration(0)
-    """For how long it is held when it is published."""
     keys: bytes = b""
     """Their priorities where these have no number (`core.keys`); else empty."""
     put_at: Time = 0
@@ -258,8 +254,6 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
     at: Place
     """Which of the words of the `End` it is."""
     shares: Shares
-    away: Shares = ()
-    """Of what was refused: nobody here has it, or knows that it is gone."""
 
 
 class Ended(Numbered, frozen=True, tag="priority.ended", array_like=True, gc=False):
@@ -287,10 +281,10 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     operation: OperationId | None = None
     """The get that leased them."""
     time: Length = Duration(0)
-    """How long the lease is; of what is staged, for how long it is held when it is published."""
+    """How long the lease is."""
     due: Due = 0
-    """Until when they are held, or staged, by the wall clock; of what is leased, 1 where it waits
-    for its turn (`core/failures.py`)."""
+    """Until when they are held, by the wall clock; of what is leased, 1 where it waits for its turn
+    (`core/failures.py`)."""
     failures: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
     reason: str = ""
 
@@ -461,8 +455,6 @@ class Read(Numbered, frozen=True, tag="priority.read", array_like=True):
 
     shares: Shares
     bytes_max: Weight = 4 << 20
-    token: Token = 0
-    """Only what is leased under it; 0 for all."""
 
 
 class Seen(Numbered, frozen=True, tag="priority.seen", array_like=True):
@@ -472,11 +464,6 @@ class Seen(Numbered, frozen=True, tag="priority.seen", array_like=True):
     leased: int = 0
     held: int = 0
     dead: Shares = ()
-    staged: int = 0
-    had: Shares = ()
-    """Of what was asked for: what is leased under the token."""
-    away: Shares = ()
-    """Of what was asked for: nobody here has it, or knows that it is gone."""
     free: Somes = ()
     """How many are free, by priority."""
     short: int = 0

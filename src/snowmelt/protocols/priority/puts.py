@@ -5,7 +5,7 @@ from typing import Final
 
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.batch import Batch as Bodies
-from snowmelt.core.instant import Duration, later
+from snowmelt.core.instant import later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import part as keys_of
 from snowmelt.core.names import NodeId, OperationId
@@ -68,13 +68,13 @@ class Puts:
 
     def send(self, puts: Sequence[PutInHand], placing: Placing) -> None:
         """Takes what has positions home; those that go together, together."""
-        groups: dict[tuple[bytes, int, int], list[PutInHand]] = {}
+        groups: dict[tuple[bytes, int], list[PutInHand]] = {}
         for one in puts:
             one.sent += 1
-            kind = one.call.headers, one.call.delay, one.call.hold
+            kind = one.call.headers, one.call.delay
             groups.setdefault(kind, []).append(one)
-        for (_, delay, hold), ours in groups.items():
-            due = self._desk.wall + (hold or delay) if hold or delay else 0
+        for (_, delay), ours in groups.items():
+            due = self._desk.wall + delay if delay else 0
             for some in _portions(ours):
                 self._store(_elements(some, due, max(0, self._desk.wall)), placing, some)
 
@@ -184,7 +184,7 @@ def _elements(puts: Sequence[PutInHand], due: int, put_at: int) -> Elements:
     bodies = bodies.trimmed()
     return Elements(
         shares, tuple(origins), whole(bodies.offsets), whole(bodies.blob), call.headers, due,
-        bool(call.hold), call.delay if call.hold else Duration(0), keys, put_at,
+        keys, put_at,
     )  # fmt: skip
 
 

@@ -24,7 +24,6 @@ from snowmelt.protocols.priority.home import Home
 from snowmelt.protocols.priority.keyed import keys_told, with_keys
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.looking import Looking
-from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import (
     Ended,
     Fetched,
@@ -43,7 +42,7 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.repair import Repair
 from snowmelt.protocols.priority.reports import Reports
-from snowmelt.protocols.priority.rules import held_by, let_go
+from snowmelt.protocols.priority.rules import let_go
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.priority.settling import by_size, kept_for
@@ -234,7 +233,7 @@ class Queue:
         home = self.here.home
         if not home.wanted:  # what is looked at is fetched first
             home.wanted.extend(common(self.shelf.rows.lacking(message.shares), home.there))
-        if home.urgency is not None and not message.token:  # else it is asked for in its order
+        if home.urgency is not None:
             shares = home.urgency.in_order(message.shares)
             message = msgspec.structs.replace(message, shares=shares)
         keys = self.shelf.keys(message.shares)
@@ -246,28 +245,15 @@ class Queue:
             self.loaded(Part.LOOKS, self._number, ())
 
     def _seen(self, here: Here, message: Read, found: tuple[Found, ...]) -> Seen:
-        era, token = self._desk.era, message.token
         rows = self.shelf.rows
-        if not token:
-            read = self.shelf.pieces(found, message.shares)[0]
-            first = before_gap(rows, message.shares, read)
-            pieces, _ = fitting(first, message.bytes_max)
-            here.home.unread.extend(self.shelf.unread(message.shares, found))
-            told = union([piece.share for piece in pieces])
-            more = bool(minus(rows.present(message.shares), told))
-            return self._standing(here, Seen(era, self.name, message.serial, pieces, more=more))
-        had = in_order(
-            [
-                Share(priority, (where,))
-                for priority, where, standing in rows.standings(message.shares)
-                if held_by(standing, token)
-            ]
-        )
-        pieces, _ = fitting(self.shelf.pieces(found, had)[0], message.bytes_max)
-        unread = self.shelf.unread(had, found)
-        here.home.unread.extend(unread)  # whoever asks again has them from another copy
-        away = minus(rows.lacking(message.shares), had)
-        return Seen(era, self.name, message.serial, pieces, had=had, away=away)
+        read = self.shelf.pieces(found, message.shares)[0]
+        first = before_gap(rows, message.shares, read)
+        pieces, _ = fitting(first, message.bytes_max)
+        here.home.unread.extend(self.shelf.unread(message.shares, found))
+        told = union([piece.share for piece in pieces])
+        more = bool(minus(rows.present(message.shares), told))
+        seen = Seen(self._desk.era, self.name, message.serial, pieces, more=more)
+        return self._standing(here, seen)
 
     def _standing(self, here: Here, seen: Seen) -> Seen:
         """How all stand whose home this is, also those that lie with others for now (repair, 1).
@@ -293,7 +279,7 @@ class Queue:
                 dead += [share] if mark.state == State.DEAD else []
         return msgspec.structs.replace(
             seen, leased=counts[State.LEASED].total(), held=counts[State.HELD].total(),
-            dead=union(dead), staged=counts[State.STAGED].total(),
+            dead=union(dead),
             free=tuple([Some(row, free[row]) for row in sorted(free) if free[row]]),
             short=sum([share.total for share in short]),
         )  # fmt: skip

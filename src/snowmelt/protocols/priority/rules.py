@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-import msgspec
-
 from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.failures import failed
 from snowmelt.core.instant import Duration
@@ -13,8 +11,8 @@ from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.messages import Mark, Want, Word
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.rows import Rows
-from snowmelt.protocols.priority.settings import ERASED, FOR_GOOD, How, QueueSettings, State
-from snowmelt.protocols.priority.standing import NEW, Standing, marked, standing_of
+from snowmelt.protocols.priority.settings import How, QueueSettings, State
+from snowmelt.protocols.priority.standing import Standing, marked, standing_of
 
 Rule = Callable[[Standing], Standing | None]
 
@@ -80,10 +78,6 @@ class Rules:
             return lambda was: (
                 _gone(was, token) if was.state == State.DEAD or _may_have(was, token) else None
             )
-        if how == How.PUBLISH:
-            return self._published
-        if how == How.KEEP:
-            return lambda was: _kept(was) if held_by(was, token) else None
         if how == How.REDRIVE:
             return lambda was: _fresh(was, State.FREE) if was.state == State.DEAD else None
         return lambda _: None
@@ -103,29 +97,14 @@ class Rules:
         return rule
 
     def lapsing(self, token: int) -> Rule:
-        """A lease's time is over; one that is kept has none (rule 14 of the package)."""
-        failing = self.failing(token, LEASE_ENDED)
-        return lambda was: None if was.time == FOR_GOOD else failing(was)
+        """A lease's time is over."""
+        return self.failing(token, LEASE_ENDED)
 
     def freed(self, was: Standing) -> Standing | None:
-        """What was held, once it is due; what was staged and not published is void."""
-        wall = self._desk.wall
-        if was.state == State.STAGED:
-            return _void(was) if was.due + ERASED <= wall else None
-        if was.state != State.HELD or was.due > wall:
+        """What was held, once it is due."""
+        if was.state != State.HELD or was.due > self._desk.wall:
             return None
         return _fresh(was, State.FREE, failures=was.failures, reason=was.reason)
-
-    def _published(self, was: Standing) -> Standing | None:
-        """What was staged; what was published before is as it is (rule 13 of the package)."""
-        if was is NEW:
-            return None
-        if was.state != State.STAGED:
-            return was
-        if was.due <= self._desk.wall:  # another home may have erased it
-            return _void(was)
-        due = self._desk.wall + was.time if was.time else 0
-        return _fresh(was, State.HELD if due else State.FREE, due=due)
 
     def _free(self, was: Standing, word: Word) -> Standing:
         due = self._desk.wall + word.time if word.time else 0
@@ -147,14 +126,6 @@ def let_go(
             if shares and held_by(was, gets[operation]):
                 new = _fresh(was, State.FREE, failures=was.failures, reason=was.reason)
                 yield marked(shares, new.after(was, epoch))
-
-
-def _void(was: Standing) -> Standing:
-    return Standing(was.epoch, was.turn, State.VOID)
-
-
-def _kept(was: Standing) -> Standing:
-    return msgspec.structs.replace(was, time=FOR_GOOD)
 
 
 def _may_have(was: Standing, token: int) -> bool:

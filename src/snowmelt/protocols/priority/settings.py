@@ -20,12 +20,6 @@ REPLICAS_USUAL: Final = 3
 LEASE_SHORTEST: Final = milliseconds(100)
 LEASE_LONGEST: Final = seconds(12 * 3600)
 DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
-HOLD_LONGEST: Final = seconds(7 * 86_400)
-"""For so long what is staged waits to be published, at most."""
-ERASED: Final = seconds(10)
-"""What is staged is erased so long after its time, since clocks differ."""
-FOR_GOOD: Final = Duration(1 << 62)
-"""How long a kept lease is (rule 14 of the package)."""
 REMEMBERED: Final = seconds(600)
 """For how long after its elements are gone an operation is known by its name."""
 REDONE: Final = seconds(7 * 86_400)
@@ -47,8 +41,6 @@ class State(IntEnum):
     LEASED = 1
     HELD = 2
     DEAD = 3
-    STAGED = 4
-    """Put, and not published yet."""
     GONE = 5
     VOID = 6
     """Gone, and there never was one: for whoever asks after the operation, it did not happen."""
@@ -68,12 +60,8 @@ class How(IntEnum):
     """Dead ones are free again, as if never delivered."""
     VOID = 6
     """Positions that a door was granted and has no use for."""
-    PUBLISH = 7
-    """What is staged may be got; what was published before is left as it is."""
     UNWANTED = 9
     """Elements that a phase has taken for a get that does not want them any more (`seap`)."""
-    KEEP = 8
-    """The lease lasts until its holder says what became of it."""
     DEAD = 10
     """As `FAILED`, and they are not delivered again."""
     PURGED = 11
@@ -199,14 +187,14 @@ class Registered(QueueSettings, frozen=True, array_like=True, kw_only=True):
 
 _FIELDS: Final = QueueSettings.__struct_fields__
 OPTIONS: Final = {
-    "priorities": "priorities",
-    "largest_first": "largest_first",
     "replicas": "replicas",
     "lease": "lease",
     "max_deliveries": "deliveries_max",
     "max_items": "items_max",
 }
-"""What a person calls each setting."""
+"""What a person calls each setting of a fifo."""
+OF_PRIORITIES: Final = {"priorities": "priorities", "largest_first": "largest_first"}
+"""And what else a queue with priorities has."""
 
 
 def differences(there: QueueSettings, asked: QueueSettings) -> str:
@@ -218,7 +206,7 @@ def differences(there: QueueSettings, asked: QueueSettings) -> str:
     """
     rows = [
         (option, _shown(option, there, name), _shown(option, asked, name))
-        for option, name in OPTIONS.items()
+        for option, name in {**OF_PRIORITIES, **OPTIONS}.items()
     ]
     return "; ".join(
         f"{option}={one}, asked {other}" for option, one, other in rows if one != other

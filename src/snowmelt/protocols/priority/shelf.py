@@ -156,8 +156,7 @@ class Shelf:
         self.unwritten[number] = bulk
         self._recent.keep(number, bulk, bulk.weight)
         if elements.due:
-            state, delay = State.STAGED if elements.staged else State.HELD, elements.delay
-            self.mark(Mark(elements.shares, 0, 0, state, time=delay, due=elements.due))
+            self.mark(Mark(elements.shares, 0, 0, State.HELD, due=elements.due))
         return number
 
     def lot(self, number: int) -> Shares:

@@ -184,7 +184,7 @@ _NAMED: Final[dict[type, Callable[[Any], Named]]] = {
     says.Inquired: _traces,
     says.Looked: lambda one: one.shares,
     says.Read: lambda one: one.shares,
-    says.Seen: lambda one: chain(one.dead, one.had, one.away, one.free),
+    says.Seen: lambda one: chain(one.dead, one.free),
     Ranked: lambda one: one.shares,
     Sought: lambda one: one.shares,
 }

@@ -8,7 +8,7 @@ The bodies of a batch lie at its positions. Only what was staged, or lies on dat
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -124,6 +124,15 @@ class Living:
             return self._blocks[at].live.common(interval)  # one block has it, as mostly
         return list(self.within(interval))
 
+    def touches(self, interval: Interval) -> bool:
+        """Whether any of an interval lives."""
+        starts, at = self._starts, max(0, bisect_right(self._starts, interval.start) - 1)
+        while at < len(starts) and starts[at] < interval.stop:
+            if self._blocks[at].live.touches(interval):
+                return True
+            at += 1
+        return False
+
     def within(self, interval: Interval) -> Iterator[Interval]:
         """As `common`, one after another: for whoever may stop early."""
         before = None
@@ -167,6 +176,8 @@ class Batches:
 
     def __init__(self, changed: dict[bytes, None], block_batches: int = BLOCK_BATCHES) -> None:
         self.bytes = 0
+        self.largest = 0
+        """No item that came has more, as if all of its batch were alike."""
         self.kept = 0
         """Of their bodies, as long as something of each lives: these are on the disk, about."""
         self.ended: list[Interval] = []
@@ -208,6 +219,8 @@ class Batches:
         self.live.total += batch.stop - start
         self.bytes += batch.size
         self.kept += batch.size
+        if batch.size > self.largest * (batch.stop - start):
+            self.largest = -(-batch.size // (batch.stop - start))
         key = KIND + self._starts[at].to_bytes(8)
         self.written[key] = self._changed[key] = None
 
@@ -251,10 +264,14 @@ class Batches:
 
     def _end_in(self, at: int, interval: Interval) -> list[Interval]:
         block = self._blocks[at]
+        before = block.live.total
         over: list[Interval] = []
         for index, start, stop in self._edges(at, interval):
             was, left = block.lefts[index], 0
-            if start < interval.start or stop > interval.stop:
+            if start <= interval.start and stop >= interval.stop:  # one has all, as mostly
+                block.live.remove(interval)
+                left = was + block.live.total - before
+            elif start < interval.start or stop > interval.stop:
                 part = Interval(max(start, interval.start), min(stop, interval.stop))
                 left = was - sum([one.stop - one.start for one in block.live.common(part)])
             if left == was:
@@ -299,10 +316,21 @@ class Batches:
 
     def lives(self, batch: Batch) -> bool:
         """Whether anything of it does."""
-        return len(self.live.common(Interval(batch.start, batch.stop))) > 0
+        return self.live.touches(Interval(batch.start, batch.stop))
 
-    def over(self, interval: Interval) -> Iterator[Within]:
+    def over(self, interval: Interval) -> Iterable[Within]:
         """The batches in which some positions lie, and from where to where these lie in each."""
+        first, last = interval.start, interval.stop
+        at = bisect_right(self._starts, first) - 1
+        if at >= 0:
+            block = self._blocks[at]
+            stops, index = block.stops, bisect_right(block.stops, first)
+            if index < len(stops) and first < last <= stops[index]:  # one has all, as mostly
+                start = stops[index - 1] if index else self._starts[at]
+                return ((_batch(block, index, start, stops[index]), first, last),)
+        return self._over(interval)
+
+    def _over(self, interval: Interval) -> Iterator[Within]:
         for block, index, start, stop in self._across(interval):
             batch = _batch(block, index, start, stop)
             yield batch, max(start, interval.start), min(stop, interval.stop)
@@ -443,6 +471,8 @@ class Batches:
         for size, count, left in zip(kept.sizes, kept.counts, lefts, strict=True):
             self.bytes += size * left // count
             self.kept += size if left else 0
+            if size > self.largest * count:
+                self.largest = -(-size // count)
 
     def _restore_ended(self, number: int, ended: list[Interval]) -> None:
         """These blocks say more than lives, and are late (`endings.py`, rule 4)."""

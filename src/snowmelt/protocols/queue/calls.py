@@ -29,7 +29,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
-    """Items at adjacent positions: bodies as in `core.batch`, and what they have in common."""
+    """Items at adjacent positions, or in stretches: bodies as in `core.batch`, what is common."""
 
     start: int
     offsets: bytes
@@ -44,6 +44,8 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     """When they were put, as in `core.times`; empty where that is not known."""
     keys: bytes = b""
     """In a queue of any priorities, that of each, as in `keys.py`."""
+    spans: bytes = b""
+    """In which stretches they lie, where there are several (`core/spans.py`)."""
 
     @property
     def count(self) -> int:

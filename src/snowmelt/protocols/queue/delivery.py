@@ -5,6 +5,7 @@
 3. What can't be read here is asked of all followers. Only what each of them lacks is lost.
 """
 
+from functools import partial
 from itertools import accumulate
 from typing import Final, assert_never
 
@@ -22,10 +23,11 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.fitting import fitting
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
+from snowmelt.protocols.queue.gathering import gathered
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.segments import Segment, joined, lacks, part_of, stored
 from snowmelt.protocols.queue.spans import Spans, by_failures
-from snowmelt.protocols.queue.state import without
+from snowmelt.protocols.queue.state import Lease, without
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.words import (
     PIECE_BYTES,
@@ -88,8 +90,7 @@ class Delivery:
                     return
                 if token not in self._deadlines:
                     self._desk.wake(self._deadlines.begin(token, self._desk.now))
-                left = tuple(lease.left if self._keyed is None else self._keyed.ordered(lease.left))
-                self._show(owed, left, {})
+                self._deliver(owed, lease, {})
             case Show(_, positions):
                 self._show(owed, positions, {})
             case Over(keeper, keys):
@@ -107,6 +108,29 @@ class Delivery:
         else:
             self._desk.reply(operation, answer)
 
+    def _deliver(self, owed: Deliver, lease: Lease, read: dict[int, Segment]) -> None:
+        left = tuple(lease.left)
+        if self._keyed is not None:
+            most = self._desk.limits.answer_bytes // 2
+            part = gathered(self._state, left, partial(self._at_hand, read), most)
+            if part is not None:
+                self._leased(owed, (part,), ())
+                return
+            left = tuple(self._keyed.ordered(left))
+        self._show(owed, left, read)
+
+    def _at_hand(self, read: dict[int, Segment], batch: Batch) -> Segment | None:
+        return read.get(batch.start + batch.shift) or self.hand.of(self._home.queue, batch)
+
+    def _leased(
+        self, owed: Deliver, parts: tuple[calls.Part, ...], spans: tuple[calls.Span, ...]
+    ) -> None:
+        """Rule 1."""
+        left = self._deadlines.left(owed.token, self._desk.now)
+        if left > 0:
+            leased = calls.Leased(owed.token, parts, spans, left, owed.refused)
+            self._reply(owed.operation, leased)
+
     def _show(
         self, owed: Deliver | Show, positions: tuple[Interval, ...], read: dict[int, Segment]
     ) -> None:
@@ -118,7 +142,7 @@ class Delivery:
         for interval in positions:
             for within in self._state.batches.over(interval):
                 batch, first, stop = within
-                segment = read.get(batch.start + batch.shift) or self.hand.of(queue, batch)
+                segment = self._at_hand(read, batch)
                 if segment is None and batch.shift and batch.spread:
                     spread.append(Interval(first, stop))
                 elif segment is None:
@@ -149,11 +173,10 @@ class Delivery:
         told_spans = tuple([one for one in spans if one.stop <= end]) if spread else ()
         if isinstance(owed, Show):
             self._reply(owed.operation, calls.Peeked(told, told_spans))
-        elif (left := self._deadlines.left(owed.token, self._desk.now)) > 0:
-            if end < POSITION_MAX:
+        else:
+            if end < POSITION_MAX and self._deadlines.left(owed.token, self._desk.now) > 0:
                 self._give_back(owed, Interval(end, POSITION_MAX), parts[len(some) :])
-            leased = calls.Leased(owed.token, told, told_spans, left, owed.refused)
-            self._reply(owed.operation, leased)
+            self._leased(owed, told, told_spans)
 
     def _give_back(self, owed: Deliver, behind: Interval, parts: list[calls.Part]) -> None:
         """What does not fit (rule 2); by keys, what is told first need not stand first."""
@@ -198,8 +221,7 @@ class Delivery:
             alive = [part for one in owed.positions for part in live.common(one)]
             self._show(owed, tuple(alive), wants.hand)
         elif (lease := self._state.leases.get(owed.token)) is not None:
-            left = tuple(lease.left if self._keyed is None else self._keyed.ordered(lease.left))
-            self._show(owed, left, wants.hand)
+            self._deliver(owed, lease, wants.hand)
 
     # --- what can't be read here ------------------------------------------------------------------
 

@@ -43,6 +43,12 @@ class Run(msgspec.Struct, gc=False):
         first = bisect_left(self.keys, key, self.at)
         return self.places[first : bisect_right(self.keys, key, first)]
 
+    def before(self, entry: tuple[int, int, object], stop: int) -> int:
+        """How far those go that are before an entry; at most up to an index."""
+        first = bisect_left(self.keys, entry[0], self.at, stop)
+        last = bisect_right(self.keys, entry[0], first, stop)
+        return bisect_left(self.places, entry[1], first, last)
+
     def between(self, low: int, high: int) -> "array[int]":
         """The keys above one and below another."""
         first = bisect_right(self.keys, low, self.at)
@@ -148,17 +154,31 @@ class Index:
         front, heap = self._front, self._heap
         while heap and len(front) < count:
             key, place, run = heap[0]
+            if not (self._gone and self._back(place)):
+                front.append((key, place))
             if run is None:
                 heappop(heap)
                 self._alone -= 1
             elif (at := run.at + 1) < len(run.keys):
                 run.at = at
                 heapreplace(heap, (run.keys[at], run.places[at], run))
+                if heap[0][2] is run and len(front) < count:
+                    self._show_more(run, count - len(front))
             else:
                 heappop(heap)
-            if not (self._gone and self._back(place)):
-                front.append((key, place))
         return front[:count]
+
+    def _show_more(self, run: Run, count: int) -> None:
+        """Of the run that is first in the heap, what is before all others; the last one stays."""
+        heap, at = self._heap, run.at
+        stop = min(at + count, len(run.keys) - 1)
+        if len(heap) > 1:
+            stop = run.before(min(heap[1:3]), stop)
+        if stop > at:
+            some = zip(run.keys[at:stop], run.places[at:stop], strict=True)
+            self._front += [one for one in some if not (self._gone and self._back(one[1]))]
+            run.at = stop
+            heapreplace(heap, (run.keys[stop], run.places[stop], run))
 
     def remove(self, entries: list[Entry]) -> None:
         """All of these are in it."""

@@ -56,12 +56,12 @@ class Keyed(IntervalSet):
         super().remove(interval)
 
     def remove_all(self, intervals: Collection[Interval]) -> None:
-        """The same; what comes first is removed most quickly in its order."""
-        count = sum([one.size for one in intervals])
-        first = self._index.first(count)
-        if [place for _, place in first] != [place for one in intervals for place in one]:
-            first = self._entries([part for one in intervals for part in self.common(one)])
-        self._index.remove(first)
+        """The same; all that comes first is removed most quickly."""
+        places = _sorted(intervals)
+        entries = self._index.first(len(places))
+        if sorted([place for _, place in entries]) != places:
+            entries = self._entries([part for one in intervals for part in self.common(one)])
+        self._index.remove(entries)
         for one in intervals:
             super().remove(one)
 
@@ -80,6 +80,7 @@ class Keyed(IntervalSet):
         """
         end = self._entries([Interval(before, before + 1)])[0] if before >= 0 else None
         places: list[int] = []
+        heavy = items_max * batches.largest > bytes_max
         passed = [] if below == POSITION_MAX else self.common(Interval(below, POSITION_MAX))
         for key, place in self._index.first(items_max + sum([one.size for one in passed])):
             if end is not None and (key, place) >= end:
@@ -88,11 +89,12 @@ class Keyed(IntervalSet):
                 continue
             if len(places) == items_max:
                 break
-            bytes_max -= batches.mean(place)
-            if bytes_max < 0 and places:
-                break
+            if heavy:
+                bytes_max -= batches.mean(place)
+                if bytes_max < 0 and places:
+                    break
             places.append(place)
-        return _joined(places)
+        return _stretches(places)
 
     def check(self) -> None:
         super().check()
@@ -105,14 +107,32 @@ class Keyed(IntervalSet):
 
     def ordered(self, some: Iterable[Interval]) -> list[Interval]:
         """Any positions in their order."""
-        return _joined([place for _, place in sorted(self._entries(some))])
+        return _stretches([place for _, place in sorted(self._entries(some))])
 
 
-def _joined(places: list[int]) -> list[Interval]:
+def by_place(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same positions, of which none is there twice, as few intervals in order.
+
+    >>> by_place([Interval(7, 9), Interval(3, 4), Interval(9, 10)])
+    [Interval(start=3, stop=4), Interval(start=7, stop=10)]
+    """
+    return _stretches(_sorted(intervals))
+
+
+def _sorted(intervals: Iterable[Interval]) -> list[int]:
+    return sorted([place for one in intervals for place in range(one.start, one.stop)])
+
+
+def _stretches(places: list[int]) -> list[Interval]:
+    """Positions as they stand, as intervals."""
+    if not places:
+        return []
     found: list[Interval] = []
+    start = stop = places[0]
     for place in places:
-        if found and found[-1].stop == place:
-            found[-1] = Interval(found[-1].start, place + 1)
-        else:
-            found.append(Interval(place, place + 1))
+        if place != stop:
+            found.append(Interval(start, stop))
+            start = place
+        stop = place + 1
+    found.append(Interval(start, stop))
     return found

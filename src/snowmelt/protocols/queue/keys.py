@@ -60,7 +60,7 @@ class Keys:
         """These have ended: pages of which nothing lives go."""
         for page in range(where.start // PAGE, (where.stop - 1) // PAGE + 1):
             whole = Interval(page * PAGE, (page + 1) * PAGE)
-            if page in self._pages and not live.common(whole):
+            if page in self._pages and not live.touches(whole):
                 del self._pages[page]
                 self._changed[KIND + page.to_bytes(8)] = None
 

@@ -30,7 +30,7 @@ from snowmelt.protocols.queue.dead import Dead
 from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.groups import Groups
-from snowmelt.protocols.queue.keyed import Keyed
+from snowmelt.protocols.queue.keyed import Keyed, by_place
 from snowmelt.protocols.queue.keys import Keys
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.producers import Producers
@@ -192,6 +192,8 @@ class State:
         self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False
     ) -> None:
         """Leases these."""
+        if self.keyed is not None:
+            positions = by_place(positions)
         self.ready.remove_all(positions)
         self.leases[token] = Lease(operation, IntervalSet(positions), ahead)
         self.tokens[operation] = token

@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.client.leases.delivered import Part
+from snowmelt.client.leases.delivered import Part, places_of
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
+from snowmelt.core.keys import unpacked
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.labels import unpack
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
@@ -67,9 +68,16 @@ class Ledger(PositionLedger):
     ) -> Held | None:
         """A get was answered."""
         some: list[Stretch] = [*answer.parts, *answer.spans]
-        if not self._keyed:
-            some.sort(key=lambda one: one.start)
         given = _given(answer.token, answer.lease, some, answer.away)
+        order = list(given.positions)
+        if self._keyed:  # as who asked sees them
+            keys = dict(
+                zip(order, [key for one in some for key in unpacked(one.keys)], strict=True)
+            )
+            order.sort(key=lambda where: (keys[where], where))
+        else:
+            order.sort()
+        given = msgspec.structs.replace(given, positions=tuple(order))
         return self.leased(process, called, given, at, said)
 
     def planned(
@@ -100,7 +108,7 @@ def numbers(status: calls.QueueStatus) -> Numbers:
 
 def positions(some: Iterable[Stretch]) -> dict[int, None]:
     """Where they stand."""
-    return {where: None for one in some for where in _range(one)}
+    return {where: None for one in some for where in _places(one)}
 
 
 def _given(
@@ -109,19 +117,19 @@ def _given(
     some: Sequence[Stretch],
     away: Sequence[Interval] = (),
 ) -> Given:
-    again = {where: None for one in some if one.reason for where in _range(one)}
-    where = tuple([where for one in some for where in _range(one)])
+    again = {where: None for one in some if one.reason for where in _places(one)}
+    where = tuple([where for one in some for where in _places(one)])
     return Given(token, lease, where, again, tuple(away))
 
 
-def _range(one: Stretch) -> range:
-    stop = one.start + one.count if isinstance(one, calls.Part) else one.stop
-    return range(one.start, stop)
+def _places(one: Stretch) -> Iterable[int]:
+    return places_of(one) if isinstance(one, calls.Part) else range(one.start, one.stop)
 
 
 def _came(part: Part) -> Iterator[Came]:
     labels = unpack(part.headers)
-    for index, body in enumerate(Batch(part.offsets, part.blob)):
+    places = places_of(part)
+    for index, (body, where) in enumerate(zip(Batch(part.offsets, part.blob), places, strict=True)):
         value, own = bytes(body).decode(errors="replace"), labels.of(index)[1]
         headers = msgspec.msgpack.encode(own) if own else b""
-        yield Came(Place(0, part.start + index), value, headers)
+        yield Came(Place(0, where), value, headers)

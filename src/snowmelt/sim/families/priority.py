@@ -1,12 +1,11 @@
 """The priority family's life: queues under load, every fault there is, joins, leaves, lost disks.
 
-Each node is a whole process: membership and priority in one host, and the fifo where there are
-groups, whose notes lie in fifos. How much is asked is in `priority_load.py`; what those do who put
-and get, by the steps that ship, in `priority_programs.py`, `priority_clients.py`,
-`priority_groups.py` and `priority_readers.py` (and `programs.py`, `consumers.py`, `loops.py`, which
-fifos have, too); who looks, and who ends it all, in `priority_steward.py`, when nodes were lost
-once more, in `priority_exam.py`; what may never be seen, and what is excused, in `sim/judge`, told
-in the words of `priority_words.py`.
+Each node is a whole process: membership and priority in one host. How much is asked is in
+`priority_load.py`; what those do who put and get, by the steps that ship, in `priority_programs.py`
+and `priority_clients.py` (and `programs.py`, `consumers.py`, `loops.py`, which fifos have, too);
+who looks, and who ends it all, in `priority_steward.py`, when nodes were lost once more, in
+`priority_exam.py`; what may never be seen, and what is excused, in `sim/judge`, told in the words
+of `priority_words.py`.
 """
 
 from random import Random
@@ -17,22 +16,19 @@ from msgspec.structs import replace
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announce, Announced, Node, Reply
-from snowmelt.protocols import priority, queue
+from snowmelt.protocols import priority
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, View
 from snowmelt.protocols.priority import PriorityNode
-from snowmelt.protocols.queue import QueueNode
 from snowmelt.sim.families.fifo_actors import PATIENCE, Phase, Stage
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Departures, Operators
 from snowmelt.sim.families.priority_clients import Consumer, Looper, Producer
 from snowmelt.sim.families.priority_exam import Exam
-from snowmelt.sim.families.priority_groups import Keeper, Stager
 from snowmelt.sim.families.priority_load import any_priorities, load_of, settings_of
 from snowmelt.sim.families.priority_planted import machine
 from snowmelt.sim.families.priority_programs import Program
-from snowmelt.sim.families.priority_readers import Reader
 from snowmelt.sim.families.priority_steward import Looker, Steward
 from snowmelt.sim.families.priority_words import Ledger
 from snowmelt.sim.families.programs import in_reach
@@ -54,14 +50,10 @@ from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
-GROUPS_SHARE: Final = 0.6
-"""In how many lives with batches groups read the queues as well."""
-NOTES: Final = seconds(90)
-"""How much longer it may take with groups: their notes may be leased, and their fifos bereft."""
 OTHERS_SHARE: Final = 0.25
 """In how many lives some who use a queue want another lease than the others."""
 EMBEDDED_SHARE: Final = 0.5
-"""In how many lives of one node, without batches, all who use it are in its own process."""
+"""In how many lives of one node all who use it are in its own process."""
 LOOPS_SHARE: Final = 0.4
 """How many consumers loop."""
 
@@ -73,16 +65,12 @@ def process(
     queues: PriorityNode,
     coordinator: str = DISK,
     *,
-    groups: bool = False,
     believed: bool = False,
 ) -> Node[Any]:
-    """One process of a simulated cluster with priority queues; with groups their notes, too."""
-    families = [Family("priority", queues, priority.MESSAGES, fenced=believed)]
-    if groups:
-        notes = QueueNode(node, chance, on_disk=coordinator == DISK)
-        families.append(Family("fifo", notes, queue.MESSAGES, fenced=True))
+    """One process of a simulated cluster with priority queues."""
+    family = Family("priority", queues, priority.MESSAGES, fenced=believed)
     contacts = () if node == founder else (founder,)
-    return member(node, contacts, chance, *families, coordinator=coordinator)
+    return member(node, contacts, chance, family, coordinator=coordinator)
 
 
 class PriorityLife(FamilyLife):
@@ -115,12 +103,9 @@ class PriorityLife(FamilyLife):
             self._ledgers.append(ledger)
         for ledger in self._ledgers:
             ledger.narrow = self._load.narrow
-        self._groups = self._load.batches > 1 and self._dice("groups").random() < GROUPS_SHARE
-        one = self._load.theme == "alone" and not self._load.batches
-        one = one and scenario.coordinator == DISK
+        one = self._load.theme == "alone" and scenario.coordinator == DISK
         self._embedded = one and self._dice("embedded").random() < EMBEDDED_SHARE
-        self._readers: list[Reader] = []
-        self._exam = Exam(scenario, self._excuses, self._ledgers, groups=self._groups)
+        self._exam = Exam(scenario, self._excuses, self._ledgers)
 
     @property
     def bound(self) -> Duration:
@@ -131,7 +116,6 @@ class PriorityLife(FamilyLife):
         members = SETTINGS.patience + SETTINGS.lease
         lease = max(each.lease for one in self._ledgers for each in (one.settings, *one.others))
         slow = seconds(120) if self._scenario.protocol == "seap" else 0
-        slow += NOTES if self._groups else 0
         slow += self._exam.losses.bound
         return Duration(
             2 * members + 2 * (PATIENCE + self._load.patience) + 6 * lease + seconds(30) + slow
@@ -165,8 +149,6 @@ class PriorityLife(FamilyLife):
             consumer = kind(self._stage, name, self._dice(name), ledger, self._load)
             consumer.delays = not self._wrong_dates
             world.at(self._sometime(self._load.idle), consumer.begin)
-        if self._groups:
-            self._add_readers(world)
         if scenario.protocol == "seap":
             self._breaks(Random(f"{scenario.seed}/breaks"))
         self._stewards: list[Steward] = []
@@ -178,7 +160,7 @@ class PriorityLife(FamilyLife):
             steward.exam = self._exam
             self._stewards.append(steward)
             world.at(scenario.faults_end, steward.rest)
-            steward.producers = [*self._producers, *self._batches(number, ledger)]
+            steward.producers = self._producers
 
     def _add_node(self, world: World, node: NodeId) -> None:
         founder, bug = self._scenario.nodes[0], self._scenario.bug
@@ -187,10 +169,7 @@ class PriorityLife(FamilyLife):
         def build(chance: Random) -> Node[Any]:
             disk, believed = decided_by == DISK, bug is Bug.HINT_BELIEVED
             queues = machine(bug, node, chance, limits, alone=self._embedded, on_disk=disk)
-            groups = self._groups
-            whole = process(
-                node, founder, chance, queues, decided_by, groups=groups, believed=believed
-            )
+            whole = process(node, founder, chance, queues, decided_by, believed=believed)
             return planted(bug, whole)
 
         world.add(node, build, address(node))
@@ -204,32 +183,6 @@ class PriorityLife(FamilyLife):
         producer.delays = not self._wrong_dates
         self._world.at(self._sometime(seconds(5)), producer.begin)
         return producer
-
-    def _batches(self, number: int, ledger: Ledger) -> list[Stager]:
-        stagers: list[Stager] = []
-        for one in range(self._load.batches):
-            name, keeper = f"g{number}-{one}", f"h{number}-{one}"
-            times = sorted(self._sometime(self._scenario.faults_end) for _ in range(6))
-            dice = self._dice(name)
-            stagers.append(Stager(self._stage, name, dice, ledger, self._load, times))
-            self._world.at(self._sometime(seconds(5)), stagers[-1].begin)
-            reader = Keeper(self._stage, keeper, self._dice(keeper), ledger, self._load)
-            self._world.at(self._sometime(seconds(5)), reader.begin)
-        return stagers
-
-    def _add_readers(self, world: World) -> None:
-        dice = self._dice("readers")
-        for number, ledger in enumerate(self._ledgers, start=1):
-            for one in range(dice.choice((1, 1, 2))):
-                name = f"r{number}-{one}"
-                reader = Reader(self._stage, name, self._dice(name), ledger, self._load)
-                world.at(Instant(dice.randrange(seconds(5))), reader.begin)
-                self._readers.append(reader)
-
-    def _notes_hurt(self) -> None:
-        """A disk lost what the groups' fifos had there."""
-        for one in self._readers:
-            one.unsafe = True
 
     def _breaks(self, dice: Random) -> None:
         """In some lives connections of consumers end: a node hears that one is gone."""
@@ -280,7 +233,6 @@ class PriorityLife(FamilyLife):
         """What it kept is gone; its operator frees its id."""
         whole = self._stage.phase is not Phase.LOAD
         self._excuses.hurt(node, at, "disk lost", whole=whole)
-        self._notes_hurt()
         if node in self._exam.losses.gone:
             self._excuses.gone(node)
             self._operators.gone(node)
@@ -291,7 +243,6 @@ class PriorityLife(FamilyLife):
 
     def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
         self._excuses.hurt(node, at, "older disk", taken)
-        self._notes_hurt()
         if self._operators.set_back(at, node, taken):
             self._excuses.renumbered(at, taken, node)
         if self._operators.over:
@@ -304,8 +255,6 @@ class PriorityLife(FamilyLife):
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
         if b"priority/" in key:
             self._excuses.hurt(node, at, "record damaged")
-        else:
-            self._notes_hurt()
 
     def started(self, at: Instant, node: NodeId) -> None:
         """A process begins; what it can't read now it does not know from here on."""

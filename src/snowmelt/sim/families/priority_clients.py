@@ -13,7 +13,7 @@ import msgspec
 
 from snowmelt.check.history import Ended
 from snowmelt.client.connection.steps import Steps
-from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.overlay.steps import OverlaySteps
 from snowmelt.core.errors import SnowmeltError, StateError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
@@ -33,8 +33,10 @@ WEIGHT: Final = 16 << 20
 """What a get can carry: more than there is."""
 
 
-class Putter(Program):
-    """Puts something, at times drawn before, while there is load."""
+class Producer(Program):
+    """Puts while there is load, at times drawn before, several at a time as with threads."""
+
+    delays = True
 
     def __init__(
         self,
@@ -53,12 +55,6 @@ class Putter(Program):
     def begin(self) -> None:
         self.begin_at(self._times, self._begin)
 
-    def put(self, number: int) -> None:
-        raise NotImplementedError
-
-    def finished(self, number: int) -> None:
-        self.unfinished.pop(number, None)
-
     def fall(self) -> None:
         """What it was about to put it puts no more."""
         super().fall()
@@ -69,12 +65,6 @@ class Putter(Program):
             self._count += 1
             self.unfinished[self._count] = None
             self.put(self._count)
-
-
-class Producer(Putter):
-    """Puts, several at a time as with threads."""
-
-    delays = True
 
     def put(self, number: int) -> None:
         """A batch of its own size and priorities."""
@@ -102,7 +92,9 @@ class Producer(Putter):
         self.ledger.asked(put)
         waits = chance.choice((0, 0, self.load.patience, LONG))
         patience = self.some(Duration(waits)) / SECOND if waits else 0.0
-        run = self.run(self._put(put, labels, patience), lambda _: self.finished(number))
+        run = self.run(
+            self._put(put, labels, patience), lambda _: self.unfinished.pop(number, None)
+        )
         if chance.random() < 0.05:
             self.after(self.some(milliseconds(chance.choice((5, 50, 2_000)))), run.interrupt)
 
@@ -133,7 +125,7 @@ class Producer(Putter):
                 return
 
     def _attempt(self, put: Put, labels: dict[str, str], patience: float) -> Steps[None]:
-        """One call of a person, who is told where it is, or how many are in."""
+        """One call of a person, who is told where it is."""
         steps, delay = self.steps, put.delay / SECOND
         values, priorities = put.values, put.priorities
         pairs = list(zip(priorities, map(str.encode, values), strict=True))
@@ -149,17 +141,18 @@ class Producer(Putter):
             return
         if len({*priorities}) == 1:
             alike = [body for _, body in pairs]
-            count = yield from steps.put_many(alike, priorities[0], labels, delay, patience)
+            where = yield from steps.put_many(alike, priorities[0], labels, delay, patience)
         else:
-            count = yield from steps.put_many(pairs, None, labels, delay, patience)
-        if put.ended is not Ended.SUCCEEDED or count != len(put.places):
-            self.ledger.wrong(f"{count} from {values[0]} are told to be put", self.name)
+            where = yield from steps.put_many(pairs, None, labels, delay, patience)
+        at = [place for one in where for place in one]
+        if put.ended is not Ended.SUCCEEDED or at != [one.position for one in put.places]:
+            self.ledger.wrong(f"{values[0]} and others are told to be at {at}", self.name)
 
 
 class Consumer(consumers.Consumer, Program):
     """Leases, works, and says what became of it."""
 
-    steps: PrioritySteps
+    steps: OverlaySteps
     returns_with_get = False
 
     def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger, load: Load) -> None:
@@ -167,9 +160,9 @@ class Consumer(consumers.Consumer, Program):
         super().__init__(stage, name, chance, ledger, load)
         self.habits = Habits(load.work, 0.08, load.late, LONG, dead=0.2)
 
-    def opened(self) -> PrioritySteps:
+    def opened(self) -> OverlaySteps:
         """Some know nothing of a queue but its name."""
-        return super().opened() if self._makes else PrioritySteps(self.queue, None)
+        return super().opened() if self._makes else OverlaySteps(self.queue, None)
 
     def fall(self) -> None:
         worked = self.busy

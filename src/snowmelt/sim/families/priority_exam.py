@@ -12,9 +12,6 @@ keep an element in a view is known, so the world looks at its disks in the same 
 3. They have to say so: some time after such a view has begun nothing is short of copies any more,
    but for what no disk has to read any more, if the promise does not cover that: nor does it
    cover what nobody was told of, whose one copy may have been hurt.
-
-There is none where groups read, too: their notes are items of fifos, whose copies nobody counts
-here, and who lost a note gives back what it named.
 """
 
 from collections import Counter
@@ -53,15 +50,8 @@ class Said(msgspec.Struct, frozen=True):
 class Exam:
     """Of all queues of one life."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        excuses: Excuses,
-        ledgers: Sequence[Ledger],
-        *,
-        groups: bool,
-    ) -> None:
-        most = 0 if groups else min(ledger.settings.replicas for ledger in ledgers) - 1
+    def __init__(self, scenario: Scenario, excuses: Excuses, ledgers: Sequence[Ledger]) -> None:
+        most = min(ledger.settings.replicas for ledger in ledgers) - 1
         self.losses = Losses(scenario, most, len(scenario.nodes) - 1)
         self._nodes = scenario.nodes
         dice = Random(f"{scenario.seed}/{scenario.protocol}/copies")

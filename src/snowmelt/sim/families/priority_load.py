@@ -30,8 +30,6 @@ class Load(msgspec.Struct, kw_only=True):
     leaves: int = 0
     """How often some node leaves in order, and comes back."""
     purges: bool = False
-    batches: int = 0
-    """How many stage and publish, and how many keep what they lease."""
     late: float = 0.08
     """How often a consumer comes with its acknowledgement when its lease may be over."""
     light: bool = False
@@ -66,8 +64,6 @@ def load_of(chance: Random, theme: str) -> Load:
             load.work = chance.choice((milliseconds(100), milliseconds(600)))
         case "leaving":
             load.leaves = 5
-        case "batches":
-            load.batches, load.leaves = 2, chance.choice((0, 2))
         case "late":
             load.producers, load.consumers = chance.randint(2, 4), chance.randint(3, 4)
             load.items, load.puts, load.late = 12, 30, 0.5
@@ -76,15 +72,15 @@ def load_of(chance: Random, theme: str) -> Load:
             load.puts, load.work, load.idle = 40, seconds(2), seconds(20)
             load.leaves, load.light = chance.randint(0, 3), True
         case "much gone":
-            load.batches, load.work, load.idle = 1, milliseconds(100), seconds(1)
+            load.work, load.idle = milliseconds(100), seconds(1)
             load.producers, load.consumers, load.puts = 3, 4, 40
             load.limits = replace(load.limits, gone=8, gone_size=2, large=chance.choice((2, 6)))
         case "alone":
             load.producers, load.consumers = chance.randint(2, 4), chance.randint(2, 4)
-            load.puts, load.batches = 40, chance.choice((0, 0, 2))
+            load.puts = 40
         case "alone at times":
             load.producers, load.consumers = chance.randint(2, 4), chance.randint(2, 4)
-            load.puts, load.batches = 40, chance.choice((0, 0, 2))
+            load.puts = 40
             load.leaves, load.newcomers, load.away = chance.choice((4, 8)), 0.5, seconds(40)
         case "slow copies" | "power":
             load.producers, load.puts = chance.randint(3, 4), 60

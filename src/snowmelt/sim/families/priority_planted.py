@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Event
@@ -29,7 +28,7 @@ from snowmelt.protocols.priority.messages import Kept, Mark, Spare, Store, Word
 from snowmelt.protocols.priority.queue import NO_GETS, Here, Queue
 from snowmelt.protocols.priority.repair import Repair
 from snowmelt.protocols.priority.reports import Reports
-from snowmelt.protocols.priority.rules import Rule, Rules, held_by
+from snowmelt.protocols.priority.rules import Rule, Rules
 from snowmelt.protocols.priority.settings import How, State
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import Outcome, Spreading
@@ -87,38 +86,6 @@ class TrustingRules(Rules):
             return Standing(was.epoch, was.turn, State.GONE) if live else None
 
         return rule
-
-
-class LapsingRules(Rules):
-    """Lets the clock end a lease that is kept."""
-
-    def lapsing(self, token: int) -> Rule:
-        return self.failing(token, LEASE_ENDED)
-
-    def of(self, word: Word) -> Rule:
-        """To keep is to say yes."""
-        if word.how != How.KEEP:
-            return super().of(word)
-        return lambda was: was if held_by(was, word.token) else None
-
-
-class DoublingRules(Rules):
-    """Publishes what was published before."""
-
-    def _published(self, was: Standing) -> Standing | None:
-        free = Standing(was.epoch, was.turn, State.FREE, was.token)
-        return free if was.state == State.LEASED else super()._published(was)
-
-
-class UnstagedHome(Home):
-    """Takes what is staged for what is delayed, and for no time."""
-
-    def store(self, door: NodeId, message: Store) -> None:
-        elements = message.elements
-        if elements.staged:
-            due = self._desk.wall + 10**9
-            elements = msgspec.structs.replace(elements, staged=False, due=due)
-        super().store(door, msgspec.structs.replace(message, elements=elements))
 
 
 class SilentReports(Reports):
@@ -310,12 +277,6 @@ class Spoiled(PriorityNode):
                 anchor.__class__ = LastAnchor
             case Bug.IGNORED_TOKEN:
                 here.home._rules.__class__ = TrustingRules  # noqa: SLF001 - it is spoiled
-            case Bug.LAPSED_KEEPING:
-                here.home._rules.__class__ = LapsingRules  # noqa: SLF001 - it is spoiled
-            case Bug.PUBLISHED_TWICE:
-                here.home._rules.__class__ = DoublingRules  # noqa: SLF001 - it is spoiled
-            case Bug.UNSTAGED:
-                here.home.__class__ = UnstagedHome
             case Bug.LONE_COPY:
                 here.home.spreading.__class__ = LoneSpreading
             case Bug.IDLE_REPAIR if here.repair is not None:

@@ -12,8 +12,8 @@ import msgspec
 
 from snowmelt.check.history import Ended
 from snowmelt.client.leases.delivered import Delivered, items_of, priority_of
-from snowmelt.client.priority.options import Wanted
-from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.overlay.options import Wanted
+from snowmelt.client.overlay.steps import OverlaySteps
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.priority import calls
@@ -23,7 +23,7 @@ from snowmelt.sim.families.fifo_actors import PATIENCE, Stage
 from snowmelt.sim.families.priority_load import Load
 from snowmelt.sim.families.priority_words import Ledger, receipts_of
 from snowmelt.sim.judge.urgency import Got
-from snowmelt.sim.judge.values import FOR_EVER, MANY
+from snowmelt.sim.judge.values import MANY
 
 LIGHT: Final = 90
 """What some gets can carry: a few elements."""
@@ -38,13 +38,12 @@ class Said(msgspec.Struct):
     done: list[int] = []
     back: list[int] = []
     renew: list[int] = []
-    keep: list[int] = []
 
 
 class Program(programs.Program):
     ledger: Ledger
     held: dict[int, Got]
-    steps: PrioritySteps
+    steps: OverlaySteps
 
     def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger, load: Load) -> None:
         self.ledger = ledger
@@ -52,23 +51,22 @@ class Program(programs.Program):
         self.held = {}
         super().__init__(stage, name, chance)
 
-    def opened(self) -> PrioritySteps:
+    def opened(self) -> OverlaySteps:
         """The queue, as who begins knows it; one of a single priority is a fifo to some."""
         settings = self.ledger.settings
         fifo = settings.priorities == 1 and self.chance.random() < 0.5
         said = self.chance.choice(((), ("lease",), ("replicas", "lease")))
         if self.ledger.others:  # it may have either lease
             wants = Random(f"{self.name} wants").choice((settings, *self.ledger.others))
-            return PrioritySteps(self.queue, Wanted(wants, ("replicas",)), fifo=fifo)
-        return PrioritySteps(self.queue, Wanted(settings, said), fifo=fifo)
+            return OverlaySteps(self.queue, Wanted(wants, ("replicas",)), fifo=fifo)
+        return OverlaySteps(self.queue, Wanted(settings, said), fifo=fifo)
 
     def fall(self) -> None:
         """What it held is over as soon as the node begins again (home, rule 7)."""
         super().fall()
         now = self.now
         for got in [one for one in self.held.values() if one.ends > now]:
-            rest = [index for index in range(len(got.values)) if index not in got.kept]
-            self.ledger.given_back(got, rest, now, now, Ended.UNKNOWN)
+            self.ledger.given_back(got, list(range(len(got.values))), now, now, Ended.UNKNOWN)
             got.ends = now
 
     # --- what goes over the wire ------------------------------------------------------------------
@@ -99,10 +97,8 @@ class Program(programs.Program):
             case _, Failed(reason) if reason.startswith("NoSuchQueue"):
                 if ledger.being.denied(called, at):
                     ledger.wrong("it is there, and was said not to be", self.name)
-            case calls.Put(hold=0), Succeeded(calls.PutDone() as done):
-                ledger.hears(ledger.asks(body, called), done, at)
             case calls.Put(), Succeeded(calls.PutDone() as done):
-                ledger.stages(ledger.asks(body, called), done)
+                ledger.hears(ledger.asks(body, called), done, at)
             case calls.Get(), _:
                 self._leased(body, called, outcome, at)
             case calls.Settle(), _:
@@ -149,8 +145,6 @@ class Program(programs.Program):
             said.back += some
         for said, some in rows(settle.renew):
             said.renew += some
-        for said, some in rows(settle.keep):
-            said.keep += some
         return found.values()
 
     def _settled(
@@ -176,7 +170,7 @@ class Program(programs.Program):
         """A node took what was said of a lease, but for what it refused."""
         ledger, got, named = self.ledger, said.got, said.got.named
         odd = any(named[got.where(one)] == 1 for one in said.done if one in refused)
-        still = [one for one in (*said.renew, *said.keep) if one in refused]
+        still = [one for one in said.renew if one in refused]
         odd |= any(got.where(one) not in named for one in still)
         if odd and self.sent_once:
             ledger.refused_lease(got, at, called)
@@ -191,9 +185,6 @@ class Program(programs.Program):
             ledger.renewed(got, called)
         if any(one not in refused for one in said.renew):
             got.lasts = max(got.lasts, later(called, ledger.settings.lease))
-        got.kept.update(dict.fromkeys([one for one in said.keep if one not in refused]))
-        if said.keep and len(got.kept) == len(got.values):
-            got.ends = got.lasts = FOR_EVER
 
     def _ends(
         self, said: Said, known: list[int], called: Instant, at: Instant, ended: Ended
@@ -205,8 +196,6 @@ class Program(programs.Program):
         ledger.acked(got, unknown, called, at, Ended.UNKNOWN)
         ledger.given_back(got, said.back, called, at, ended)
         self.takes(got.token, [got.where(index) for index in known])
-        if got.kept and (said.done or said.back):
-            got.ends = min(got.ends, called)
 
     # --- what a person is told --------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.leases.steps import Seen
-from snowmelt.client.priority.steps import PriorityStatus
+from snowmelt.client.overlay.steps import OverlayStatus
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import Instant, milliseconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
@@ -120,8 +120,8 @@ class Looker(Program):
         if told != self._shown:
             self.ledger.wrong(f"{told} are told, and {self._shown} were shown", self.name)
 
-    def _told_total(self, status: PriorityStatus) -> None:
-        told = status.ready + status.delayed + status.leased + status.dead + status.staged
+    def _told_total(self, status: OverlayStatus) -> None:
+        told = status.ready + status.delayed + status.leased + status.dead
         if told != self.ledger.stands[-1].total:
             self.ledger.wrong(f"it is told that {told} are there, and no node said so", self.name)
 
@@ -177,7 +177,7 @@ class Steward(Looker):
         if exam is None or exam.is_over(world, self.ledger.queue, putting=self.putting):
             self.stage.phase = Phase.DRAIN
 
-    def _brings_back(self, status: PriorityStatus) -> Steps[None]:
+    def _brings_back(self, status: OverlayStatus) -> Steps[None]:
         if status.dead and self.stage.phase is Phase.DRAIN:
             with suppress(*FAILURES):
                 yield from self.steps.redrive(SECONDS)
@@ -195,4 +195,4 @@ class Steward(Looker):
 
 def _total(status: calls.Status) -> int:
     ready = sum(some.count for some in status.ready)
-    return ready + status.leased + status.held + status.dead + status.staged
+    return ready + status.leased + status.held + status.dead

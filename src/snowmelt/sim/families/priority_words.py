@@ -7,12 +7,11 @@ import msgspec
 from snowmelt.core.batch import Batch
 from snowmelt.core.failures import in_vain
 from snowmelt.core.instant import Instant, later
-from snowmelt.core.interval import Interval
 from snowmelt.core.keys import unpacked
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.anchor import EPOCH_BITS, first_of
-from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.gets import ordered
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.placing import Placing, spread_of
@@ -71,10 +70,6 @@ class Ledger(UrgencyLedger):
         """It is in."""
         self.done(put, _places(answer.shares), _orders(put, answer), at)
 
-    def stages(self, put: Put, answer: calls.PutDone) -> None:
-        """It waits to be published."""
-        put.places = _places(answer.shares)
-
     def got(
         self, process: str, called: Instant, asked: int, answer: calls.Leased, at: Instant
     ) -> Got | None:
@@ -105,12 +100,6 @@ def receipts_of(lost: tuple[calls.Receipt, ...], got: Got) -> list[int]:
     """Which of its elements are named in what was refused."""
     named = {one for each in lost if each.token == got.token for one in _places(each.shares)}
     return [index for index, place in enumerate(got.places) if place in named]
-
-
-def shares_of(places: Iterable[Place]) -> Shares:
-    """Places, as they are named in a call."""
-    rows = sorted([(one.priority, one.position) for one in places])
-    return union([Share(row, (Interval(at, at + 1),)) for row, at in rows])
 
 
 def _rows(part: calls.Part) -> list[tuple[str, int]]:

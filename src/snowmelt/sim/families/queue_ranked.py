@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.priority.ranked import RankedSteps
 from snowmelt.client.priority.sorting import ranked_parcels
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import CALL, CallLimit, Parcel, parcels
 from snowmelt.client.together.joint import Asked
 from snowmelt.core.batch import Batch, Buffer

@@ -30,8 +30,6 @@ class Got(Lease, kw_only=True):
     failures: tuple[int, ...] = ()
     torn: bool = False
     """Whether some of it was refused: what is said of the rest is not said of all of it."""
-    kept: dict[int, None] = msgspec.field(default_factory=dict)
-    """Which of them have no time-out any more."""
     over: int = 0
     """How many more it may have been granted than it could carry."""
 
@@ -176,15 +174,8 @@ class UrgencyLedger(Book):
         priority = put.priority(value)
         if came.priority != priority:
             self.wrong(f"{value} came with priority {came.priority}, not {priority}", value)
-        hidden = put.staged and put.naming is None
-        unkept = put.ended is Ended.FAILED or hidden
-        undone = unkept and self._refusal_lost(put, at, came.place)
-        if not undone:
+        if not (put.ended is Ended.FAILED and self._refusal_lost(put, at)):
             self.not_refused(put, value)
-        if hidden and not undone:
-            self.wrong(f"{value} is shown, and nobody published it", value)
-        if put.staged and put.ended is Ended.FAILED:  # what kept it from all is lost
-            put.ended, put.returned = Ended.UNKNOWN, None
         if at + 2 * self.slack(at) < put.due:
             self.wrong(f"{value} is shown before it is due", value)
         return came
@@ -286,16 +277,9 @@ class UrgencyLedger(Book):
         words = [Told(old, put.called, put.returned) for old in moved]
         return bool(moved) and all(self.excuse(put.process, put.called, one, at) for one in words)
 
-    def _refusal_lost(self, put: Put, at: Instant, place: Place) -> bool:
-        """Whether some disk lost what came since a put was refused, or staged, wherever it lay.
-
-        Or what was staged in the same place before that, and was published since.
-        """
-        excuses = self.excuses
-        before = [one for one in self.puts if one.naming and place in one.places]
-        reason = excuses.undone(put.called, at)
-        for one in before if put.staged else ():
-            reason = reason or excuses.undone(one.called, one.naming or at)
+    def _refusal_lost(self, put: Put, at: Instant) -> bool:
+        """Whether some disk lost what came since a put was refused, wherever it lay."""
+        reason = self.excuses.undone(put.called, at)
         hurts = [one for one in self.excuses.hurts if one.since <= at and put.called <= one.at]
         hurts = [one for one in hurts if not one.whole]
         reason = reason or next((one.reason for one in reversed(hurts)), "")

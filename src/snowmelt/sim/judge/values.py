@@ -118,8 +118,6 @@ class Put(msgspec.Struct):
     ended: Ended = Ended.UNKNOWN
     why: str = ""
     """With which words it was refused for good."""
-    naming: Instant | None = None
-    """When it was first said that it is to be published."""
     start: int | None = None
     """The position of its first item, where what one call puts stands together by priority."""
     places: tuple[Place, ...] = ()

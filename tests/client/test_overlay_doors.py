@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from snowmelt.client.connection.steps import Query
-from snowmelt.client.priority import steps as priority_steps
-from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.overlay import steps as overlay_steps
+from snowmelt.client.overlay.steps import OverlaySteps
 from snowmelt.core.errors import SnowmeltError, Unreachable
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
@@ -34,11 +34,18 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(priority_steps, "steady_now", clock)
+    monkeypatch.setattr(overlay_steps, "steady_now", clock)
     return clock
 
 
-def put(steps: PrioritySteps, home: Opened | SnowmeltError) -> list[Query]:
+def known() -> OverlaySteps:
+    """What its priorities are it was told before."""
+    steps = OverlaySteps("jobs", None)
+    steps._known = SETTINGS
+    return steps
+
+
+def put(steps: OverlaySteps, home: Opened | SnowmeltError) -> list[Query]:
     """What is asked for one put, where the home's answer to an opening is this."""
     asked: list[Query] = []
     one = steps.one(b"one", 0, None, 0, 10)
@@ -62,13 +69,13 @@ def targets(asked: list[Query]) -> list[tuple[type, NodeId | None]]:
 
 
 def test_where_all_lies_with_one_node_that_is_the_door(clock: Clock) -> None:
-    steps = PrioritySteps("jobs", None)
+    steps = known()
     home = contact(HOME)
     first = put(steps, AT_HOME)
     assert targets(first) == [(Open, None), (Open, home), (Put, home)]
     assert first[-1].body.via == AT_HOME.via
     assert targets(put(steps, AT_HOME)) == [(Put, home)]
-    clock.now = Instant(clock.now + priority_steps.DOOR)
+    clock.now = Instant(clock.now + overlay_steps.DOOR)
     assert len(put(steps, AT_HOME)) == 3
 
 
@@ -76,12 +83,12 @@ def test_where_all_lies_with_one_node_that_is_the_door(clock: Clock) -> None:
 def test_a_home_that_can_not_be_reached_is_left_alone_for_a_while(
     clock: Clock, answer: Opened | SnowmeltError
 ) -> None:
-    steps = PrioritySteps("jobs", None)
+    steps = known()
     near, home = contact(NEAR), contact(HOME)
     first = put(steps, answer)
     assert targets(first) == [(Open, None), (Open, home), (Put, near)]
     assert first[1].timeout <= 5
-    clock.now = Instant(clock.now + priority_steps.DOOR)
+    clock.now = Instant(clock.now + overlay_steps.DOOR)
     assert targets(put(steps, answer)) == [(Open, None), (Put, near)]
-    clock.now = Instant(clock.now + Duration(2 * priority_steps.FAR))
+    clock.now = Instant(clock.now + Duration(2 * overlay_steps.FAR))
     assert targets(put(steps, AT_HOME)) == [(Open, None), (Open, home), (Put, home)]

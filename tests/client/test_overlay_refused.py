@@ -9,7 +9,7 @@ from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.leases.delivered import WIDE, Delivered, Portion
 from snowmelt.client.leases.steps import Word
 from snowmelt.client.leases.tending import Tending
-from snowmelt.client.priority.steps import DOOR, Door, PrioritySteps
+from snowmelt.client.overlay.steps import DOOR, Door, OverlaySteps
 from snowmelt.core.errors import LeaseLost, NoSuchQueue, OutcomeUnknown, Unavailable
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval
@@ -31,9 +31,9 @@ def stopped() -> Iterator[None]:
         yield
 
 
-def queue() -> PrioritySteps:
+def queue() -> OverlaySteps:
     """Of four priorities, with its door."""
-    steps = PrioritySteps("jobs", None)
+    steps = OverlaySteps("jobs", None)
     via, settings = Via(NodeId("n1"), 1), QueueSettings(queue="jobs", priorities=4)
     steps._door = Door(via, NodeId("n1"), settings, later(steady_now(), DOOR))
     return steps
@@ -81,7 +81,7 @@ def in_silence(steps: Steps[Any], *answers: Any) -> Any:
 
 
 def tending(
-    steps: PrioritySteps, bodies: bytes = b"ab"
+    steps: OverlaySteps, bodies: bytes = b"ab"
 ) -> tuple[Tending, Delivered, list[tuple[Interval, ...]]]:
     missed: list[tuple[Interval, ...]] = []
     books = Tending(steps, lambda *told: missed.append(told[1]))

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from alone import Alone
 
+from snowmelt.client.leases.delivered import places_of
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
@@ -30,12 +31,13 @@ def get(before=-1, count=99, patience=0, settle=None):
 
 
 def taken(leased):
-    """Where each item stands, and its body."""
-    return [
-        (part.start + at, bytes(body).decode())
+    """Where each item stands, and its body, the most urgent first: by keys it is told by places."""
+    found = [
+        (place, bytes(body).decode())
         for part in leased.parts
-        for at, body in enumerate(Batch(part.offsets, part.blob))
+        for place, body in zip(places_of(part), Batch(part.offsets, part.blob), strict=True)
     ]
+    return sorted(found, key=lambda one: (int(one[1].split()[0]), one[0]))
 
 
 @pytest.fixture(params=[False, True], ids=["numbered", "any"])

@@ -95,7 +95,7 @@ class Grouping:
 
     def _first(self, ask: calls.Assign) -> list[Interval]:
         """The first ready items, as many as are asked for."""
-        found = self._state.first(ask.items_max, ask.bytes_max, ask.below)
+        found = self._state.first(ask.items_max, ask.bytes_max, ask.below, in_turn=True)
         return found[: self._desk.limits.group_pieces]
 
     def _locate(self, ask: calls.Locate) -> calls.Located | Declined:

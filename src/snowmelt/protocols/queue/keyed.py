@@ -1,5 +1,6 @@
 """What is ready in a queue of any priorities: positions, and their order by keys."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
@@ -17,7 +18,7 @@ class Keyed(IntervalSet):
     >>> batches.add(Batch(0, 3, 30, 1)); keys.add(0, packed([7, 2, 7]))
     >>> ready = Keyed(keys); ready.add(Interval(0, 3))
     >>> ready.foremost(2, 100, batches), ready.foremost(9, 1, batches), ready.nth(3)
-    ([Interval(start=1, stop=2), Interval(start=0, stop=1)], [Interval(start=1, stop=2)], 2)
+    ([1, 0], [1], 2)
     """
 
     __slots__ = ("_index", "_keys")
@@ -56,45 +57,42 @@ class Keyed(IntervalSet):
         super().remove(interval)
 
     def remove_all(self, intervals: Collection[Interval]) -> None:
-        """The same; all that comes first is removed most quickly."""
-        places = _sorted(intervals)
-        entries = self._index.first(len(places))
-        if sorted([place for _, place in entries]) != places:
+        """The same; all that comes first, by positions, is removed most quickly."""
+        entries = self._index.first(sum([one.size for one in intervals]))
+        if stretches(sorted([place for _, place in entries])) != intervals:
             entries = self._entries([part for one in intervals for part in self.common(one)])
         self._index.remove(entries)
         for one in intervals:
             super().remove(one)
 
     def foremost(
-        self,
-        items_max: int,
-        bytes_max: int,
-        batches: Batches,
-        below: int = POSITION_MAX,
-        before: int = -1,
-    ) -> list[Interval]:
+        self, items_max: int, bytes_max: int, batches: Batches, below: int = POSITION_MAX
+    ) -> list[int]:
         """The first, as many as are asked for, and one if there is any; in their order.
 
-        Those that stand at a bound or above are passed by. Where another item is named, they end
-        with what comes before it.
+        Those that stand at a bound or above are passed by.
         """
-        end = self._entries([Interval(before, before + 1)])[0] if before >= 0 else None
+        if below == POSITION_MAX and items_max * batches.largest <= bytes_max:  # as mostly
+            return [place for _, place in self._index.first(items_max)]
         places: list[int] = []
-        heavy = items_max * batches.largest > bytes_max
-        passed = [] if below == POSITION_MAX else self.common(Interval(below, POSITION_MAX))
-        for key, place in self._index.first(items_max + sum([one.size for one in passed])):
-            if end is not None and (key, place) >= end:
-                break
+        passed = self.common(Interval(below, POSITION_MAX))
+        for _, place in self._index.first(items_max + sum([one.size for one in passed])):
             if place >= below:
                 continue
             if len(places) == items_max:
                 break
-            if heavy:
-                bytes_max -= batches.mean(place)
-                if bytes_max < 0 and places:
-                    break
+            bytes_max -= batches.mean(place)
+            if bytes_max < 0 and places:
+                break
             places.append(place)
-        return _stretches(places)
+        return places
+
+    def ahead_of(self, place: int, places: list[int]) -> list[int]:
+        """Which of these, in their order, come before the item at a place. O(log n)."""
+        return places[: bisect_left(places, self._entry(place), key=self._entry)]
+
+    def _entry(self, place: int) -> Entry:
+        return self._keys.of(Interval(place, place + 1))[0], place
 
     def check(self) -> None:
         super().check()
@@ -107,24 +105,15 @@ class Keyed(IntervalSet):
 
     def ordered(self, some: Iterable[Interval]) -> list[Interval]:
         """Any positions in their order."""
-        return _stretches([place for _, place in sorted(self._entries(some))])
+        return stretches([place for _, place in sorted(self._entries(some))])
 
 
-def by_place(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same positions, of which none is there twice, as few intervals in order.
+def stretches(places: list[int]) -> list[Interval]:
+    """Positions as they stand, as intervals.
 
-    >>> by_place([Interval(7, 9), Interval(3, 4), Interval(9, 10)])
-    [Interval(start=3, stop=4), Interval(start=7, stop=10)]
+    >>> stretches([7, 8, 3])
+    [Interval(start=7, stop=9), Interval(start=3, stop=4)]
     """
-    return _stretches(_sorted(intervals))
-
-
-def _sorted(intervals: Iterable[Interval]) -> list[int]:
-    return sorted([place for one in intervals for place in range(one.start, one.stop)])
-
-
-def _stretches(places: list[int]) -> list[Interval]:
-    """Positions as they stand, as intervals."""
     if not places:
         return []
     found: list[Interval] = []

@@ -30,7 +30,7 @@ from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
-from snowmelt.protocols.queue.keyed import Keyed
+from snowmelt.protocols.queue.keyed import Keyed, stretches
 from snowmelt.protocols.queue.large import Ways
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
@@ -259,7 +259,7 @@ class Leader:
         bytes_max = min(ask.bytes_max, self._desk.limits.fetch_bytes)
         batches, most = self.state.batches, self._desk.limits.lease_runs
         if isinstance(source, Keyed):
-            found = source.foremost(count, bytes_max, batches)
+            found = stretches(source.foremost(count, bytes_max, batches))
         else:
             found = batches.some(source, ask.start, count, bytes_max, most)
         found = tellable(found, self.state.failures, batches, self._desk.limits.spans_bytes)

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
-from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.batches import Batch, Batches
@@ -30,7 +30,7 @@ from snowmelt.protocols.queue.dead import Dead
 from snowmelt.protocols.queue.failures import Failure, failed_again
 from snowmelt.protocols.queue.fitting import tellable
 from snowmelt.protocols.queue.groups import Groups
-from snowmelt.protocols.queue.keyed import Keyed, by_place
+from snowmelt.protocols.queue.keyed import Keyed, stretches
 from snowmelt.protocols.queue.keys import Keys
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.producers import Producers
@@ -166,19 +166,29 @@ class State:
     # --- items out --------------------------------------------------------------------------------
 
     def first(
-        self, items_max: int, bytes_max: int, below: tuple[int, ...] = (), before: int = -1
+        self,
+        items_max: int,
+        bytes_max: int,
+        below: tuple[int, ...] = (),
+        *,
+        before: int = -1,
+        in_turn: bool = False,
     ) -> list[Interval]:
         """The first ready items, as many as are asked for, and one if there is any.
 
         Of each priority only those below its bound, where there are bounds; and only those that
-        come before the item at a position, if one is named and that has not ended.
+        come before the item at a position, if one is named and that has not ended. By keys they
+        are told by positions, in fewer intervals, but where their turn matters.
         """
         if self.paused or (before >= 0 and before not in self.batches.live):
             return []
         limits = self._limits
         if self.keyed is not None:
-            bound = below[0] if below else POSITION_MAX
-            found = self.keyed.foremost(items_max, bytes_max, self.batches, bound, before)
+            places = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
+            if before >= 0:
+                places = self.keyed.ahead_of(before, places)
+            in_turn = in_turn or self.failures.count > 0  # the last ones may be too much to tell
+            found = stretches(places if in_turn else sorted(places))
         else:
             ready = bounded(self.ready, below) if below else self.ready
             if before >= 0:
@@ -192,8 +202,6 @@ class State:
         self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False
     ) -> None:
         """Leases these."""
-        if self.keyed is not None:
-            positions = by_place(positions)
         self.ready.remove_all(positions)
         self.leases[token] = Lease(operation, IntervalSet(positions), ahead)
         self.tokens[operation] = token

@@ -32,7 +32,7 @@ def test_a_get_says_how_long_its_answer_is_waited_for(timeout):
         steps = OverlaySteps("jobs", None)
         via, settings = Via(NodeId("n1"), 1), QueueSettings(queue="jobs", priorities=4)
         steps._door = Door(via, NodeId("n1"), settings, Instant(seconds(2_000)))
-        asked = next(steps.ask_lease(5, 1_000, Wait(timeout), (), ahead=False))
+        asked = next(steps.ask_lease(5, 1_000, Wait(timeout), (), ahead=False, before=-1))
     assert asked.body.heard == seconds(asked.timeout) > asked.body.patience
 
 

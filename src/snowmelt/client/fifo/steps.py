@@ -178,7 +178,14 @@ class FifoSteps(GrantedSteps):
     # --- items out --------------------------------------------------------------------------------
 
     def ask_lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word], *, ahead: bool
+        self,
+        items_max: int,
+        bytes_max: int,
+        wait: Wait,
+        words: Sequence[Word],
+        *,
+        ahead: bool,
+        before: int,
     ) -> Steps[Answer | None]:
         """Asks for items once; as `LeaseSteps.ask_lease`, with a word of one lease at most.
 
@@ -190,7 +197,7 @@ class FifoSteps(GrantedSteps):
             settle = self._settle(word)
         weight = min(bytes_max, _WEIGHT_MAX)
         while True:
-            get = Get(self.name, items_max, bytes_max, wait.patience, settle, ahead)
+            get = Get(self.name, items_max, bytes_max, wait.patience, settle, ahead, before)
             leased: Leased
             try:
                 leased, asked = yield from self._ask(get, wait, master_of, weight, make=False)

@@ -5,22 +5,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
-from itertools import starmap
 from typing import Self
 
 from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.leases.delivered import Delivered, items_of
-from snowmelt.client.leases.items import Item
+from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.items import Item, items_under
 from snowmelt.client.leases.leasing import leasing
 from snowmelt.client.leases.leaving import GIVEN_UP, reason_left, reason_of
+from snowmelt.client.leases.lookout import Lookout
 from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leases.tender import Tender
 from snowmelt.client.leases.tending import Hand, Tending
 from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
@@ -82,16 +82,21 @@ class Consumption:
         prefetch: int | None,
         timeout: float | None,
         codec: Codec = PLAIN,
+        puts: TogetherThreads | None = None,
     ) -> None:
         self._port = port
         self._steps = steps
         self._tending = Tending(steps)
         self._tender = Tender(port, self._tending, self)
         self._gathering = Gathering(port, steps, self._tending, codec)
-        self._pace = Pace(prefetch)
+        self._pace = pace = Pace(prefetch)
+        self._lookout: Lookout | None = None
+        """Where something put later may be more urgent."""
+        if puts is not None:
+            tending, counter = self._tending, self._gathering
+            self._lookout = Lookout(port, steps, tending, counter, pace, puts)
         self._pursuit = Pursuit(steps.name, timeout)
         self._items: Iterator[Item] = iter(())
-        self._lease: Delivered | None = None  # that those are of
         self._hand: Item | None = None
         self._around: BaseException | None = None
         self._origin = Origin()
@@ -109,7 +114,9 @@ class Consumption:
 
     def __next__(self) -> Item:
         for item in self._items:
-            if self._lease is None or not self._lease.lost:  # else they are with others by now
+            if not item.delivered.lost:  # else it is with others by now
+                if self._lookout is not None and steady_now() >= self._lookout.due:
+                    return self._more(item)
                 self._hand = item
                 return item
         return self._more()
@@ -152,16 +159,21 @@ class Consumption:
         hand, self._hand, self._items = self._hand, None, iter(())
         return None if hand is None else hand.held
 
-    def _more(self) -> Item:
-        """The first item of the next lease, or what another thread has got meanwhile."""
+    def _more(self, waits: Item | None = None) -> Item:
+        """The first item of the next lease, or what another thread has got meanwhile.
+
+        Or what is more urgent than one that waits here, if anything is.
+        """
         self._origin.check("this loop", "call consume in this one")
         self._hand = None
         try:
             with self._turn:
+                if waits is not None:
+                    self._look(waits)
                 for item in self._items:
                     self._hand = item
                     return item
-                return self._first()
+                return self._next()
         except BaseException as error:
             self._end_by(error)
             raise
@@ -175,14 +187,22 @@ class Consumption:
                 raise failure from None
             error.add_note(str(failure))
 
-    def _first(self) -> Item:
+    def _look(self, waits: Item) -> None:
+        """Has this come next, or what is more urgent; unless the loop has ended."""
+        lookout, here = self._lookout, [waits]
+        if lookout is not None and steady_now() >= lookout.due:  # else another thread has looked
+            here = lookout.look(waits, self._items)
+        if not self._over:
+            self._items = iter([*here, *self._items])
+
+    def _next(self) -> Item:
         delivered = None if self._over else self._ask()
         if delivered is None:
             raise StopIteration
         self._tender.see()
-        items = _items(self._gathering, delivered)
+        items = items_under(self._gathering, delivered)
         self._hand = item = next(items)
-        self._lease, self._items = delivered, items
+        self._items = items
         return item
 
     def _ask(self) -> Delivered | None:
@@ -192,6 +212,8 @@ class Consumption:
         asked = steady_now()
         while True:
             most = pace.next(steady_now(), tending.settled)
+            if self._lookout is not None:
+                self._lookout.before_get(pursuit.left)
             get = tending.get(most, BYTES_MAX, pursuit.left)
             try:
                 delivered = leasing(self._port, self._steps, get)
@@ -200,12 +222,10 @@ class Consumption:
                 continue
             if delivered is not None:
                 pursuit.answered()
-                pace.came(asked, steady_now(), tending.settled)
+                now = steady_now()
+                pace.came(asked, now, tending.settled)
+                if self._lookout is not None:
+                    self._lookout.got(now)
                 return delivered
             if tending.closing or pursuit.over():
                 return None
-
-
-def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:
-    """All of a lease, made when they are wanted; threads may share it, as no generator is."""
-    return starmap(partial(Item, gathering, delivered), items_of(delivered.parts))

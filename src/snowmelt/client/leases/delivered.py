@@ -363,6 +363,14 @@ def runs(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
     return tuple(IntervalSet(intervals))
 
 
+def by_lease(hands: Iterable[tuple["Delivered", Interval]]) -> dict["Delivered", list[Interval]]:
+    """What of each lease these are."""
+    found: dict[Delivered, list[Interval]] = {}
+    for delivered, where in hands:
+        found.setdefault(delivered, []).append(where)
+    return found
+
+
 def shortened(reason: str) -> str:
     r"""A reason as a node takes it: at most so many bytes, and letters that UTF-8 has, all whole.
 

@@ -9,20 +9,20 @@ from _thread import get_ident
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
-from itertools import starmap
 from typing import Final
 
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.consuming import Gathering
-from snowmelt.client.leases.delivered import items_of, runs
-from snowmelt.client.leases.items import Item
+from snowmelt.client.leases.delivered import by_lease, runs
+from snowmelt.client.leases.items import Item, items_under
+from snowmelt.client.leases.lookout import Lookout
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leases.tender import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
+from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.runtime.clock import steady_now
 
@@ -33,14 +33,25 @@ ASKED_SECONDS: Final = 1.5
 class Intake:
     """A queue's items, one by one, to threads that share this."""
 
-    def __init__(self, port: Port, steps: LeaseSteps, codec: Codec, prefetch: int | None) -> None:
+    def __init__(
+        self,
+        port: Port,
+        steps: LeaseSteps,
+        codec: Codec,
+        prefetch: int | None,
+        puts: TogetherThreads | None = None,
+    ) -> None:
         self.port = port
         self._tending = Tending(steps)
         self._tender = Tender(port, self._tending, self)
         self._gathering = Gathering(port, steps, self._tending, codec)
-        self._pace = Pace(prefetch)
+        self._pace = pace = Pace(prefetch)
+        self._lookout: Lookout | None = None
+        if puts is not None:
+            tending, counter = self._tending, self._gathering
+            self._lookout = Lookout(port, steps, tending, counter, pace, puts)
         self._turn = threading.Lock()  # of whoever asks for more
-        self._ahead: deque[Item] = deque()  # of one lease
+        self._ahead: deque[Item] = deque()
         self.empty = False
         """Whether who asked last found nothing; who only waited for his turn knows nothing."""
         self._rests = False
@@ -57,6 +68,8 @@ class Intake:
         if not self._turn.acquire(timeout=timeout):
             return None
         try:
+            if self._lookout is not None:
+                self._look(self._lookout)
             if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(self._more(timeout))
                 self.empty = not self._ahead
@@ -88,9 +101,9 @@ class Intake:
         with self._turn:
             ahead, self._ahead = self._ahead, deque()
         if ahead:
-            delivered = ahead[0].held[0]
-            back = runs(item.held[1] for item in ahead)
-            run(self.port, self._tending.release(delivered, back))
+            back = by_lease([item.held for item in ahead])
+            for delivered, where in back.items():
+                run(self.port, self._tending.release(delivered, runs(where)))
 
     def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is.
@@ -111,12 +124,23 @@ class Intake:
         """The same, when its cluster is closed before."""
         self.close()
 
+    def _look(self, lookout: Lookout) -> None:
+        """Has what is more urgent come first."""
+        if self._ahead and self._free.is_set() and steady_now() >= lookout.due:
+            waits, *others = self._ahead
+            self._ahead = deque(lookout.look(waits, others))
+
     def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()
         most = self._pace.next(asked, self._tending.settled)
+        if self._lookout is not None:
+            self._lookout.before_get(timeout)
         delivered = run(self.port, self._tending.get(most, BYTES_MAX, timeout))
         if delivered is None:
             return ()
         self._tender.see()
-        self._pace.came(asked, steady_now(), self._tending.settled)
-        return starmap(partial(Item, self._gathering, delivered), items_of(delivered.parts))
+        now = steady_now()
+        self._pace.came(asked, now, self._tending.settled)
+        if self._lookout is not None:
+            self._lookout.got(now)
+        return items_under(self._gathering, delivered)

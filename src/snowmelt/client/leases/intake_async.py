@@ -4,21 +4,21 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
-from itertools import starmap
 
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.connection.until_set import until_set
 from snowmelt.client.leases.consuming_async import Gathering
-from snowmelt.client.leases.delivered import items_of, runs
-from snowmelt.client.leases.items_async import Item
+from snowmelt.client.leases.delivered import by_lease, runs
+from snowmelt.client.leases.items_async import Item, items_under
 from snowmelt.client.leases.leasing_async import leasing
+from snowmelt.client.leases.lookout_async import Lookout
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leases.tender_async import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
+from snowmelt.client.together.tasks import TogetherAsync
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.runtime.clock import steady_now
 
@@ -27,16 +27,25 @@ class Intake:
     """A queue's items, one by one, to tasks that share this."""
 
     def __init__(
-        self, port: KeepingPort, steps: LeaseSteps, codec: Codec, prefetch: int | None
+        self,
+        port: KeepingPort,
+        steps: LeaseSteps,
+        codec: Codec,
+        prefetch: int | None,
+        puts: TogetherAsync | None = None,
     ) -> None:
         self.port = port
         self._steps = steps
         self._tending = Tending(steps)
         self._tender = Tender(port, self._tending, self)
         self._gathering = Gathering(port, steps, self._tending, codec)
-        self._pace = Pace(prefetch)
+        self._pace = pace = Pace(prefetch)
+        self._lookout: Lookout | None = None
+        if puts is not None:
+            tending, counter = self._tending, self._gathering
+            self._lookout = Lookout(port, steps, tending, counter, pace, puts)
         self._turn = asyncio.Lock()  # of whoever asks for more
-        self._ahead: deque[Item] = deque()  # of one lease
+        self._ahead: deque[Item] = deque()
         self._rests = False
         self._free = asyncio.Event()  # of an item that is worked on alone (`suspects.py`)
         self._free.set()
@@ -49,6 +58,8 @@ class Intake:
         if not self._free.is_set():
             await self._waits(timeout)
         async with self._turn:
+            if self._lookout is not None:
+                await self._look(self._lookout)
             if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(await self._more(timeout))
             while self._ahead and self._free.is_set():
@@ -77,9 +88,9 @@ class Intake:
         async with self._turn:
             ahead, self._ahead = self._ahead, deque()
         if ahead:
-            delivered = ahead[0].held[0]
-            back = runs(item.held[1] for item in ahead)
-            await run_async(self.port, self._tending.release(delivered, back))
+            back = by_lease([item.held for item in ahead])
+            for delivered, where in back.items():
+                await run_async(self.port, self._tending.release(delivered, runs(where)))
 
     async def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is."""
@@ -90,13 +101,24 @@ class Intake:
         """The same, when its cluster is closed before."""
         await self.close()
 
+    async def _look(self, lookout: Lookout) -> None:
+        """Has what is more urgent come first."""
+        if self._ahead and self._free.is_set() and steady_now() >= lookout.due:
+            waits, *others = self._ahead
+            self._ahead = deque(await lookout.look(waits, others))
+
     async def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()
         most = self._pace.next(asked, self._tending.settled)
+        if self._lookout is not None:
+            await self._lookout.before_get(timeout)
         get = self._tending.get(most, BYTES_MAX, timeout)
         delivered = await leasing(self.port, self._steps, get)
         if delivered is None:
             return ()
         self._tender.see()
-        self._pace.came(asked, steady_now(), self._tending.settled)
-        return starmap(partial(Item, self._gathering, delivered), items_of(delivered.parts))
+        now = steady_now()
+        self._pace.came(asked, now, self._tending.settled)
+        if self._lookout is not None:
+            self._lookout.got(now)
+        return items_under(self._gathering, delivered)

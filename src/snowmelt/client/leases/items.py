@@ -9,6 +9,8 @@ each word, and waits until it is taken; `consume` has another, which gathers ack
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
+from itertools import starmap
 from typing import Any, Protocol, Self
 
 from snowmelt.client.connection.staying import stays
@@ -116,7 +118,7 @@ class Item:
     b'one' 0 {'kind': 'order'} 0
     """
 
-    __slots__ = ("_counter", "_delivered", "_part", "_place", "_value", "body")
+    __slots__ = ("_counter", "_part", "_place", "_value", "body", "delivered")
 
     __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
 
@@ -124,7 +126,7 @@ class Item:
         self, counter: Counter, delivered: Delivered, part: Part, body: bytes, place: int
     ) -> None:
         self._counter = counter
-        self._delivered = delivered
+        self.delivered = delivered
         self._part = part
         self.body = body
         self._place = place
@@ -185,7 +187,7 @@ class Item:
         Of a loop it is gathered: it is safe when the loop has ended, and a moment later
         otherwise. With `wait` it is when this returns, as it always is of an item of a get.
         """
-        self._counter.done(self._delivered, self._place, wait=wait)
+        self._counter.done(self.delivered, self._place, wait=wait)
 
     def nack(self, delay: float = 0.0, reason: str = "", *, dead: bool = False) -> None:
         """It failed and is to be delivered again, not before `delay` seconds have passed.
@@ -193,20 +195,20 @@ class Item:
         With `dead` it is set aside as dead at once, as after `max_deliveries`.
         """
         where, why = self._where(), told_reason(reason)
-        self._counter.give_back(self._delivered, where, delay, why, dead)
+        self._counter.give_back(self.delivered, where, delay, why, dead)
 
     def release(self) -> None:
         """It goes back to its place as if it had not been taken; that counts as no failure."""
-        self._counter.give_back(self._delivered, self._where(), 0.0, "")
+        self._counter.give_back(self.delivered, self._where(), 0.0, "")
 
     def extend(self) -> None:
         """Its lease lasts the whole time again, and so does that of what came with it."""
-        self._counter.extend(self._delivered)
+        self._counter.extend(self.delivered)
 
     @property
     def held(self) -> tuple[Delivered, Interval]:
         """Its lease, and what of it this is; for the queue's own use."""
-        return self._delivered, self._where()
+        return self.delivered, self._where()
 
     def _where(self) -> Interval:
         return Interval(self._place, self._place + 1)
@@ -244,9 +246,7 @@ class Items:
         return len(self._delivered)
 
     def __iter__(self) -> Iterator[Item]:
-        counter, delivered = self._counter, self._delivered
-        for part, body, place in items_of(delivered.parts):
-            yield Item(counter, delivered, part, body, place)
+        return items_under(self._counter, self._delivered)
 
     def __repr__(self) -> str:
         return f"Items({len(self)} items, token={self.token})"
@@ -311,6 +311,11 @@ def leave(held: Item | Items, error: BaseException | None) -> None:
             held.nack(reason=failure_text(error))
         else:
             held.release()
+
+
+def items_under(counter: Counter, delivered: Delivered) -> Iterator[Item]:
+    """All of a lease, made when they are wanted; threads may share it, as no generator is."""
+    return starmap(partial(Item, counter, delivered), items_of(delivered.parts))
 
 
 def only(counter: Counter, delivered: Delivered) -> Item:

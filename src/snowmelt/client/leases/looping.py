@@ -6,6 +6,8 @@ What takes long is taken one by one, and the rest is there for others; what is d
 a thousand at a time. An item is worked off when it is acknowledged or given back, so a loop that
 only hands its items on learns from those who do the work.
 
+What comes first, where something put later may be more urgent: see `lookout.py`.
+
 How long. A loop that waits for ever goes on through whatever may end: masters that die, nodes that
 start again. One with a time-out ends with the failure when that lasted until then. Nobody is
 waited for whom nobody has ever reached.

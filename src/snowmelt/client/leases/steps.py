@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from snowmelt.client.connection.steps import Query, Rest, Steps
-from snowmelt.client.connection.waits import LATE, Wait
+from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import (
     PLACE_BITS,
     Delivered,
@@ -123,11 +123,19 @@ class LeaseSteps(ABC):
 
     @abstractmethod
     def ask_lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word], *, ahead: bool
+        self,
+        items_max: int,
+        bytes_max: int,
+        wait: Wait,
+        words: Sequence[Word],
+        *,
+        ahead: bool,
+        before: int,
     ) -> Steps[Answer | None]:
         """Asks for items once, and tells `words` first; None when there was no queue in time.
 
-        What is leased `ahead` waits for its turn (`suspects.py`).
+        What is leased `ahead` waits for its turn (`suspects.py`). With the place of an item, only
+        what is more urgent is leased, and nobody waits for that; -1 for any.
         """
 
     @abstractmethod
@@ -168,6 +176,7 @@ class LeaseSteps(ABC):
         heard: Heard = _NOBODY,
         *,
         ahead: bool = False,
+        before: int = -1,
     ) -> Steps[tuple[Delivered | None, Late]]:
         """Leases items; None when nothing came. And which of `words`, told first, came too late.
 
@@ -180,7 +189,9 @@ class LeaseSteps(ABC):
         while True:
             try:
                 left = () if told else words
-                answer = yield from self.ask_lease(items_max, bytes_max, wait, left, ahead=ahead)
+                answer = yield from self.ask_lease(
+                    items_max, bytes_max, wait, left, ahead=ahead, before=before
+                )
                 if not told:
                     late, told = {} if answer is None else answer.late, True
                     heard(late)
@@ -204,15 +215,11 @@ class LeaseSteps(ABC):
         bytes_max: int,
         timeout: float,
         word: Word | None = None,
-        least: Duration = LATE,
         heard: Heard = _NOBODY,
-        *,
-        ahead: bool = False,
     ) -> Steps[tuple[Delivered | None, Refused | None]]:
         """Leases items; None when nothing came. And whether `word`, told first, came too late."""
         words = () if word is None else (word,)
-        wait = Wait(timeout, least)
-        steps = self.lease(items_max, bytes_max, wait, words, heard, ahead=ahead)
+        steps = self.lease(items_max, bytes_max, Wait(timeout), words, heard)
         delivered, late = yield from steps
         return delivered, None if word is None else late.get(word.token)
 

@@ -32,6 +32,9 @@ S = TypeVar("S", bound=LeaseSteps)
 class Taking(Generic[S]):
     """A queue, as far as its items are leased."""
 
+    _first: TogetherThreads | None = None
+    """What goes before each get, where something put later may come first."""
+
     __reduce__ = stays("send the queue's name and the URL, and connect there")
 
     def __init__(self, port: Port, steps: S, codec: Codec = PLAIN) -> None:
@@ -92,6 +95,8 @@ class Taking(Generic[S]):
     def _leased(
         self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
     ) -> Delivered:
+        if self._first is not None:
+            self._first.send(timeout)
         asked = self._kind.asked(items_max, bytes_max, timeout, before)
         delivered: Delivered | None
         if asked is None:
@@ -123,6 +128,9 @@ class Taking(Generic[S]):
         travel with the next get, and after a tenth of a second at the latest; `ack(wait=True)`
         waits until one is taken. A loop that has ended, or was closed, has told all, or raises.
 
+        Where there are priorities, what is put meanwhile and is more urgent comes before the rest
+        of what was leased.
+
         When the loop is left by an exception, the item in hand failed, as in a `with`,
         unless it was acknowledged. What else was not acknowledged when the loop ends goes back and
         does not count as failed; acknowledging it later is refused as `LeaseLost`.
@@ -131,8 +139,8 @@ class Taking(Generic[S]):
         once.
         """
         most = checked_prefetch(prefetch)
-        return Consumption(self._port, self._steps, most, timeout, self._codec)
+        return Consumption(self._port, self._steps, most, timeout, self._codec, self._first)
 
     def intake(self, prefetch: int | None = None) -> Intake:
         """Items for a `Worker`: any number in hand at once, each for as long as it takes."""
-        return Intake(self._port, self._steps, self._codec, checked_prefetch(prefetch))
+        return Intake(self._port, self._steps, self._codec, checked_prefetch(prefetch), self._first)

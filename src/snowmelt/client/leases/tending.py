@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Steps
-from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP
+from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP, Wait
 from snowmelt.client.leases.delivered import Delivered, Refused, positions_of, runs, told_interval
 from snowmelt.client.leases.steps import Late, LeaseSteps, Word
 from snowmelt.client.leases.suspects import kept_together, works_alone
@@ -224,23 +224,27 @@ class Tending:
     def release(self, delivered: Delivered, back: tuple[Interval, ...]) -> Steps[None]:
         """These go back as if they had not been taken, with all of them in one word."""
         yield from self._steps.settle(delivered, Word(delivered.token, back=back))
-        self.settled += _count(back)
 
-    def get(self, items_max: int, bytes_max: int, timeout: float) -> Steps[Delivered | None]:
-        """Leases more, and takes along the acknowledgements of one lease."""
+    def get(
+        self, items_max: int, bytes_max: int, timeout: float, before: int = -1
+    ) -> Steps[Delivered | None]:
+        """Leases more, and takes along the acknowledgements of one lease.
+
+        With the place of an item that waits here only what is more urgent.
+        """
         with self._lock:
             told = next((one for one in self._leases.values() if one.since is not None), None)
             done = told.take() if told is not None else ()
-        word = Word(told.delivered.token, done=done) if told is not None and done else None
+        words = (Word(told.delivered.token, done=done),) if told is not None and done else ()
 
         def heard(late: Late) -> None:
             if told is not None:
                 self._told(told, done, late.get(told.delivered.token))
 
         try:
-            most = 1 if self.suspects else items_max
-            steps = self._steps.get_many(
-                most, bytes_max, timeout, word, LOOP, heard, ahead=most > 1
+            most, wait = 1 if self.suspects else items_max, Wait(timeout, LOOP)
+            steps = self._steps.lease(
+                most, bytes_max, wait, words, heard, ahead=most > 1, before=before
             )
             delivered, _ = yield from steps
         except BaseException:

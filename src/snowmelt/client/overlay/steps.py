@@ -230,13 +230,21 @@ class OverlaySteps(LeaseSteps):
     # --- items out --------------------------------------------------------------------------------
 
     def ask_lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word], *, ahead: bool
+        self,
+        items_max: int,
+        bytes_max: int,
+        wait: Wait,
+        words: Sequence[Word],
+        *,
+        ahead: bool,
+        before: int,
     ) -> Steps[Answer | None]:
         """Asks for the most urgent items once; as `LeaseSteps.ask_lease`.
 
         A queue that is not there yet is waited for, like its items. Where there is something to be
         told of it first, there was one: then nobody who knows it can be reached.
         """
+        assert before < 0, "an overlay's queue is not asked for what is more urgent"
         most = min(items_max, GET_ITEMS)
         settle = done_of(self.name, words) if words else None
 

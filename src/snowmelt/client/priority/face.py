@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
-from snowmelt.client.connection.steps import Steps, run
+from snowmelt.client.connection.steps import Port, Steps, run
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import with_ranks
-from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.priority.steps import RankedSteps
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.group_steps import Reading
 from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
@@ -45,6 +45,10 @@ class PriorityQueue(Queue[RankedSteps]):
     2 b'sweep'
     2 b'dust'
     """
+
+    def __init__(self, port: Port, steps: RankedSteps, codec: Codec = PLAIN) -> None:
+        super().__init__(port, steps, codec)
+        self._first = self._puts
 
     def put(
         self,
@@ -122,13 +126,6 @@ class PriorityQueue(Queue[RankedSteps]):
         ranks = yield from self._steps.known(Wait(TIMEOUT))
         reading = yield from super()._read(spans, bytes_max)
         return Reading(with_ranks(reading.parts, ranks), reading.unread)
-
-    def _leased(
-        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
-    ) -> Delivered:
-        """What was put here before is there before: it may be more urgent."""
-        self._puts.send(timeout)
-        return super()._leased(before, items_max, bytes_max, timeout)
 
     def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item of this rank among those that are ready, 1 being the next; it stays there.

@@ -49,6 +49,7 @@ _GET: Final = _limits(
     ("items_max", 1, ITEMS_MAX),
     ("bytes_max", 1, BYTES_MAX),
     ("timeout", 0, PATIENCE_LONGEST),
+    ("position", -1, INDEX_MAX),
 )
 _PUT: Final = _limits(
     ("sequence", 0, INDEX_MAX),
@@ -156,7 +157,7 @@ def _of_put(put: calls.Put, wall: int) -> str:
 
 
 def _of_get(get: calls.Get, wall: int) -> str:
-    wrong = _beyond(_GET, (get.items_max, get.bytes_max, get.patience))
+    wrong = _beyond(_GET, (get.items_max, get.bytes_max, get.patience, get.before))
     return wrong or ("" if get.settle is None else _of_settle(get.settle, wall))
 
 

@@ -278,8 +278,7 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
     due: int = 0
     """What goes back is not to be delivered before this moment; as in `Put`."""
     reason: str = ""
-    """Why it goes back, in `REASON_BYTES_MAX` of UTF-8; empty when nothing failed, and then it
-    doesn't count as a delivery."""
+    """Why it goes back, in `REASON_BYTES_MAX` of UTF-8; empty when it counts as no delivery."""
     extend: bool = False
     """Give what is left the whole time of a lease anew."""
     dead: bool = False
@@ -302,6 +301,8 @@ class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
     settle: Settle | None = None
     ahead: bool = False
     """Whether items wait at the client for their turn: what it had not begun has not failed."""
+    before: int = -1
+    """Lease only what comes before the item at this position, and don't wait; -1: any."""
 
 
 class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
@@ -387,8 +388,7 @@ class Assign(msgspec.Struct, frozen=True, tag="fifo.assign", array_like=True):
     items_max: int
     bytes_max: int
     below: Bounds = ()
-    """Give of each priority only positions below its bound, as `QueueStatus.bounds` told them; all
-    where there are none."""
+    """Give of each priority only positions below its bound (`QueueStatus.bounds`); all without."""
 
 
 class Assigned(msgspec.Struct, frozen=True, tag="fifo.assigned", array_like=True):

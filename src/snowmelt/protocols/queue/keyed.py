@@ -1,5 +1,6 @@
 """What is ready in a queue of any priorities: positions, and their order by keys."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
@@ -85,6 +86,13 @@ class Keyed(IntervalSet):
                 break
             places.append(place)
         return places
+
+    def ahead_of(self, place: int, places: list[int]) -> list[int]:
+        """Which of these, in their order, come before the item at a place. O(log n)."""
+        return places[: bisect_left(places, self._entry(place), key=self._entry)]
+
+    def _entry(self, place: int) -> Entry:
+        return self._keys.of(Interval(place, place + 1))[0], place
 
     def check(self) -> None:
         super().check()

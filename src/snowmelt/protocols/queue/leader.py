@@ -3,6 +3,7 @@
 1. Nothing is told before it is safe (`log.py`).
 2. Deadlines are this leader's. What a client asks again while it waits has the same answer.
 3. A get that finds nothing waits; gets are served in their order. Puts without room wait, too.
+   Who only wants what is more urgent than what it has (`Get.before`) does not wait.
 4. What the next step has no room for waits for the one after, and so do all puts behind it.
 """
 
@@ -135,7 +136,7 @@ class Leader:
             self._empty(operation, refused)
         elif self._lease(operation, get, refused):
             return
-        elif get.patience <= 0:
+        elif get.patience <= 0 or get.before >= 0:
             self._empty(operation, refused)
         elif len(self.waiting.gets) >= self._desk.limits.waiting_gets:
             text = f"{len(self.waiting.gets)} gets wait at queue {self.home.queue!r} already"
@@ -149,7 +150,7 @@ class Leader:
             return False
         items_max = min(get.items_max, self._desk.limits.get_items)
         bytes_max = min(get.bytes_max, self._desk.limits.fetch_bytes)
-        found = self.state.first(items_max, bytes_max)
+        found = self.state.first(items_max, bytes_max, before=get.before)
         if not found:
             return False
         self._tokens += 1

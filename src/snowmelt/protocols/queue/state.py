@@ -171,22 +171,28 @@ class State:
         bytes_max: int,
         below: tuple[int, ...] = (),
         *,
+        before: int = -1,
         in_turn: bool = False,
     ) -> list[Interval]:
         """The first ready items, as many as are asked for, and one if there is any.
 
-        Of each priority only those below its bound, where there are bounds. By keys they are told
-        by positions, in fewer intervals, but where their turn matters.
+        Of each priority only those below its bound, where there are bounds; and only those that
+        come before the item at a position, if one is named and that has not ended. By keys they
+        are told by positions, in fewer intervals, but where their turn matters.
         """
-        if self.paused:
+        if self.paused or (before >= 0 and before not in self.batches.live):
             return []
         limits = self._limits
         if self.keyed is not None:
             places = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
+            if before >= 0:
+                places = self.keyed.ahead_of(before, places)
             in_turn = in_turn or self.failures.count > 0  # the last ones may be too much to tell
             found = stretches(places if in_turn else sorted(places))
         else:
             ready = bounded(self.ready, below) if below else self.ready
+            if before >= 0:
+                ready = IntervalSet(ready.common(Interval(0, before)))
             found = self.batches.some(ready, 0, items_max, bytes_max, limits.lease_runs)
         if not self.failures.count:
             return found
@@ -242,18 +248,20 @@ class State:
         dead: bool = False,
     ) -> None:
         """These of a lease go back; with a reason, as a delivery that failed (rule 2)."""
-        lease = self.leases[token]
+        lease = self.leases.get(token)
+        left = IntervalSet() if lease is None else lease.left  # None: all of it is done
         least = self.settings.deliveries_max if dead else 0
-        for part in reversed([part for one in back for part in lease.left.common(one)]):
-            lease.left.remove(part)
-            self._return(part, due, reason, least, ahead=lease.ahead)
-        if not lease.left.total:
+        for part in reversed([part for one in back for part in left.common(one)]):
+            left.remove(part)
+            self._return(part, due, reason, least, ahead=lease is not None and lease.ahead)
+        if not left.total:
             self.enders[token] = operation
             self.changed[b"e" + token.to_bytes(8)] = None
             if len(self.enders) > self._limits.enders:
                 oldest, _ = self.enders.popitem(last=False)
                 self.changed[b"e" + oldest.to_bytes(8)] = None
-        self._shrunk(token, lease)
+        if lease is not None:
+            self._shrunk(token, lease)
 
     def expire(self, token: int, reason: str = LEASE_ENDED) -> None:
         """Nobody was heard of under this lease in its time; who asks still asks anew (rule 4)."""

@@ -1,0 +1,89 @@
+# Made of lookout_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""What is more urgent than what a loop holds is asked for before an item is begun; blocking.
+
+1. What the same program has put before comes first.
+2. What is more urgent is handed out before the rest of what was got, and that stays leased.
+3. Where work has become slow, what would wait here for long goes back, as if it were not taken.
+4. Looking takes a hundredth of a loop's time, or it is a tenth of a second since it was looked.
+5. When nobody answers, what is here is worked on.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.leases.delivered import by_lease, runs
+from snowmelt.client.leases.items import Counter, Item, items_under
+from snowmelt.client.leases.leasing import leasing
+from snowmelt.client.leases.looping import Pace
+from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.tending import Tending
+from snowmelt.client.together.threads import TogetherThreads
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.runtime.clock import steady_now
+
+LOOK: Final = milliseconds(100)
+SHARE: Final = 100
+_GUESS: Final = milliseconds(0.2)
+
+
+class Lookout:
+    """Of one loop."""
+
+    def __init__(
+        self,
+        port: Port,
+        steps: LeaseSteps,
+        tending: Tending,
+        counter: Counter,
+        pace: Pace,
+        puts: TogetherThreads,
+    ) -> None:
+        self.due = Instant(0)
+        """When to look next."""
+        self._port = port
+        self._steps = steps
+        self._tending = tending
+        self._counter = counter
+        self._pace = pace
+        self._puts = puts
+        self._took = Duration(_GUESS)
+        """How long it took last."""
+
+    def before_get(self, timeout: float) -> None:
+        """Rule 1."""
+        self._puts.send(timeout)
+
+    def got(self, now: Instant) -> None:
+        """What is here was the most urgent there was (rule 4)."""
+        self.due = later(now, Duration(max(self._took, min(LOOK, SHARE * self._took))))
+
+    def look(self, waits: Item, others: Iterable[Item]) -> list[Item]:
+        """One that waits, those behind it, and before them what is more urgent."""
+        asked = steady_now()
+        self.before_get(0.0)
+        most = self._pace.next(asked, self._tending.settled)
+        ahead: Iterable[Item] = ()
+        with suppress(SnowmeltError):  # rule 5
+            get = self._tending.get(most, BYTES_MAX, 0.0, waits.held[1].start)
+            delivered = leasing(self._port, self._steps, get)
+            if delivered is not None:
+                ahead = items_under(self._counter, delivered)
+        here = [*ahead, waits, *others]
+        if len(here) > 2 * most:
+            here = self._fewer(here, most)
+        now = steady_now()
+        self._took = Duration(now - asked)
+        self._pace.came(asked, now, self._tending.settled)
+        self.got(now)
+        return here
+
+    def _fewer(self, here: list[Item], most: int) -> list[Item]:
+        """Rule 3."""
+        rest = here[most:]
+        with suppress(SnowmeltError):  # else they are worked on here
+            for delivered, where in by_lease([item.held for item in rest]).items():
+                run(self._port, self._tending.release(delivered, runs(where)))
+        return here[:most] + [one for one in rest if one.delivered.open_in(one.held[1])]

@@ -1,0 +1,88 @@
+"""What is more urgent than what a loop holds is asked for before an item is begun, with `await`.
+
+1. What the same program has put before comes first.
+2. What is more urgent is handed out before the rest of what was got, and that stays leased.
+3. Where work has become slow, what would wait here for long goes back, as if it were not taken.
+4. Looking takes a hundredth of a loop's time, or it is a tenth of a second since it was looked.
+5. When nobody answers, what is here is worked on.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.leases.delivered import by_lease, runs
+from snowmelt.client.leases.items_async import Counter, Item, items_under
+from snowmelt.client.leases.leasing_async import leasing
+from snowmelt.client.leases.looping import Pace
+from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.tending import Tending
+from snowmelt.client.together.tasks import TogetherAsync
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.runtime.clock import steady_now
+
+LOOK: Final = milliseconds(100)
+SHARE: Final = 100
+_GUESS: Final = milliseconds(0.2)
+
+
+class Lookout:
+    """Of one loop."""
+
+    def __init__(
+        self,
+        port: KeepingPort,
+        steps: LeaseSteps,
+        tending: Tending,
+        counter: Counter,
+        pace: Pace,
+        puts: TogetherAsync,
+    ) -> None:
+        self.due = Instant(0)
+        """When to look next."""
+        self._port = port
+        self._steps = steps
+        self._tending = tending
+        self._counter = counter
+        self._pace = pace
+        self._puts = puts
+        self._took = Duration(_GUESS)
+        """How long it took last."""
+
+    async def before_get(self, timeout: float) -> None:
+        """Rule 1."""
+        await self._puts.send(timeout)
+
+    def got(self, now: Instant) -> None:
+        """What is here was the most urgent there was (rule 4)."""
+        self.due = later(now, Duration(max(self._took, min(LOOK, SHARE * self._took))))
+
+    async def look(self, waits: Item, others: Iterable[Item]) -> list[Item]:
+        """One that waits, those behind it, and before them what is more urgent."""
+        asked = steady_now()
+        await self.before_get(0.0)
+        most = self._pace.next(asked, self._tending.settled)
+        ahead: Iterable[Item] = ()
+        with suppress(SnowmeltError):  # rule 5
+            get = self._tending.get(most, BYTES_MAX, 0.0, waits.held[1].start)
+            delivered = await leasing(self._port, self._steps, get)
+            if delivered is not None:
+                ahead = items_under(self._counter, delivered)
+        here = [*ahead, waits, *others]
+        if len(here) > 2 * most:
+            here = await self._fewer(here, most)
+        now = steady_now()
+        self._took = Duration(now - asked)
+        self._pace.came(asked, now, self._tending.settled)
+        self.got(now)
+        return here
+
+    async def _fewer(self, here: list[Item], most: int) -> list[Item]:
+        """Rule 3."""
+        rest = here[most:]
+        with suppress(SnowmeltError):  # else they are worked on here
+            for delivered, where in by_lease([item.held for item in rest]).items():
+                await run_async(self._port, self._tending.release(delivered, runs(where)))
+        return here[:most] + [one for one in rest if one.delivered.open_in(one.held[1])]

@@ -36,7 +36,7 @@ def read(
 def test_the_most_urgent_are_given_and_told_again_until_they_are_passed(
     cluster: snowmelt.Cluster,
 ) -> None:
-    jobs = cluster.priority("told", priorities=3)
+    jobs = cluster.priority("given.told", priorities=3)
     jobs.put_many([(number % 3, b"%d" % number) for number in range(12)])
     first = jobs.group("spark").advance(items_max=5).end
     assert first.count == 5
@@ -54,7 +54,7 @@ def test_the_most_urgent_are_given_and_told_again_until_they_are_passed(
 
 
 def test_who_does_not_know_how_far_the_group_is_is_refused(cluster: snowmelt.Cluster) -> None:
-    jobs = cluster.priority("older")
+    jobs = cluster.priority("given.older")
     jobs.put_many([b"a", b"b", b"c", b"d"])
     group = jobs.group("spark")
     first = group.advance(items_max=1).end
@@ -71,7 +71,7 @@ def test_who_does_not_know_how_far_the_group_is_is_refused(cluster: snowmelt.Clu
 
 
 def test_what_a_group_holds_outlives_the_lease_of_its_queue(cluster: snowmelt.Cluster) -> None:
-    jobs = cluster.priority("long", lease=0.2)
+    jobs = cluster.priority("given.long", lease=0.2)
     jobs.put_many([b"a", b"b"])
     first = jobs.group("spark").advance().end
     time.sleep(0.5)
@@ -80,7 +80,7 @@ def test_what_a_group_holds_outlives_the_lease_of_its_queue(cluster: snowmelt.Cl
 
 
 def test_a_group_that_is_released_gives_back_what_it_holds(cluster: snowmelt.Cluster) -> None:
-    jobs = cluster.priority("released")
+    jobs = cluster.priority("given.released")
     jobs.put_many([b"a", b"b", b"c"])
     group = jobs.group("spark")
     first = group.advance(items_max=2).end
@@ -101,7 +101,7 @@ def test_a_group_makes_no_queue(cluster: snowmelt.Cluster) -> None:
 
 
 def test_names_of_groups_do_not_collide_over_queues(cluster: snowmelt.Cluster) -> None:
-    one, other = cluster.priority("a"), cluster.priority("a.b")
+    one, other = cluster.priority("given.a"), cluster.priority("given.a.b")
     one.put(b"of a")
     other.put(b"of a.b")
     ends = one.group("b.c").advance().end, other.group("c").advance().end

@@ -80,3 +80,27 @@ def test_a_queue_is_made_of_the_kind_that_is_said(run: Run, tmp_path: Path) -> N
     for words in (("--priority", "1"), ("--priorities", "int"), ("--largest-first",)):
         code, _, err = run("put", "plain", "x", *words)
         assert (code, f"{words[0]} is " in err, "plain is a fifo" in err) == (2, True, True)
+
+
+@pytest.mark.parametrize("priorities", [4, int], ids=["four", "any"])
+def test_what_is_on_the_overlay_is_shown_and_put_into_like_any_other(
+    run: Run, tmp_path: Path, priorities: Any
+) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        jobs = cluster.priority("jobs", ordering="overlay", priorities=priorities)
+        jobs.put_many([(at % 3, b"%d" % at) for at in range(6)])
+    assert run("put", "jobs", "new", "--priority", "1")[0] == 0
+    code, _, err = run("put", "jobs", "new", "--priorities", "7")
+    assert (code, "asked 7" in err) == (2, True), err
+    told = as_json(run("stats", "jobs", "--json"))
+    any_of_them = priorities is int
+    assert told["settings"]["priorities"] == ("any int" if any_of_them else 4)
+    assert (told["ready"], told["ready_of"]) == (7, [] if any_of_them else [2, 3, 2, 0])
+    assert ("ready_reach" in told) == any_of_them
+    shown = " ".join(run("stats", "jobs")[1].split())
+    assert "jobs is on the overlay" in shown
+    assert ("last priority" if any_of_them else "priority 1") in shown
+    assert as_json(run("select", "jobs", "3", "--json"))["item"]["priority"] == 1
+    assert as_json(run("quantile", "jobs", "1", "--json"))["item"]["priority"] == 2
+    assert [line.split()[0] for line in run("peek", "jobs")[1].splitlines()] == list("0011122")
+    assert "7 items removed from jobs" in run("purge", "jobs", "--yes")[1]

@@ -82,3 +82,19 @@ def test_a_place_of_its_own_costs_six_bytes_and_nothing_where_there_is_none():
     ]
     assert len(put) <= 2 * BLOCK_BATCHES + 11
     assert len(published) <= len(put) + 6 * BLOCK_BATCHES
+
+
+def test_the_first_of_several_batches_by_items_by_bytes_and_by_batches():
+    batches = Batches({})
+    for start, stop, size in ((0, 1, 10), (1, 2, 10), (2, 6, 400), (6, 7, 10), (9, 10, 10)):
+        batches.add(Batch(start, stop, size, 1))
+    live, whole = batches.live, 1 << 20
+    assert batches.some(live, 0, 99, whole, 99) == [Interval(0, 7), Interval(9, 10)]
+    assert batches.some(live, 0, 4, whole, 99) == [Interval(0, 4)]
+    assert batches.some(live, 0, 99, whole, 3) == [Interval(0, 6)]
+    assert batches.some(live, 0, 99, 330, 99) == [Interval(0, 5)], "what is left has no room"
+    assert batches.some(live, 3, 99, 1, 99) == [Interval(3, 4)], "one there is at least"
+    assert batches.some(live, 3, 0, 1, 99) == []
+    assert batches.some(IntervalSet([Interval(1, 3), Interval(5, 6)]), 0, 99, 109, 99) == [
+        Interval(1, 2)
+    ]

@@ -1,1 +1,1 @@
-"""A fifo that the overlay orders, as programs hold it, blocking and with await."""
+"""Queues that the overlay orders, as programs hold them, blocking and with await."""

@@ -347,21 +347,26 @@ class Batches:
         """
         found: list[Interval] = []
         for interval in of.within(Interval(start, max(start, self.stop))):
-            at = interval.start
+            at, end = interval.start, interval.stop
             for block, index, first, stop in self._across(interval):
                 each = block.sizes[index] // (stop - first) or 1
-                least = 0 if found or at > interval.start else 1
-                there = min(stop, interval.stop) - max(first, interval.start)
-                count = min(there, items_max, max(bytes_max // each, least))
+                count = (stop if stop < end else end) - at
+                if count > items_max:
+                    count = items_max
+                if count * each > bytes_max:
+                    first_of_all = not found and at == interval.start
+                    count = max(bytes_max // each, 1 if first_of_all else 0)
                 if count <= 0 or batches_max <= 0:
                     break
                 at += count
                 items_max -= count
                 bytes_max -= count * each
                 batches_max -= 1
+                if at < stop:  # there is no room for the rest of it
+                    break
             if at > interval.start:
                 found.append(Interval(interval.start, at))
-            if at < interval.stop:
+            if at < end:
                 break
         return found
 
@@ -380,12 +385,19 @@ class Batches:
                 yield _batch(block, index, start, stop)
 
     def _across(self, interval: Interval) -> Iterator[tuple[Block, int, int, int]]:
-        """The same without making them: block, which of its batches, where it begins and ends."""
+        """The same without making them: block, which of its batches, where it begins and ends.
+
+        Each item of a queue that was put into singly comes by here, so it calls nobody for each.
+        """
         at = self._at(interval.start)
         while at < len(self._starts) and self._starts[at] < interval.stop:
             block = self._blocks[at]
-            for index, start, stop in self._edges(at, interval):
+            stops, index = block.stops, bisect_right(block.stops, interval.start)
+            start, end = stops[index - 1] if index else self._starts[at], interval.stop
+            while index < len(stops) and start < end:
+                stop = stops[index]
                 yield block, index, start, stop
+                start, index = stop, index + 1
             at += 1
 
     def _edges(self, at: int, interval: Interval) -> Iterator[tuple[int, int, int]]:

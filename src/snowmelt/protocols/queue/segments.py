@@ -142,19 +142,22 @@ def joined(parts: list[Part]) -> list[Part]:
 
 
 def _alike(left: Part, right: Part) -> bool:
+    """Asked of each two neighbours, so it calls nothing that it need not."""
+    edges, others = len(left.offsets), len(right.offsets)
     return (
-        left.start + left.count == right.start
+        left.start + edges // OFFSET_BYTES - 1 == right.start
         and left.headers == right.headers
-        and not labels.are_labels(left.headers)
+        and not (left.headers and labels.are_labels(left.headers))
         and left.failures == right.failures
         and left.reason == right.reason
-        and max(left.count, right.count) <= _JOIN_ITEMS
+        and edges <= _JOIN_EDGES
+        and others <= _JOIN_EDGES
         and len(left.blob) + len(right.blob) < _JOIN_BYTES
     )
 
 
 # Joining costs by the item and by the byte; parts that are large already are sent as they are.
-_JOIN_ITEMS: Final = 64
+_JOIN_EDGES: Final = 65 * OFFSET_BYTES
 _JOIN_BYTES: Final = 256 << 10
 
 
@@ -164,8 +167,11 @@ def _one(row: list[Part]) -> Part:
     first = row[0]
     lengths: list[int] = []
     for part in row:
-        edges = array("i", part.offsets)
-        lengths += [stop - start for start, stop in pairwise(edges)]
+        if len(part.offsets) == 2 * OFFSET_BYTES:  # all of its bytes are one body
+            lengths.append(len(part.blob))
+        else:
+            edges = array("i", part.offsets)
+            lengths += [stop - start for start, stop in pairwise(edges)]
     offsets = array("i", accumulate(lengths, initial=0)).tobytes()
     blob = b"".join(part.blob for part in row)
     put_at = times.chained([(part.count, part.times) for part in row])

@@ -12,6 +12,8 @@ Rules:
 5. Where flushes may linger, a copy that was read from the disk may lack what it told. It is *sure*
    again from the first step of a later term on; or from the head that its leader had when this run
    had begun, since no earlier run told more.
+6. What found no room is given up where a later term begins: the copy is what is on the disk then,
+   which is what it told.
 """
 
 from collections import deque
@@ -22,7 +24,7 @@ import msgspec
 
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.record import BULK, Change, Erase, Write, erase
+from snowmelt.core.record import BULK, Change, Damaged, Erase, Found, Record, Write, erase
 from snowmelt.protocols.queue.batches import KINDS, SPREAD, Batches
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
@@ -130,6 +132,34 @@ class Copy:
         """Nothing below this term is taken any more (rule 2)."""
         self.fence = max(self.fence, term)
         return self._kept()
+
+    def keys_of(self, changes: Iterable[Change]) -> tuple[bytes, ...] | None:
+        """Which records these change; None where not by their keys, as when all are replaced."""
+        keys: dict[bytes, None] = {}
+        for change in changes:
+            key = change.key if isinstance(change, Write) else change.start
+            if key.startswith(self._record):
+                if isinstance(change, Erase) and change != erase(key):
+                    return None
+                keys[key] = None
+        return tuple(keys)
+
+    def give_up(self) -> None:
+        """Until it is known what its records are on the disk it is none (rule 6)."""
+        self.head, self.whole = self.flushed, False
+        self.recent.clear()
+        self._recent_bytes = 0
+
+    def undo(self, found: Iterable[Found]) -> None:
+        """Of the records that were given up the disk has these."""
+        self.whole = True
+        for one in found:
+            key = one.key[len(self._record) :]
+            if type(one) is Record:
+                self.records[key] = one.value
+            else:
+                self.records.pop(key, None)
+                self.whole = self.whole and type(one) is not Damaged
 
     @property
     def sure(self) -> bool:

@@ -137,6 +137,9 @@ class Door:
             wrong = leader.delivery.open.refusal(operation, self._desk.limits.waiting_bytes)
         full = self._disk.full or leader.withdrawing.full
         if wrong is None and full and not leader.knows(put):
+            if leader.withdrawing.unsure:
+                leader.delivery.open.end(operation)
+                return  # silence promises nothing: it is asked again
             wrong = "DiskFull", full
         if wrong is not None:
             leader.delivery.open.end(operation)

@@ -180,9 +180,13 @@ class Followers:
             self._bytes -= self._steps.popleft().weight
         begin = self._steps[0].after.step if self._steps else self.copy.head.step
         if any(one.head.step < begin for one in sendings):
-            self.sent_anew = True
-            for one in self.all.values():
-                one.send_anew(self.copy)
+            self.send_anew()
+
+    def send_anew(self) -> None:
+        """All copies on their way go on as of the last step."""
+        self.sent_anew = True
+        for one in self.all.values():
+            one.send_anew(self.copy)
 
     def ask(self) -> None:
         """Asks all whether a later term was heard of."""
@@ -295,6 +299,8 @@ class Followers:
         elif self.copy.head.term == term:  # else its first step is not made yet
             if follower.sending is None:
                 follower.sending = Sending(self.copy)
+            elif follower.tries > TRIES_MAX:  # what finds no room there may have ended since
+                self.send_anew()
             self._desk.inside.append(Begin(queue, keeper))
         self._desk.wake(later(now, AGAIN_AFTER))
 

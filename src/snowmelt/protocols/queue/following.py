@@ -3,11 +3,15 @@
 1. A leader of an earlier term than was heard of is told so, and nothing of it is taken.
 2. Steps may come before those that they go behind: some wait for these.
 3. A copy comes piece by piece, in order; a later head begins it anew.
+4. What found no room is given up (`copy.py`, rule 6) where it is too much to be kept in memory, and
+   where a later term is to be flushed, which does not wait for it.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from snowmelt.core.names import NodeId
+from snowmelt.core.record import Found
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import Copy
@@ -32,6 +36,8 @@ class Following:
         self._large: dict[str, Gathering] = {}
         self._next: dict[str, tuple[int, words.Head, int]] = {}
         """By queue, of the copy that comes: its term, its head, and which piece is next."""
+        self._undoing: dict[str, None] = {}
+        """Whose records are read again (rule 4)."""
         self._records: dict[str, words.Pairs] = {}
         """Those that came with pieces so far."""
 
@@ -53,6 +59,10 @@ class Following:
         """A step of the leader's."""
         copy = self.follows(source, step.queue, step.term)
         if copy is None:
+            return
+        if self._copies.disk.full and self._copies.disk.overflows(step.queue):
+            self._gives_up(source, copy, step)
+        if self._undoing and step.queue in self._undoing:
             return
         has = copy.head if step.linger else copy.flushed
         if copy.whole and has >= step.head:
@@ -113,7 +123,9 @@ class Following:
         if fence.keeper != keeper:
             return  # another disk's copy is meant
         copy = self.follows(source, queue, fence.term)
-        if copy is None:
+        if copy is None or queue in self._undoing:
+            return
+        if self._copies.disk.full and self._gives_up(source, copy, fence):
             return
         if fence.run == self._desk.stream:
             copy.reach = min(copy.reach, fence.head)
@@ -125,6 +137,32 @@ class Following:
         self._records.pop(queue, None)
         self._large.pop(queue, None)
         self._copies.disk.write(queue, copy.raise_fence(fence.term), words.Tell(source, told))
+
+    def _gives_up(self, source: NodeId, copy: Copy, word: words.Fence | words.Append) -> bool:
+        """Whether records are read again before this is heard (rule 4)."""
+        disk, queue = self._copies.disk, word.queue
+        keys = copy.keys_of(disk.stuck(queue))
+        lingers = copy.home is not None and copy.home.settings.linger
+        if not keys or lingers or not copy.whole:
+            return False
+        disk.give_up(queue)
+        copy.give_up()
+        copy.fence = word.term
+        self._undoing[queue] = None
+        self._early.pop(queue, None)
+        self._desk.inside.append(words.Undo(source, word, keys))
+        return True
+
+    def undone(self, undo: words.Undo, found: Iterable[Found]) -> None:
+        """A copy is what is on the disk."""
+        queue, word, copy = undo.word.queue, undo.word, self._copies.of(undo.word.queue)
+        del self._undoing[queue]
+        copy.undo(found)
+        if isinstance(word, words.Fence):
+            self.fence(undo.source, word)
+        else:
+            told = words.Behind(queue, word.term, self._desk.keeper, copy.told)
+            self._desk.send(undo.source, told)
 
     def piece(self, source: NodeId, piece: words.Piece) -> None:
         """Some of a copy that replaces this one (rule 3)."""

@@ -338,6 +338,7 @@ class QueueNode:
             messages.Needs: lambda _, message: self._leaving.heard(message),
             messages.Among: registry.said,
             messages.Unreached: lambda _, message: registry.unreached(message),
+            messages.Aside: lambda _, message: registry.steps_aside(message),
             messages.Seek: self._seek,
             messages.Sought: lambda _, message: registry.sought(message),
             words.Append: self._following.append,
@@ -366,6 +367,7 @@ class QueueNode:
             words.Spare: self._spare,
             words.Spared: self._keeping.spared,
             words.Begin: self._transfer.begin,
+            words.Undo: self._transfer.undo,
             words.Wants: self._transfer.wanted,
             words.Again: self._door.again,
         }

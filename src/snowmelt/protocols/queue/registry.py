@@ -10,7 +10,7 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
    Who did not answer itself before is left out for a while; but where the master can do nothing
    without its mirror, who was left out longest ago has its turn again. And when a new master does
    not hear a keeper of the last term that is here, and needs its answer, the next in the ring
-   is to try, each once in a while.
+   is to try, each once in a while. A master whose disk is full names the mirror that has room.
 3. A new home is not *active*: it names the keepers of the last active one, of whose copies the
    master must take the newest. When it has, it says `Activate`, and serves when it has heard that
    this too is on the disk.
@@ -213,14 +213,28 @@ class Registry:
             self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
         return True
 
+    def _of(self, word: messages.Unreached | messages.Aside) -> messages.Home | None:
+        """The home whose master says that, if it is so still and another can be decided on."""
+        home, presence = self._kept.known.get(word.queue), self._presence
+        if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
+            return None
+        if self._is_outgrown(home, word.term, presence) or self._desk.now <= self.reads_old:
+            return None
+        return home if (home.term, home.run) == (word.term, word.run) else None
+
+    def steps_aside(self, message: messages.Aside) -> None:
+        """A mirror is to lead in its place (rule 2)."""
+        home, presence, keeper = self._of(message), self._presence, message.keeper
+        if home is None or presence is None or not home.active:
+            return
+        if keeper in home.mirrors and keeper in home.counted and keeper in presence.keepers:
+            mirrors = _mirrors(keeper, home, presence)
+            self._renew(home, keeper, mirrors, presence.run_of(keeper))
+
     def unreached(self, message: messages.Unreached) -> None:
         """A keeper does not answer its master (rule 2)."""
-        home, presence = self._kept.known.get(message.queue), self._presence
-        if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
-            return
-        if self._is_outgrown(home, message.term, presence) or self._desk.now <= self.reads_old:
-            return
-        if (home.term, home.run) != (message.term, message.run):
+        home, presence = self._of(message), self._presence
+        if home is None or presence is None:
             return
         now, keeper = self._desk.now, message.keeper
         self._shunned = {one: end for one, end in self._shunned.items() if end > now}

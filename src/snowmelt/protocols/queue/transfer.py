@@ -75,7 +75,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     queue: str
     batches: tuple[Batch, ...]
-    purpose: words.Wants | words.Thin | ForPiece | ForOther | ForClient | ForNode
+    purpose: words.Wants | words.Thin | words.Undo | ForPiece | ForOther | ForClient | ForNode
 
 
 class Transfer:
@@ -99,6 +99,12 @@ class Transfer:
     def wanted(self, _: NodeId, wants: words.Wants) -> None:
         """A leader of this node owes them."""
         self._read(Reading(wants.queue, wants.batches, wants))
+
+    def undo(self, _: NodeId, undo: words.Undo) -> None:
+        """Records of this node's copy are to be what they are on the disk."""
+        self._tickets += 1
+        self._reading[self._tickets] = Reading(undo.word.queue, (), undo)
+        self._desk.effect(Load(self._tickets, undo.keys))
 
     def fetch(self, source: NodeId, fetch: words.Fetch) -> None:
         """The leader can't read some bodies."""
@@ -213,6 +219,8 @@ class Transfer:
                 self._deliver(reading, reading.purpose, found)
             case words.Thin():
                 self._thin(reading, reading.purpose, found)
+            case words.Undo():
+                self._following.undone(reading.purpose, found)
             case ForPiece():
                 self._send(reading, reading.purpose, found)
             case ForClient():

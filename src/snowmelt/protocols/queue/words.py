@@ -450,6 +450,15 @@ class Again(msgspec.Struct, frozen=True):
     request: Any
 
 
+class Undo(msgspec.Struct, frozen=True):
+    """What is on the disk under these keys is to be read: what was to be written is given up."""
+
+    source: NodeId
+    word: Fence | Append
+    """That there was no waiting for."""
+    keys: tuple[bytes, ...]
+
+
 class Wants(msgspec.Struct, frozen=True):
     """Bodies are to be read from the disk for what is owed."""
 

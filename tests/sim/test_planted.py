@@ -71,7 +71,7 @@ def test_a_late_clock_shows_when_the_event_before_came():
 FOUND_BY = {
     Bug.REPLY_BEFORE_PERSISTED: 4,
     Bug.FORGOTTEN_TIMER: 1,
-    Bug.IGNORED_FAILURE: 33,
+    Bug.IGNORED_FAILURE: 67,
     Bug.LATE_CLOCK: 67,
     Bug.COUNTED_EARLY: 35,
     Bug.TOLD_UNFLUSHED: 0,

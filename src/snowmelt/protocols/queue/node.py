@@ -338,7 +338,7 @@ class QueueNode:
             messages.Needs: lambda _, message: self._leaving.heard(message),
             messages.Among: registry.said,
             messages.Unreached: lambda _, message: registry.unreached(message),
-            messages.Aside: lambda _, message: registry.steps_aside(message),
+            messages.Aside: lambda _, message: registry.unreached(message),
             messages.Seek: self._seek,
             messages.Sought: lambda _, message: registry.sought(message),
             words.Append: self._following.append,

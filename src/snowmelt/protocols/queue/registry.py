@@ -213,30 +213,21 @@ class Registry:
             self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
         return True
 
-    def _of(self, word: messages.Unreached | messages.Aside) -> messages.Home | None:
-        """The home whose master says that, if it is so still and another can be decided on."""
-        home, presence = self._kept.known.get(word.queue), self._presence
+    def unreached(self, message: messages.Unreached | messages.Aside) -> None:
+        """A keeper does not answer its master, or is to lead in its place (rule 2)."""
+        home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
-            return None
-        if self._is_outgrown(home, word.term, presence) or self._desk.now <= self.reads_old:
-            return None
-        return home if (home.term, home.run) == (word.term, word.run) else None
-
-    def steps_aside(self, message: messages.Aside) -> None:
-        """A mirror is to lead in its place (rule 2)."""
-        home, presence, keeper = self._of(message), self._presence, message.keeper
-        if home is None or presence is None or not home.active:
             return
-        if keeper in home.mirrors and keeper in home.counted and keeper in presence.keepers:
-            mirrors = _mirrors(keeper, home, presence)
-            self._renew(home, keeper, mirrors, presence.run_of(keeper))
-
-    def unreached(self, message: messages.Unreached) -> None:
-        """A keeper does not answer its master (rule 2)."""
-        home, presence = self._of(message), self._presence
-        if home is None or presence is None:
+        if self._is_outgrown(home, message.term, presence) or self._desk.now <= self.reads_old:
+            return
+        if (home.term, home.run) != (message.term, message.run):
             return
         now, keeper = self._desk.now, message.keeper
+        if isinstance(message, messages.Aside):
+            if home.active and keeper in {*home.mirrors} & {*home.counted} & {*presence.keepers}:
+                mirrors = _mirrors(keeper, home, presence)
+                self._renew(home, keeper, mirrors, presence.run_of(keeper))
+            return
         self._shunned = {one: end for one, end in self._shunned.items() if end > now}
         self._deaf = {one: end for one, end in self._deaf.items() if end > now}
         here = presence.view.member(node_of(keeper)) is not None

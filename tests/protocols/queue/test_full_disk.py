@@ -221,8 +221,9 @@ def test_a_follower_keeps_no_more_in_memory_than_so_much_of_what_finds_no_room(
     most = 0
     for number in range(20 * FEW):
         assert isinstance(bench.told(master, number), PutDone)
-        stuck = bench.slots[NodeId(first)].node._copies.disk.stuck(bench.queue)
-        bodies = [one.value for one in stuck if type(one) is Write and one.key[:1] == BULK]
+        stuck = bench.slots[NodeId(first)].node._copies.disk._stuck.get(bench.queue)
+        jobs = [] if stuck is None else [change for _, some, _ in stuck.jobs for change in some]
+        bodies = [one.value for one in jobs if type(one) is Write and one.key[:1] == BULK]
         most = max(most, sum(map(len, bodies)))
     assert 200 < most < 600
     for number in range(20 * FEW):

@@ -132,14 +132,15 @@ class Disk:
         stuck = self._stuck.get(queue)
         return stuck is not None and stuck.size > LINGERING_BYTES
 
-    def stuck(self, queue: str) -> list[Change]:
-        """What of a queue found no room, with what came behind it."""
-        stuck = self._stuck.get(queue)
-        return [] if stuck is None else [change for _, some, _ in stuck.jobs for change in some]
+    def has_stuck(self, queue: str) -> bool:
+        """Whether something of a queue found no room, and waits."""
+        return queue in self._stuck
 
     def give_up(self, queue: str) -> None:
         """That is not written any more."""
         del self._stuck[queue]
+        if not self._stuck:
+            self.full = ""
 
     def _forget(self, key: bytes) -> None:
         self._bytes -= len(self._bodies.pop(key, b""))

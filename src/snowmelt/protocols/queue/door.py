@@ -140,7 +140,12 @@ class Door:
             if leader.withdrawing.unsure:
                 leader.delivery.open.end(operation)
                 return  # silence promises nothing: it is asked again
-            wrong = "DiskFull", full
+            if (
+                leader.withdrawing.full
+                or self._disk.has_stuck(put.queue)
+                or not leader.log.spares_own
+            ):
+                wrong = "DiskFull", full
         if wrong is not None:
             leader.delivery.open.end(operation)
             self._desk.decline(operation, *wrong)

@@ -63,7 +63,7 @@ class Follower(msgspec.Struct):
 
     def send_anew(self, copy: Copy) -> None:
         """What is on its way goes on as of the last step."""
-        if self.sending is not None:
+        if self.sending is not None and self.sending.head != copy.head:
             self.sending = Sending(copy, self.sending)
 
 
@@ -300,7 +300,7 @@ class Followers:
             if follower.sending is None:
                 follower.sending = Sending(self.copy)
             elif follower.tries > TRIES_MAX:  # what finds no room there may have ended since
-                self.send_anew()
+                follower.send_anew(self.copy)
             self._desk.inside.append(Begin(queue, keeper))
         self._desk.wake(later(now, AGAIN_AFTER))
 

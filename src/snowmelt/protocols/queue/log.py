@@ -237,11 +237,12 @@ class Log:
         return len(self._followers.all) > 0
 
     def instead_of_own(self, step: int) -> str:
-        """Who has a step that the own disk has not; nobody where that has it."""
-        if self._own >= step:
+        """Which of those that count has a step that found no room on this disk; nobody else."""
+        if self._own >= step or not self._disk.has_stuck(self._home.queue):
             return ""
-        all_ = self._followers.all
-        return next((name for name, one in all_.items() if (one.appended or 0) >= step), "")
+        counted, all_ = self._in_sync.members, self._followers.all.items()
+        has = [name for name, one in all_ if name in counted and (one.appended or 0) >= step]
+        return has[0] if has else ""
 
     @property
     def spares_own(self) -> bool:

@@ -204,6 +204,8 @@ class QueueNode:
                     self._terms.touched[queue] = None
                 case words.Tell(target, words.Appended(term=term)):
                     desk.send(target, words.NoRoom(queue, term, desk.keeper, reason))
+                case words.Replaced(term=term) | words.Tell(_, words.Bring(term=term)):
+                    self._terms.no_room(queue, term)
                 case words.Tell(target, words.Stored() as message):
                     self._keeping.no_room(target, message, reason)
                 case _:

@@ -224,7 +224,8 @@ class Registry:
             return
         now, keeper = self._desk.now, message.keeper
         if isinstance(message, messages.Aside):
-            if home.active and keeper in {*home.mirrors} & {*home.counted} & {*presence.keepers}:
+            has = home.before or home.counted
+            if keeper in {*home.mirrors} & {*has} & {*presence.keepers}:
                 mirrors = _mirrors(keeper, home, presence)
                 self._renew(home, keeper, mirrors, presence.run_of(keeper))
             return

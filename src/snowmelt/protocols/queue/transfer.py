@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Load
+from snowmelt.core.node import Load, Scan
 from snowmelt.core.record import Found, Missing, Record
 from snowmelt.protocols.queue import calls, words
 from snowmelt.protocols.queue.batches import Batch, Within, parsed
@@ -101,10 +101,11 @@ class Transfer:
         self._read(Reading(wants.queue, wants.batches, wants))
 
     def undo(self, _: NodeId, undo: words.Undo) -> None:
-        """Records of this node's copy are to be what they are on the disk."""
+        """This node's copy is to be what is on the disk: some records at a time."""
         self._tickets += 1
-        self._reading[self._tickets] = Reading(undo.word.queue, (), undo)
-        self._desk.effect(Load(self._tickets, undo.keys))
+        self._reading[self._tickets] = Reading(undo.queue, (), undo)
+        stop = self._copies.of(undo.queue).where()[1]
+        self._desk.effect(Scan(self._tickets, undo.start, stop, words.PIECE_BYTES))
 
     def fetch(self, source: NodeId, fetch: words.Fetch) -> None:
         """The leader can't read some bodies."""
@@ -220,7 +221,7 @@ class Transfer:
             case words.Thin():
                 self._thin(reading, reading.purpose, found)
             case words.Undo():
-                self._following.undone(reading.purpose, found)
+                self._undo(reading.purpose, found)
             case ForPiece():
                 self._send(reading, reading.purpose, found)
             case ForClient():
@@ -237,6 +238,14 @@ class Transfer:
                 keeper = self._desk.keeper
                 told = words.Fetched(fetch.queue, fetch.term, keeper, fetch.batches, bodies)
                 self._desk.send(source, told)
+
+    def _undo(self, undo: words.Undo, found: Sequence[Found]) -> None:
+        if found:
+            more = msgspec.structs.replace(undo, start=found[-1].key + b"\0")
+            undo.found.extend(found)
+            self.undo(self._desk.me, more)
+        else:
+            self._following.undone(undo.queue, undo.found)
 
     def _thin(self, reading: Reading, word: words.Thin, found: Sequence[Found]) -> None:
         for batch, one, thinner in zip(reading.batches, found, word.bodies, strict=True):

@@ -11,6 +11,7 @@ from snowmelt.core.ahead import Count
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.record import Found
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
 from snowmelt.protocols.queue.batches import Batch
@@ -451,12 +452,13 @@ class Again(msgspec.Struct, frozen=True):
 
 
 class Undo(msgspec.Struct, frozen=True):
-    """What is on the disk under these keys is to be read: what was to be written is given up."""
+    """The records that the disk has of a copy are to be read: what found no room is given up."""
 
-    source: NodeId
-    word: Fence | Append
-    """That there was no waiting for."""
-    keys: tuple[bytes, ...]
+    queue: str
+    start: bytes
+    """From which key on."""
+    found: list[Found]
+    """Those that are before."""
 
 
 class Wants(msgspec.Struct, frozen=True):

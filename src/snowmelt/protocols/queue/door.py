@@ -137,15 +137,15 @@ class Door:
             wrong = leader.delivery.open.refusal(operation, self._desk.limits.waiting_bytes)
         full = self._disk.full or leader.withdrawing.full
         if wrong is None and full and not leader.knows(put):
-            if leader.withdrawing.unsure:
+            withdrawing = leader.withdrawing
+            if withdrawing.unsure:
                 leader.delivery.open.end(operation)
                 return  # silence promises nothing: it is asked again
-            if (
-                leader.withdrawing.full
-                or self._disk.has_stuck(put.queue)
-                or not leader.log.spares_own
-            ):
-                wrong = "DiskFull", full
+            if withdrawing.full or self._disk.has_stuck(put.queue) or not leader.log.spares_own:
+                if leader.delivery.open.calls[operation] is put:  # else it is told so already
+                    declined = Declined("DiskFull", full)
+                    leader.log.owe(words.ReplyTo(operation, declined))
+                return
         if wrong is not None:
             leader.delivery.open.end(operation)
             self._desk.decline(operation, *wrong)

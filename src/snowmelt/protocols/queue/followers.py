@@ -301,6 +301,7 @@ class Followers:
                 follower.sending = Sending(self.copy)
             elif follower.tries > TRIES_MAX:  # what finds no room there may have ended since
                 follower.send_anew(self.copy)
+                follower.tries = 0
             self._desk.inside.append(Begin(queue, keeper))
         self._desk.wake(later(now, AGAIN_AFTER))
 

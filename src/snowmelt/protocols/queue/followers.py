@@ -275,7 +275,7 @@ class Followers:
         follower = self._heard(keeper)
         if follower is None:
             return None
-        follower.tries = 0
+        follower.tries, follower.sent = 0, self._desk.now
         return follower.sending
 
     def _later(self, follower: Follower) -> None:
@@ -317,9 +317,6 @@ class Followers:
             flies = bool(follower.parts) or self._ways.busy(node_of(name), self.home.queue, now)
             if flies:
                 self._go(name, ())
-            if follower.sending is not None and later(follower.heard, patience) > now:
-                self._desk.wake(later(follower.heard, patience))  # its next piece is on its way
-                continue
             if later(follower.sent, patience) <= now:
                 follower.sent, follower.tries = now, follower.tries + 1
                 if unsure:

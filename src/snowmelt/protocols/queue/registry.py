@@ -224,8 +224,7 @@ class Registry:
             return
         now, keeper = self._desk.now, message.keeper
         if isinstance(message, messages.Aside):
-            has = home.before or home.counted
-            if keeper in {*home.mirrors} & {*has} & {*presence.keepers}:
+            if keeper in (home.before or home.counted) and keeper in presence.keepers:
                 mirrors = _mirrors(keeper, home, presence)
                 self._renew(home, keeper, mirrors, presence.run_of(keeper))
             return

@@ -4,8 +4,8 @@
    the meantime.
 2. Of a write that finds no room each queue is tried alone, and then again after a while, before
    what came later for that queue; others go on. A body that is erased before there was room for it
-   is not written. So what shrinks a queue needs no more room than its records. What nobody was
-   told of may be given up, too.
+   is not written. So what shrinks a queue needs no more room than its records. What found no
+   room may be given up, too (`copy.py`, rule 6).
 3. What may linger waits so long for company, unless there is much of it. Whoever reads a body that
    is not flushed yet, for that or any other reason, is given it from here: it is not lost.
 4. Bodies that are to take less are written alone, and not at all where something finds no room: it

@@ -5,7 +5,8 @@
 3. A copy comes piece by piece, in order; a later head begins it anew. Where the first comes again,
    something was lost on the way: its sender is told which is the next.
 4. What found no room is given up (`copy.py`, rule 6) where it is too much to be kept in memory, and
-   where a later term or another copy comes, which does not wait for it.
+   where a later term or another copy comes, which does not wait for it. What is not heard for that
+   comes again.
 """
 
 from collections.abc import Iterable

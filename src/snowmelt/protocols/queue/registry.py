@@ -10,7 +10,7 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
    Who did not answer itself before is left out for a while; but where the master can do nothing
    without its mirror, who was left out longest ago has its turn again. And when a new master does
    not hear a keeper of the last term that is here, and needs its answer, the next in the ring
-   is to try, each once in a while. A master whose disk is full names the mirror that has room.
+   is to try, each once in a while. A master whose disk is full names one who has room.
 3. A new home is not *active*: it names the keepers of the last active one, of whose copies the
    master must take the newest. When it has, it says `Activate`, and serves when it has heard that
    this too is on the disk.

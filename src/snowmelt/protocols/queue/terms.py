@@ -208,7 +208,7 @@ class Terms:
             self._ask_piece(queue, taking)
 
     def no_room(self, queue: str, term: int) -> None:
-        """Of the copy that it is to go on from: whose that is may lead."""
+        """For the copy that it is to go on from (`takeover.py`, rule 6)."""
         presence, taking = self._desk.presence, self.taking(queue, term)
         if presence is not None and taking is not None:
             self._desk.note(f"{queue}: no room for its copy; asks that {taking.source} leads")

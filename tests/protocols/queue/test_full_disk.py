@@ -14,7 +14,8 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persisted, PersistFailed
 from snowmelt.core.record import BULK, Write
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import followers
+from snowmelt.protocols.queue import disk as writes
+from snowmelt.protocols.queue import followers, sending
 from snowmelt.protocols.queue.calls import (
     Assign,
     Assigned,
@@ -196,17 +197,38 @@ def test_a_follower_with_a_full_disk_is_not_waited_for_and_has_all_in_the_end() 
     assert not bench.leader().withdrawing.full
 
 
-def test_a_leader_with_a_full_disk_goes_on_with_the_others_and_takes_puts_in_the_end() -> None:
+def test_where_a_leaders_disk_is_full_one_who_has_room_leads_and_takes_puts() -> None:
     bench, master, _ = three()
     small(bench, master)
-    for number in range(FEW + 1):
+    for number in range(3 * FEW):
         assert isinstance(bench.told(master, number), PutDone)
-    assert is_full(bench.told(master, 98))
-    for number in range(FEW + 1):
+    assert bench.leader().home.master.partition("/")[0] != master
+    for number in range(3 * FEW):
         assert takes(bench, master, bench.queue) == [b"item %d" % number]
-    assert isinstance(bench.told(master, 99, within=5), PutDone)
     settled(bench)
-    assert got(bench) == [b"item 99"]
+    assert got(bench) == []
+
+
+def test_a_follower_keeps_no_more_in_memory_than_so_much_of_what_finds_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, master, (first, _) = three()
+    small(bench, first)
+    monkeypatch.setattr(writes, "LINGERING_BYTES", 200)
+    for bound in ("STEPS_BYTES", "RECENT_BYTES"):
+        monkeypatch.setattr(followers, bound, 200)
+    monkeypatch.setattr(sending, "PIECE_BODIES", FEW)
+    most = 0
+    for number in range(20 * FEW):
+        assert isinstance(bench.told(master, number), PutDone)
+        stuck = bench.slots[NodeId(first)].node._copies.disk._stuck.get(bench.queue)
+        jobs = [] if stuck is None else [change for _, some, _ in stuck.jobs for change in some]
+        bodies = [one.value for one in jobs if type(one) is Write and one.key[:1] == BULK]
+        most = max(most, sum(map(len, bodies)))
+    assert 200 < most < 600
+    for number in range(20 * FEW):
+        assert takes(bench, master, bench.queue) == [b"item %d" % number]
+    settled(bench)
 
 
 @pytest.mark.parametrize("full", ["leader", "all"])

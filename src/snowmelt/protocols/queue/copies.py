@@ -10,7 +10,7 @@ from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, kept_in
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.large import Ways
-from snowmelt.protocols.queue.words import Head
+from snowmelt.protocols.queue.words import Head, Undo
 
 
 class Copies:
@@ -31,6 +31,15 @@ class Copies:
         if queue not in self._copies:
             self._copies[queue] = Copy(queue)
         return self._copies[queue]
+
+    def gives_up(self, queue: str) -> bool:
+        """Whether a copy is none for now, since what found no room is given up (`copy.py`, 6)."""
+        copy, disk = self.of(queue), self.disk
+        if not copy.undoing and disk.has_stuck(queue) and not copy.lingers:
+            disk.give_up(queue)
+            copy.undoing = True
+            self.desk.inside.append(Undo(queue, copy.where()[0], []))
+        return copy.undoing
 
     def known(self, queue: str) -> Copy | None:
         return self._copies.get(queue)

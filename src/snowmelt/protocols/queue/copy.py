@@ -12,6 +12,8 @@ Rules:
 5. Where flushes may linger, a copy that was read from the disk may lack what it told. It is *sure*
    again from the first step of a later term on; or from the head that its leader had when this run
    had begun, since no earlier run told more.
+6. What found no room may be given up, since nobody was told of it: the copy is what is on the disk
+   then. While that is read, nothing is heard of it, and no term begins with it.
 """
 
 from collections import deque
@@ -22,7 +24,7 @@ import msgspec
 
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.record import BULK, Change, Erase, Write, erase
+from snowmelt.core.record import BULK, Change, Erase, Found, Record, Write, erase
 from snowmelt.protocols.queue.batches import KINDS, SPREAD, Batches
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
@@ -82,6 +84,8 @@ class Copy:
         """From which head on it is sure (rule 5)."""
         self.whole = True
         """Whether all of its records could be read (rule 4)."""
+        self.undoing = False
+        """Whether it is read again (rule 6)."""
         self.recent: deque[Append] = deque()
         """Its last steps, for those who lack no more than these when this node begins to lead."""
         self._recent_bytes = 0
@@ -156,6 +160,27 @@ class Copy:
                 batches.restore(key, self.records[key])
         return batches.live.total
 
+    @property
+    def lingers(self) -> bool:
+        """Whether it may have told what is not flushed."""
+        home = self.home
+        return home is not None and home.settings.linger > 0
+
+    # --- what found no room (rule 6) --------------------------------------------------------------
+
+    def where(self) -> tuple[bytes, bytes]:
+        """Between which keys its records are on the disk."""
+        return self._record, self._record[:-1] + b"\1"
+
+    def undo(self, found: Iterable[Found]) -> None:
+        """These are its records on the disk, and damaged ones."""
+        there = [(one.key, one.value) for one in found if type(one) is Record]
+        damaged = any(type(one) is not Record for one in found)
+        self.records = {key[len(self._record) :]: value for key, value in there}
+        self.head, self.whole, self.undoing = self.flushed, not damaged, False
+        self.recent.clear()
+        self._recent_bytes = 0
+
     # --- another's copy ---------------------------------------------------------------------------
 
     def replace(self, head: Head, pairs: Pairs, places: Collection[Interval]) -> tuple[Change, ...]:
@@ -167,7 +192,7 @@ class Copy:
         gone = IntervalSet([Interval(0, SPREAD)])
         gone.remove_all(places)
         changes: list[Change] = [
-            Erase(self._record, self._record[:-1] + b"\1"),
+            Erase(*self.where()),
             *[self._erased(where.start, where.stop) for where in gone],
         ]
         changes += [Write(self._record + key, value) for key, value in self.records.items()]

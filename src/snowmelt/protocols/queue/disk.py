@@ -4,7 +4,8 @@
    the meantime.
 2. Of a write that finds no room each queue is tried alone, and then again after a while, before
    what came later for that queue; others go on. A body that is erased before there was room for it
-   is not written. So what shrinks a queue needs no more room than its records.
+   is not written. So what shrinks a queue needs no more room than its records. What found no
+   room may be given up, too (`copy.py`, rule 6).
 3. What may linger waits so long for company, unless there is much of it. Whoever reads a body that
    is not flushed yet, for that or any other reason, is given it from here: it is not lost.
 4. Bodies that are to take less are written alone, and not at all where something finds no room: it
@@ -28,7 +29,7 @@ FIRST_TICKET: Final = 1 << 40
 """Those of the desk are below."""
 AGAIN_AFTER: Final = milliseconds(1000)
 LINGERING_BYTES: Final = 32 << 20
-"""So much of bodies lingers at most."""
+"""So much of bodies lingers at most, and so much of one queue waits for room."""
 NOW: Final = Duration(0)
 
 Waits = tuple[str, Flush]
@@ -45,6 +46,8 @@ class Stuck(msgspec.Struct):
     jobs: list[Job] = []
     bodies: dict[bytes, int] = {}
     """The keys of those that are in it, and in which job."""
+    size: int = 0
+    """How many bytes these have."""
 
     def add(self, job: Job) -> list[bytes]:
         """One more; which bodies need not be written any more."""
@@ -54,6 +57,7 @@ class Stuck(msgspec.Struct):
                 if change.key in self.bodies:  # it comes again
                     self._leave_out(change.key)
                 self.bodies[change.key] = len(self.jobs)
+                self.size += len(change.value)
         self.jobs.append(job)
         for change in job[1] if self.bodies else ():
             if type(change) is Erase and change.start[:1] == BULK:
@@ -68,6 +72,9 @@ class Stuck(msgspec.Struct):
         at = self.bodies.pop(key)
         queue, changes, flush = self.jobs[at]
         left = tuple([one for one in changes if type(one) is not Write or one.key != key])
+        self.size -= sum(
+            [len(one.value) for one in changes if type(one) is Write and one.key == key]
+        )
         self.jobs[at] = queue, left, flush
 
 
@@ -119,6 +126,21 @@ class Disk:
     def _join(self, stuck: Stuck, job: Job) -> None:
         for key in stuck.add(job):
             self._forget(key)
+
+    def overflows(self, queue: str) -> bool:
+        """Whether so much of a queue found no room that no more is kept in memory for it."""
+        stuck = self._stuck.get(queue)
+        return stuck is not None and stuck.size > LINGERING_BYTES
+
+    def has_stuck(self, queue: str) -> bool:
+        """Whether something of a queue found no room, and waits."""
+        return queue in self._stuck
+
+    def give_up(self, queue: str) -> None:
+        """That is not written any more."""
+        del self._stuck[queue]
+        if not self._stuck:
+            self.full = ""
 
     def _forget(self, key: bytes) -> None:
         self._bytes -= len(self._bodies.pop(key, b""))

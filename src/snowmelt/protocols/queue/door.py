@@ -104,10 +104,11 @@ class Door:
             if weight > leader.storing.inline and len(request.runs) < 2:
                 self._carrying.carry(operation, request, leader.home.settings)
                 return True
+        again = operation in opened.calls
         opened.add(operation, request, weight)
         match request:
             case calls.Put():
-                self._put(leader, operation, request)
+                self._put(leader, operation, request, again=again)
             case calls.Get():
                 leader.get(operation, request)
             case calls.Publish():
@@ -131,16 +132,31 @@ class Door:
         """Its leader leads no more: it is asked of the next, as soon as that is known."""
         self._finding.point_later(word.operation, word.request)
 
-    def _put(self, leader: Leader, operation: OperationId, put: calls.Put) -> None:
+    def _put(self, leader: Leader, operation: OperationId, put: calls.Put, *, again: bool) -> None:
+        if again and not leader.knows(put):
+            return  # it was refused, which is told when that is safe
         wrong = put_problem(put, self._desk.limits.put_items, leader.home.settings.priorities)
         if wrong is None:
             wrong = leader.delivery.open.refusal(operation, self._desk.limits.waiting_bytes)
         full = self._disk.full or leader.withdrawing.full
-        if wrong is None and full and not leader.knows(put):
-            wrong = "DiskFull", full
         if wrong is not None:
             leader.delivery.open.end(operation)
             self._desk.decline(operation, *wrong)
+        elif full and not leader.knows(put):
+            self._put_on_full(leader, operation, put, full)
+        else:
+            leader.put(operation, put)
+
+    def _put_on_full(
+        self, leader: Leader, operation: OperationId, put: calls.Put, full: str
+    ) -> None:
+        """On a full disk: others may have room."""
+        withdrawing = leader.withdrawing
+        if withdrawing.unsure:
+            leader.delivery.open.end(operation)  # silence promises nothing: it is asked again
+        elif withdrawing.full or self._disk.has_stuck(put.queue) or not leader.log.spares_own:
+            leader.delivery.open.end(operation)
+            self._desk.decline(operation, "DiskFull", full)
         else:
             leader.put(operation, put)
 

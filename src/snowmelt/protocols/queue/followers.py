@@ -63,7 +63,7 @@ class Follower(msgspec.Struct):
 
     def send_anew(self, copy: Copy) -> None:
         """What is on its way goes on as of the last step."""
-        if self.sending is not None:
+        if self.sending is not None and self.sending.head != copy.head:
             self.sending = Sending(copy, self.sending)
 
 
@@ -180,9 +180,13 @@ class Followers:
             self._bytes -= self._steps.popleft().weight
         begin = self._steps[0].after.step if self._steps else self.copy.head.step
         if any(one.head.step < begin for one in sendings):
-            self.sent_anew = True
-            for one in self.all.values():
-                one.send_anew(self.copy)
+            self.send_anew()
+
+    def send_anew(self) -> None:
+        """All copies on their way go on as of the last step."""
+        self.sent_anew = True
+        for one in self.all.values():
+            one.send_anew(self.copy)
 
     def ask(self) -> None:
         """Asks all whether a later term was heard of."""
@@ -271,7 +275,7 @@ class Followers:
         follower = self._heard(keeper)
         if follower is None:
             return None
-        follower.tries = 0
+        follower.tries, follower.sent = 0, self._desk.now
         return follower.sending
 
     def _later(self, follower: Follower) -> None:
@@ -295,6 +299,9 @@ class Followers:
         elif self.copy.head.term == term:  # else its first step is not made yet
             if follower.sending is None:
                 follower.sending = Sending(self.copy)
+            elif follower.tries > TRIES_MAX:  # what finds no room there may have ended since
+                follower.send_anew(self.copy)
+                follower.tries = 0
             self._desk.inside.append(Begin(queue, keeper))
         self._desk.wake(later(now, AGAIN_AFTER))
 
@@ -310,9 +317,6 @@ class Followers:
             flies = bool(follower.parts) or self._ways.busy(node_of(name), self.home.queue, now)
             if flies:
                 self._go(name, ())
-            if follower.sending is not None and later(follower.heard, patience) > now:
-                self._desk.wake(later(follower.heard, patience))  # its next piece is on its way
-                continue
             if later(follower.sent, patience) <= now:
                 follower.sent, follower.tries = now, follower.tries + 1
                 if unsure:

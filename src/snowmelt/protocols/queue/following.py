@@ -2,12 +2,18 @@
 
 1. A leader of an earlier term than was heard of is told so, and nothing of it is taken.
 2. Steps may come before those that they go behind: some wait for these.
-3. A copy comes piece by piece, in order; a later head begins it anew.
+3. A copy comes piece by piece, in order; a later head begins it anew. Where the first comes again,
+   something was lost on the way: its sender is told which is the next.
+4. What found no room is given up (`copy.py`, rule 6) where it is too much to be kept in memory, and
+   where a later term or another copy comes, which does not wait for it. What is not heard for that
+   comes again.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from snowmelt.core.names import NodeId
+from snowmelt.core.record import Found
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import Copy
@@ -36,15 +42,15 @@ class Following:
         """Those that came with pieces so far."""
 
     def follows(self, source: NodeId, queue: str, term: int) -> Copy | None:
-        """The copy that is to go by a term; None when that is not to be (rule 1)."""
+        """The copy that is to go by a term; None when that is not to be (rules 1 and 4)."""
         copy, own = self._copies.of(queue), self._terms.own(queue)
         if self._desk.presence is None or self._desk.alarm(source, queue, term, copy.fence):
             return None
         if term < copy.fence:
             self._desk.send(source, words.Superseded(queue, copy.fence))
             return None
-        if own == term:
-            return None  # only this node leads in it
+        if own == term or copy.undoing:
+            return None  # only this node leads in it; or it is said again
         if own:
             self._terms.yields(queue)
         return copy
@@ -53,6 +59,9 @@ class Following:
         """A step of the leader's."""
         copy = self.follows(source, step.queue, step.term)
         if copy is None:
+            return
+        disk = self._copies.disk
+        if disk.full and disk.overflows(step.queue) and self._copies.gives_up(step.queue):
             return
         has = copy.head if step.linger else copy.flushed
         if copy.whole and has >= step.head:
@@ -84,7 +93,7 @@ class Following:
             while (waiting := early.pop(copy.head, None)) is not None:
                 self._take(source, copy, waiting)
         elif not copy.whole or copy.head < step.after:
-            if step.after in early or len(early) >= EARLY_STEPS:
+            if step.after in early or len(early) >= EARLY_STEPS or self._copies.disk.full:
                 self._early.pop(queue, None)
                 self._desk.send(source, words.Behind(queue, step.term, keeper, copy.told))
             else:
@@ -113,7 +122,7 @@ class Following:
         if fence.keeper != keeper:
             return  # another disk's copy is meant
         copy = self.follows(source, queue, fence.term)
-        if copy is None:
+        if copy is None or self._copies.gives_up(queue):
             return
         if fence.run == self._desk.stream:
             copy.reach = min(copy.reach, fence.head)
@@ -125,6 +134,12 @@ class Following:
         self._records.pop(queue, None)
         self._large.pop(queue, None)
         self._copies.disk.write(queue, copy.raise_fence(fence.term), words.Tell(source, told))
+
+    def undone(self, queue: str, found: Iterable[Found]) -> None:
+        """A copy is what is on the disk (rule 4)."""
+        self._copies.of(queue).undo(found)
+        for coming in (self._early, self._large, self._next, self._records):
+            coming.pop(queue, None)
 
     def piece(self, source: NodeId, piece: words.Piece) -> None:
         """Some of a copy that replaces this one (rule 3)."""
@@ -148,10 +163,14 @@ class Following:
         if expected is not None and (piece.term, piece.head) < expected[:2]:
             return
         if expected is None or expected[:2] != (piece.term, piece.head):
+            if self._copies.gives_up(queue):
+                return
             expected = piece.term, piece.head, 0
         if piece.number == expected[2]:
             self._next[queue] = piece.term, piece.head, piece.number + 1
             self._write(source, copy, piece)
+        elif not (piece.number or self._copies.disk.has_stuck(queue)):
+            self._copies.disk.write(queue, (), words.Tell(source, self._bring(piece, expected[2])))
 
     def _write(self, source: NodeId, copy: Copy, piece: words.Piece) -> None:
         queue, changes = piece.queue, tuple(copy.stored(piece.bodies))
@@ -165,10 +184,11 @@ class Following:
             changes += copy.replace(piece.head, records, places)
         else:
             self._records[queue] = records
-            number, keeper = piece.number + 1, self._desk.keeper
-            bring = words.Bring(queue, piece.term, keeper, piece.head, number)
-            flush = words.Tell(source, bring)
+            flush = words.Tell(source, self._bring(piece, piece.number + 1))
         self._copies.disk.write(queue, changes, flush)
+
+    def _bring(self, piece: words.Piece, number: int) -> words.Bring:
+        return words.Bring(piece.queue, piece.term, self._desk.keeper, piece.head, number)
 
     def replaced(self, queue: str, done: words.Replaced) -> None:
         """Another's copy is this node's own, and flushed."""

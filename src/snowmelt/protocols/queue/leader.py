@@ -92,7 +92,9 @@ class Leader:
         self._redriven = desk.now
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
-        self.withdrawing = Withdrawing(desk, self.state, self.log, self.publishing, self._later)
+        self.withdrawing = Withdrawing(
+            desk, home, self.state, self.log, self.publishing, self._later
+        )
         for token in self.state.leases:
             desk.wake(self._deadlines.begin(token, desk.now))
         self.state.changed[STATUS] = None  # the first step of the term

@@ -236,6 +236,19 @@ class Log:
         """Whether a step may become safe without the own disk."""
         return len(self._followers.all) > 0
 
+    def instead_of_own(self, step: int) -> str:
+        """Which of those that count has a step that found no room on this disk; nobody else."""
+        if self._own >= step or not self._disk.has_stuck(self._home.queue):
+            return ""
+        counted, all_ = self._in_sync.members, self._followers.all.items()
+        has = [name for name, one in all_ if name in counted and (one.appended or 0) >= step]
+        return has[0] if has else ""
+
+    @property
+    def spares_own(self) -> bool:
+        """Whether enough may have it without the own disk."""
+        return len(self._followers.all) >= self._home.settings.copies_needed
+
     def withdraw(self) -> list[Placed]:
         """What came with bodies and is not safe: none of it stays (`withdrawing.py`)."""
         placed = [one for _, one in self._placed]
@@ -248,9 +261,7 @@ class Log:
         """Whether the next step erases what waits for a copy on its way (rule 4)."""
         if not self._over:
             return False
-        self._followers.sent_anew = True
-        for one in self._followers.all.values():
-            one.send_anew(self._copy)
+        self._followers.send_anew()
         return True
 
     def answer_anew(self, anew: Callable[[Owed], Owed]) -> None:

@@ -133,6 +133,13 @@ class Unreached(OfTerm, frozen=True, tag="fifo.unreached", array_like=True):
     keeper: Keeper
 
 
+class Aside(OfTerm, frozen=True, tag="fifo.aside", array_like=True):
+    """I am the master in this term, and my disk is full: that keeper has room, and all there is."""
+
+    run: Keeper
+    keeper: Keeper
+
+
 class Seek(msgspec.Struct, frozen=True, tag="fifo.seek", array_like=True):
     """A coordinator that began asks which copies you have, of the queues behind `after`."""
 
@@ -189,6 +196,7 @@ Message = (
     | Activate
     | Among
     | Unreached
+    | Aside
     | Quits
     | Needs
     | Seek

@@ -204,6 +204,8 @@ class QueueNode:
                     self._terms.touched[queue] = None
                 case words.Tell(target, words.Appended(term=term)):
                     desk.send(target, words.NoRoom(queue, term, desk.keeper, reason))
+                case words.Replaced(term=term) | words.Tell(_, words.Bring(term=term)):
+                    self._terms.no_room(queue, term)
                 case words.Tell(target, words.Stored() as message):
                     self._keeping.no_room(target, message, reason)
                 case _:
@@ -338,6 +340,7 @@ class QueueNode:
             messages.Needs: lambda _, message: self._leaving.heard(message),
             messages.Among: registry.said,
             messages.Unreached: lambda _, message: registry.unreached(message),
+            messages.Aside: lambda _, message: registry.unreached(message),
             messages.Seek: self._seek,
             messages.Sought: lambda _, message: registry.sought(message),
             words.Append: self._following.append,
@@ -366,6 +369,7 @@ class QueueNode:
             words.Spare: self._spare,
             words.Spared: self._keeping.spared,
             words.Begin: self._transfer.begin,
+            words.Undo: self._transfer.undo,
             words.Wants: self._transfer.wanted,
             words.Again: self._door.again,
         }

@@ -10,7 +10,7 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
    Who did not answer itself before is left out for a while; but where the master can do nothing
    without its mirror, who was left out longest ago has its turn again. And when a new master does
    not hear a keeper of the last term that is here, and needs its answer, the next in the ring
-   is to try, each once in a while.
+   is to try, each once in a while. A master whose disk is full names one who has room.
 3. A new home is not *active*: it names the keepers of the last active one, of whose copies the
    master must take the newest. When it has, it says `Activate`, and serves when it has heard that
    this too is on the disk.
@@ -213,8 +213,8 @@ class Registry:
             self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
         return True
 
-    def unreached(self, message: messages.Unreached) -> None:
-        """A keeper does not answer its master (rule 2)."""
+    def unreached(self, message: messages.Unreached | messages.Aside) -> None:
+        """A keeper does not answer its master, or is to lead in its place (rule 2)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
             return
@@ -223,6 +223,11 @@ class Registry:
         if (home.term, home.run) != (message.term, message.run):
             return
         now, keeper = self._desk.now, message.keeper
+        if isinstance(message, messages.Aside):
+            if keeper in (home.before or home.counted) and keeper in presence.keepers:
+                mirrors = _mirrors(keeper, home, presence)
+                self._renew(home, keeper, mirrors, presence.run_of(keeper))
+            return
         self._shunned = {one: end for one, end in self._shunned.items() if end > now}
         self._deaf = {one: end for one, end in self._deaf.items() if end > now}
         here = presence.view.member(node_of(keeper)) is not None

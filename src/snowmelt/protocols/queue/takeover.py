@@ -10,6 +10,7 @@
 4. When it lies elsewhere it is brought here, piece by piece, and then replaces the own copy.
 5. Where it goes no further since somebody who is here is silent, the controller is told: another is
    to try, who may hear him (`registry.py`, rule 2).
+6. Where there is no room for it here, the controller is told: whose copy it is may lead.
 """
 
 from collections.abc import Collection

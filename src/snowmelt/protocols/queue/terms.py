@@ -136,6 +136,8 @@ class Terms:
         if home.term < copy.fence:
             self._claim(queue, copy.fence)
             return
+        if self._copies.gives_up(queue):
+            return  # the controller says it again
         self._begun[queue] = home.term
         self._takeovers[queue] = TakeOver(home)
         fence = words.OwnFence(home.term)
@@ -204,6 +206,14 @@ class Terms:
         else:
             taking.source, taking.piece = name, (head, 0)
             self._ask_piece(queue, taking)
+
+    def no_room(self, queue: str, term: int) -> None:
+        """For the copy that it is to go on from (`takeover.py`, rule 6)."""
+        presence, taking = self._desk.presence, self.taking(queue, term)
+        if presence is not None and taking is not None:
+            self._desk.note(f"{queue}: no room for its copy; asks that {taking.source} leads")
+            word = messages.Aside(queue, term, taking.home.run, taking.source)
+            self._desk.send(presence.view.coordinator, word)
 
     def _gone(self, taking: TakeOver) -> list[str]:
         """Whose disks are gone for good."""

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Load
+from snowmelt.core.node import Load, Scan
 from snowmelt.core.record import Found, Missing, Record
 from snowmelt.protocols.queue import calls, words
 from snowmelt.protocols.queue.batches import Batch, Within, parsed
@@ -75,7 +75,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     queue: str
     batches: tuple[Batch, ...]
-    purpose: words.Wants | words.Thin | ForPiece | ForOther | ForClient | ForNode
+    purpose: words.Wants | words.Thin | words.Undo | ForPiece | ForOther | ForClient | ForNode
 
 
 class Transfer:
@@ -99,6 +99,13 @@ class Transfer:
     def wanted(self, _: NodeId, wants: words.Wants) -> None:
         """A leader of this node owes them."""
         self._read(Reading(wants.queue, wants.batches, wants))
+
+    def undo(self, _: NodeId, undo: words.Undo) -> None:
+        """This node's copy is to be what is on the disk: some records at a time."""
+        self._tickets += 1
+        self._reading[self._tickets] = Reading(undo.queue, (), undo)
+        stop = self._copies.of(undo.queue).where()[1]
+        self._desk.effect(Scan(self._tickets, undo.start, stop, words.PIECE_BYTES))
 
     def fetch(self, source: NodeId, fetch: words.Fetch) -> None:
         """The leader can't read some bodies."""
@@ -213,6 +220,8 @@ class Transfer:
                 self._deliver(reading, reading.purpose, found)
             case words.Thin():
                 self._thin(reading, reading.purpose, found)
+            case words.Undo():
+                self._undo(reading.purpose, found)
             case ForPiece():
                 self._send(reading, reading.purpose, found)
             case ForClient():
@@ -229,6 +238,14 @@ class Transfer:
                 keeper = self._desk.keeper
                 told = words.Fetched(fetch.queue, fetch.term, keeper, fetch.batches, bodies)
                 self._desk.send(source, told)
+
+    def _undo(self, undo: words.Undo, found: Sequence[Found]) -> None:
+        if found:
+            more = msgspec.structs.replace(undo, start=found[-1].key + b"\0")
+            undo.found.extend(found)
+            self.undo(self._desk.me, more)
+        else:
+            self._following.undone(undo.queue, undo.found)
 
     def _thin(self, reading: Reading, word: words.Thin, found: Sequence[Found]) -> None:
         for batch, one, thinner in zip(reading.batches, found, word.bodies, strict=True):

@@ -8,6 +8,8 @@
 3. None of that was told. Whoever put is told `DiskFull` when that step is safe; who was to have
    such an item asks again.
 4. Until then, puts that come are refused.
+5. A step that is safe on others alone shows who has room: he is to lead (`registry.py`, rule 2).
+   While that is open puts are not answered: who puts asks again, and finds him.
 """
 
 from collections import OrderedDict
@@ -20,10 +22,13 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.messages import Aside, Home
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.state import STATUS, State, without
 from snowmelt.protocols.queue.words import Owed, ReplyTo, Show
 
+ASIDE_WITHIN: Final = milliseconds(700)
+"""So long it may take until another leads (rule 5)."""
 GRACE: Final = milliseconds(1500)
 """So long others have to make safe what found no room; it is tried again in that time (rule 1)."""
 
@@ -34,12 +39,14 @@ class Withdrawing:
     def __init__(
         self,
         desk: Desk,
+        home: Home,
         state: State,
         log: Log,
         publishing: Publishing,
         later_puts: OrderedDict[OperationId, calls.Put],
     ) -> None:
         self._desk = desk
+        self._home = home
         self._state = state
         self._log = log
         self._publishing = publishing
@@ -50,11 +57,19 @@ class Withdrawing:
         self.by: Instant | None = None
         """By when it is to; None while all is well."""
         self._refuses = False
+        self._aside = Instant(0)
+        """Until when another may begin to lead (rule 5)."""
 
     @property
     def full(self) -> str:
         """Why puts are refused; empty while they are not (rule 4)."""
         return self._reason if self._refuses and self._log.safe < self._step else ""
+
+    @property
+    def unsure(self) -> bool:
+        """Whether another may soon lead who has room (rule 5)."""
+        tries = self.by is not None and self._log.spares_own and not self._refuses
+        return tries or self._desk.now < self._aside
 
     def found(self, reason: str) -> None:
         """A disk has no room for a step."""
@@ -71,9 +86,20 @@ class Withdrawing:
         assert self.by is not None
         if self._log.safe >= self._step:
             self.by, self._refuses = None, False
+            self._step_aside()
         elif self.by <= self._desk.now:
             self._refuses = True
             self._take_back()
+
+    def _step_aside(self) -> None:
+        """Rule 5."""
+        now, home, presence = self._desk.now, self._home, self._desk.presence
+        follower = self._log.instead_of_own(self._step)
+        if presence is not None and follower:
+            self._aside = later(now, ASIDE_WITHIN)
+            self._desk.note(f"{home.queue}: no room on this disk; asks that {follower} leads")
+            word = Aside(home.queue, home.term, home.run, follower)
+            self._desk.send(presence.view.coordinator, word)
 
     def _take_back(self) -> None:
         placed, state = self._log.withdraw(), self._state

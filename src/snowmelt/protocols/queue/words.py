@@ -11,6 +11,7 @@ from snowmelt.core.ahead import Count
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.record import Found
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
 from snowmelt.protocols.queue.batches import Batch
@@ -448,6 +449,16 @@ class Again(msgspec.Struct, frozen=True):
 
     operation: OperationId
     request: Any
+
+
+class Undo(msgspec.Struct, frozen=True):
+    """The records that the disk has of a copy are to be read: what found no room is given up."""
+
+    queue: str
+    start: bytes
+    """From which key on."""
+    found: list[Found]
+    """Those that are before."""
 
 
 class Wants(msgspec.Struct, frozen=True):

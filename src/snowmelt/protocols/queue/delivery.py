@@ -3,6 +3,8 @@
 1. A lease's time begins when it is told. What ended before is not told.
 2. What turns out to fit no answer goes back: whoever asked is told of the rest.
 3. What can't be read here is asked of all followers. Only what each of them lacks is lost.
+4. By keys a lease is told by positions, as one part where it can be (`gathering.py`); else in its
+   order, so that what fits no answer is the least urgent.
 """
 
 from functools import partial
@@ -110,7 +112,7 @@ class Delivery:
 
     def _deliver(self, owed: Deliver, lease: Lease, read: dict[int, Segment]) -> None:
         left = tuple(lease.left)
-        if self._keyed is not None:
+        if self._keyed is not None:  # rule 4
             most = self._desk.limits.answer_bytes // 2
             part = gathered(self._state, left, partial(self._at_hand, read), most)
             if part is not None:

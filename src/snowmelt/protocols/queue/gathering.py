@@ -11,16 +11,21 @@ from functools import cache
 from itertools import accumulate
 from operator import sub
 from struct import Struct
+from typing import Final
 
 from snowmelt.core import times
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.interval import Interval
-from snowmelt.core.spans import spans
+from snowmelt.core.keys import KEY_BYTES
+from snowmelt.core.spans import SPAN_BYTES, spans
 from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.calls import Part
 from snowmelt.protocols.queue.labels import are_labels
 from snowmelt.protocols.queue.segments import Segment, lacks
 from snowmelt.protocols.queue.state import State
+
+_EACH: Final = OFFSET_BYTES + KEY_BYTES
+_STRETCH: Final = SPAN_BYTES + times.RUN.size
 
 
 def gathered(
@@ -52,7 +57,7 @@ def gathered(
             sizes += map(sub, edges[1:], edges)
             blobs.append(segment.blob[edges[0] : edges[-1]])
             put += (count, segment.put_at)
-            bytes_max -= edges[-1] - edges[0] + OFFSET_BYTES
+            bytes_max -= edges[-1] - edges[0] + count * _EACH + _STRETCH
             if bytes_max < 0:
                 return None
     keys = b"".join([state.keys.row(one) for one in positions])

@@ -115,7 +115,7 @@ class Consumption:
     def __next__(self) -> Item:
         for item in self._items:
             if not item.delivered.lost:  # else it is with others by now
-                if self._lookout is not None and steady_now() >= self._lookout.due:
+                if self._lookout is not None and self._tending.now >= self._lookout.due:
                     return self._more(item)
                 self._hand = item
                 return item

@@ -141,6 +141,8 @@ class Tending:
         """Whether what came last was a suspect: more of them may come, which are got singly."""
         self.settled = 0
         """How many items were acknowledged or given back."""
+        self.now = Instant(0)
+        """When it looked at the clock last: when it was told of an item, or a tick ago."""
         self._untold: list[SnowmeltError] = []
         """The first failure to tell what was acknowledged."""
         watch(self)
@@ -165,7 +167,7 @@ class Tending:
 
     def done(self, delivered: Delivered, position: int) -> None:
         """Gathers one. Raises `LeaseLost` when it is known to be too late."""
-        now = steady_now()
+        self.now = now = steady_now()
         with self._lock:
             if delivered.lost or now >= delivered.ends:
                 delivered.check_held(now)
@@ -230,10 +232,12 @@ class Tending:
     ) -> Steps[Delivered | None]:
         """Leases more, and takes along the acknowledgements of one lease.
 
-        With the place of an item that waits here only what is more urgent.
+        With the place of an item that waits here only what is more urgent. Mostly that is nothing:
+        then nothing is to be flushed, so no acknowledgement goes along.
         """
         with self._lock:
-            told = next((one for one in self._leases.values() if one.since is not None), None)
+            gathered = self._leases.values() if before < 0 else ()
+            told = next((one for one in gathered if one.since is not None), None)
             done = told.take() if told is not None else ()
         words = (Word(told.delivered.token, done=done),) if told is not None and done else ()
 
@@ -284,7 +288,7 @@ class Tending:
 
     def tend(self) -> Steps[None]:
         """Does what is due now, until the loop ends: then `close` tells the rest."""
-        now = steady_now()
+        self.now = now = steady_now()
         with self._lock:
             due = [one for one in self._leases.values() if one.due <= now]
         for tended in due:

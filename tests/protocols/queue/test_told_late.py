@@ -86,6 +86,20 @@ def test_what_a_get_gave_back_on_its_way_is_no_lost_lease_to_the_next_leader() -
     assert (again.token, again.refused) == (given.token, "")
 
 
+def test_what_went_back_before_may_go_back_with_the_last_that_is_done() -> None:
+    """A loop that ends says both, while what it said before is on its way."""
+    bench = bench_with(2)
+    token = bench.answer(TWO).token
+    assert bench.answer(Settle("q", token, back=(Interval(1, 2),))) == Settled(1)
+    last = Settle("q", token, (Interval(0, 1),), (Interval(1, 2),))
+    ended = bench.ask(last)
+    assert bench.told.pop(ended) == Settled(0)
+    bench.crash()
+    bench.ask(last, ended)
+    assert bench.told.pop(ended) == Settled(0)
+    assert where(bench.answer(TWO)) == [1]
+
+
 def test_of_so_many_leases_it_is_kept_what_ended_them() -> None:
     bench = NodeBench(Limits(enders=2))
     bench.open()

@@ -228,18 +228,20 @@ class State:
         dead: bool = False,
     ) -> None:
         """These of a lease go back; with a reason, as a delivery that failed (rule 2)."""
-        lease = self.leases[token]
+        lease = self.leases.get(token)
+        left = IntervalSet() if lease is None else lease.left  # None: all of it is done
         least = self.settings.deliveries_max if dead else 0
-        for part in reversed([part for one in back for part in lease.left.common(one)]):
-            lease.left.remove(part)
-            self._return(part, due, reason, least, ahead=lease.ahead)
-        if not lease.left.total:
+        for part in reversed([part for one in back for part in left.common(one)]):
+            left.remove(part)
+            self._return(part, due, reason, least, ahead=lease is not None and lease.ahead)
+        if not left.total:
             self.enders[token] = operation
             self.changed[b"e" + token.to_bytes(8)] = None
             if len(self.enders) > self._limits.enders:
                 oldest, _ = self.enders.popitem(last=False)
                 self.changed[b"e" + oldest.to_bytes(8)] = None
-        self._shrunk(token, lease)
+        if lease is not None:
+            self._shrunk(token, lease)
 
     def expire(self, token: int, reason: str = LEASE_ENDED) -> None:
         """Nobody was heard of under this lease in its time; who asks still asks anew (rule 4)."""

@@ -30,6 +30,19 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
+@pytest.mark.parametrize("priorities", [3, int, float])
+def test_what_is_shown_first_has_its_priority_though_settings_are_said(tmp_path, priorities):
+    options = {"priorities": priorities, "largest_first": True, "lease": 5}
+    with snowmelt.open(tmp_path) as cluster:
+        cluster.priority("jobs", **options).put_many([(0, b"least"), (2, b"most")])
+    for look in (
+        lambda jobs: [(one.priority, one.body) for one in jobs.peek(9)],
+        lambda jobs: [(one.priority, one.body) for one in (jobs.select(1), jobs.select(2))],
+    ):
+        with snowmelt.open(tmp_path) as cluster:  # it asks for nothing else before
+            assert look(cluster.priority("jobs", **options)) == [(2, b"most"), (0, b"least")]
+
+
 def test_a_queue_of_which_nothing_is_said_takes_any_whole_number(cluster):
     jobs = cluster.priority("ends")
     jobs.put(b"late", priority=LATE)

@@ -119,12 +119,12 @@ class RankedSteps(FifoSteps):
 
     def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
         """The first items, or of the dead ones, taking none of them."""
-        yield from self.known(Wait(timeout))
+        yield from self._told(Wait(timeout))
         return (yield from super().peek(count, dead, timeout))
 
     def select(self, rank: int, share: float | None, timeout: float) -> Steps[Seen | None]:
         """The item of a rank, from 1 on, or at a part of all; None when there is none."""
-        yield from self.known(Wait(timeout))
+        yield from self._told(Wait(timeout))
         ask = Select(self.name, rank, share or 0.0)
         peeked: Peeked = yield from self.ask_about(ask, timeout)
         return next(iter((yield from self._shown(peeked))), None)
@@ -141,20 +141,25 @@ class RankedSteps(FifoSteps):
 
     def known(self, wait: Wait) -> Steps[Ranks]:
         """What its priorities are (rule 1), as they are or would be."""
+        if self._known is None and self._settings is not None:
+            return Ranks.of(self.name, self._settings)
+        return (yield from self._told(wait))
+
+    def _told(self, wait: Wait) -> Steps[Ranks]:
+        """As the queue says, where there is one: by these is told what is shown."""
         if self._known is not None:
             return self._known
-        if self._settings is not None:
-            return Ranks.of(self.name, self._settings)
         going = Going(wait)
         while True:
             try:
-                self._grant = yield from self._open(wait, make=False)
+                grant = yield from self._opened(None, wait, make=False)  # whatever it is made with
             except NoSuchQueue:
                 return Ranks.of(self.name, USUAL)
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
                 yield going.after(error)
             else:
                 assert self._known is not None
+                self._grant = grant if self._settings is None else None
                 return self._known
 
     def _ranks_are(self, ranks: Ranks) -> None:

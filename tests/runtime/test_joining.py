@@ -43,7 +43,7 @@ async def test_the_wrong_token_ends_a_joiner_with_a_clear_error(tmp_path: Path) 
         )
         assert isinstance(error, AccessDenied)
         assert str(error) == "the token is missing or wrong"
-        assert node.closed["AccessDenied"] == 1
+        assert node.closed["AccessDenied"] >= 1  # a joiner that is not answered soon asks again
         await until(lambda: members(node) == ["n1"])
 
 

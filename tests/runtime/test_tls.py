@@ -92,7 +92,7 @@ async def test_a_certificate_of_another_id_is_refused_on_both_sides(
         error = await refused(tmp_path, "n2", node.address, papers.of("n3"))
         assert isinstance(error, AccessDenied)
         assert str(error) == "the certificate is good for n3, not for n2"
-        assert node.closed["AccessDenied"] == 1
+        assert node.closed["AccessDenied"] >= 1  # a joiner that is not answered soon asks again
     async with serving(tmp_path, "n4", credentials=papers.of("n5")) as impostor:
         error = await refused(tmp_path, "n2", impostor.address, papers.of("n2"))
         assert str(error) == "the certificate is good for n5, not for n4"

@@ -1,17 +1,19 @@
 """A storm over a cluster that etcd decides for: the longest put and get while one at a time dies.
 
     python benchmarks/etcd_storm.py [--seconds 600] [--away 30] [--rest 12] [--nodes 5]
-        [--clients 32] [--seed 1] [--plot waits.png] [--json]
+        [--clients 32] [--priorities 1] [--seed 1] [--plot waits.png] [--json]
 
-Nodes with their default heartbeat, a fifo of three replicas, an etcd of three members. Half of the
-clients put batches, the others get and acknowledge. One thing at a time is done, the leader most
-often: a node or a member of etcd is killed (SIGKILL) and started again `--away` seconds later, or
-stands still (SIGSTOP) for up to that long, or any two processes don't hear each other. `--rest`
-seconds later comes the next. In the end all heal, the queue is emptied, and `snowmelt.check` judges
-the history: it ends with 1 when an item is lost, comes twice, or is out of order. How much etcd is
-asked is told by its own counters.
+Nodes with their default heartbeat, a fifo of three replicas, an etcd of three members. With
+`--priorities` it is a priority queue of so many; 0 are any whole numbers. Half of the clients put
+batches, the others get and acknowledge. One thing at a time is done, the leader most often: a node
+or a member of etcd is killed (SIGKILL) and started again `--away` seconds later, or stands still
+(SIGSTOP) for up to that long, or any two processes don't hear each other. `--rest` seconds later
+comes the next. In the end all heal, the queue is emptied, and `snowmelt.check` judges the history:
+it ends with 1 when an item is lost, comes twice, or is out of order. How much etcd is asked is told
+by its own counters.
 
-A put's time counts all its tries, a get's all of one client until it brings something. Cuts need
+A put's time counts all its tries, a get's all of one client until it brings something. Both are
+told once more of those that nothing touched that was done. Cuts need
 Linux and root, and are left out without. The ten minutes take eleven, and some more to judge.
 """
 
@@ -38,7 +40,7 @@ from benchmarks.chaos.recording import now
 from benchmarks.failover_parts.asked import counted
 from benchmarks.failover_parts.etcd_members import MEMBERS, EtcdMembers
 from benchmarks.failover_parts.striking import Striking
-from benchmarks.failover_parts.waits import draw, longest, waits_of
+from benchmarks.failover_parts.waits import draw, longest, untouched, waits_of
 
 from snowmelt.cli.local import HERE, LocalCluster
 from snowmelt.cli.node import HEARTBEAT, MISSES
@@ -54,6 +56,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     struck: dict[str, int]
     longest_put: float
     longest_get: float
+    longest_put_well: float
+    """Of those that met nothing that was done, nor the seconds after it."""
+    longest_get_well: float
     asked: float
     """Requests to etcd a second."""
     asked_most: float
@@ -71,6 +76,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--rest", type=float, default=12.0)
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--priorities", type=int, default=1, help="how many; 0 for any whole ones")
     parser.add_argument("--plot", type=Path, default=None)
     add_options(parser)
     return parser.parse_args()
@@ -113,12 +119,15 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
     waits = waits_of(folder)
     if options.plot is not None:
         draw(waits, striking.blows, options.plot)
+    well = untouched(waits, striking.blows)
     judgement = judge(folder, load, ended)
     return Result(
         seconds=round(load, 1),
         struck=striking.struck,
         longest_put=longest(waits, "put"),
         longest_get=longest(waits, "get"),
+        longest_put_well=longest(well, "put"),
+        longest_get_well=longest(well, "get"),
         asked=asked.mean,
         asked_most=asked.busiest,
         judgement=judgement,
@@ -131,6 +140,8 @@ def planned(options: argparse.Namespace, url: str, folder: Path) -> Plan:
         url=url,
         place=str(folder),
         replicas=3,
+        priorities=options.priorities,
+        inline_max=1 << 20,
         clients=options.clients,
         items=20,
         size=100,
@@ -146,8 +157,11 @@ def show(result: Result) -> None:
     judged = result.judgement
     print(f"{result.seconds:g} s, done: {result.struck}")
     print(f"longest put {result.longest_put:.2f} s, longest get {result.longest_get:.2f} s")
+    print(f"while well: put {result.longest_put_well:.2f} s, get {result.longest_get_well:.2f} s")
     print(f"requests to etcd: {result.asked:g} a second, {result.asked_most:g} at most")
     print(f"put {judged.put}, got {judged.got}, lost {judged.lost}, twice {judged.doubled}")
+    print(f"after an acknowledgement {judged.revived}, never put {judged.unexpected}")
+    print(f"no put for {judged.longest_put_stall:g} s, no get for {judged.longest_get_stall:g} s")
     for line in (*judged.verdicts, *(f"broken: {one}" for one in result.broken)):
         print(line)
 

@@ -178,7 +178,10 @@ def planned(options: argparse.Namespace, url: str, folder: Path) -> Plan:
 
 def start_all(cluster: LocalCluster) -> None:
     """A few at a time: each is a Python that begins, and there are few cores."""
-    cluster.nodes[0].found()  # its folder may be there, as a small disk of its own
+    if cluster.nodes[0].folder.exists():  # as a small disk of its own
+        cluster.nodes[0].found()
+    else:
+        cluster.found()
     for first in range(0, len(cluster.nodes), START_AT_ONCE):
         for node in cluster.nodes[first : first + START_AT_ONCE]:
             node.start()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from benchmarks.chaos.well import BACK
 from benchmarks.failover_parts.striking import Blow
 from matplotlib.figure import Figure
 
@@ -51,6 +52,18 @@ def waits_of(folder: Path) -> list[Wait]:
 
 def longest(waits: Sequence[Wait], kind: str) -> float:
     return round(max((one.seconds for one in waits if one.kind == kind), default=0.0), 2)
+
+
+def untouched(waits: Sequence[Wait], blows: Sequence[Blow]) -> list[Wait]:
+    """Those that met nothing that was done, nor the time in which its victim comes back."""
+    return [
+        one
+        for one in waits
+        if all(
+            one.called > blow.until + BACK or one.called + one.seconds * SECOND < blow.since
+            for blow in blows
+        )
+    ]
 
 
 def draw(waits: Sequence[Wait], blows: Sequence[Blow], path: Path) -> None:

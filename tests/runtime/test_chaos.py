@@ -1,10 +1,13 @@
 """Nodes of a real cluster are killed under load, and no promise is broken."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import chaos_runs
+
+NEEDS_ETCD = pytest.mark.skipif(shutil.which("etcd") is None, reason="no etcd is installed")
 
 
 def survives(folder: Path, *options: str, timeout: float) -> None:
@@ -41,3 +44,19 @@ def test_nothing_is_lost_in_two_minutes_of_all_that_can_be_done_to_a_cluster(
         *("--priorities", priorities),
         timeout=600,
     )
+
+
+@NEEDS_ETCD
+def test_nothing_is_lost_where_etcd_decides_and_one_at_a_time_is_hurt(tmp_path: Path) -> None:
+    code, result, said = chaos_runs.run(
+        "etcd_storm.py",
+        tmp_path,
+        *("--nodes", "3", "--clients", "4", "--priorities", "4"),
+        *("--seconds", "12", "--away", "3", "--rest", "1"),
+        timeout=110,
+    )
+    assert code == 0, f"{said}\n{result}"
+    judged = result["judgement"]
+    assert (judged["lost"], judged["revived"], judged["doubled"]) == (0, 0, 0)
+    assert judged["put"] > 0
+    assert sum(result["struck"].values()) >= 2

@@ -55,13 +55,26 @@ def test_items_are_shown_by_their_rank(run: Run, tmp_path: Path) -> None:
     with snowmelt.open(tmp_path) as cluster:
         cluster.priority("jobs").put_many([(at, b"%d" % at) for at in range(-50, 51)])
         cluster.fifo("plain").put(b"x")
-    assert "'-49'" in run("select", "jobs", "2")[1]
+    assert run("select", "jobs", "2")[1].startswith("-49 ")
+    assert run("quantile", "jobs", "0.5")[1].startswith("  0 ")  # also where it is 0
     assert as_json(run("quantile", "jobs", "0.5", "--json"))["item"]["priority"] == 0
     code, _, err = run("select", "jobs", "102")
     assert (code, err) == (4, "snowmelt: fewer than 102 items of jobs are ready\n")
     assert "this is a fifo" in run("quantile", "plain", "1")[2]
     assert "there is no queue 'nowhere'" in run("select", "nowhere", "1")[2]
     assert run("select", "jobs", "0")[0] == run("quantile", "jobs", "2")[0] == 2
+
+
+def test_the_dead_come_back_at_a_rate(run: Run, tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        jobs = cluster.priority("jobs")
+        jobs.put_many([(at, b"x") for at in range(3)])
+        for item in jobs.get_many(3):
+            item.nack(dead=True)
+        cluster.priority("spread", ordering="overlay").put(b"x")
+    assert run("redrive", "jobs", "--rate", "9") == (0, "3 items of jobs come back\n", "")
+    told = run("redrive", "spread", "--rate", "9")
+    assert (told[0], "the overlay come at once" in told[2]) == (2, True)
 
 
 def test_a_queue_is_made_of_the_kind_that_is_said(run: Run, tmp_path: Path) -> None:

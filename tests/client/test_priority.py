@@ -3,10 +3,11 @@
 import asyncio
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -222,8 +223,9 @@ def test_what_can_not_be_is_refused_with_the_way_out(cluster: snowmelt.Cluster, 
                 jobs.put_many(items, priority=wrong)  # type: ignore[arg-type]
         with pytest.raises(BadOption, match="priority is"):
             jobs.put_many([(wrong, b"x")])  # type: ignore[list-item]
-    with pytest.raises(BadOption, match="priorities is 257; allowed: 1 to 256"):
-        cluster.priority("other", priorities=257)
+    for kinds in (0, 257, True, "float", 2.0, None):
+        with pytest.raises(BadOption, match=r"priorities is .*; allowed: 1 to 256, int or float"):
+            cluster.priority("other", priorities=kinds)  # type: ignore[arg-type]
     jobs.put(b"x", priority=2)
     with pytest.raises(QueueExists, match=r"priorities=3, asked 2"):
         cluster.priority(name, priorities=2).put(b"x")
@@ -239,6 +241,30 @@ def test_what_can_not_be_is_refused_with_the_way_out(cluster: snowmelt.Cluster, 
         cluster.priority("a/b").put(b"x")
     with pytest.raises(TypeError, match="connect there"):
         pickle.dumps(jobs)
+
+
+@pytest.mark.parametrize("priorities", [4, int], ids=["four", "any"])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda log: log.peek(100),
+        lambda log: log.stats(),
+        lambda log: log.get(timeout=0),
+        lambda log: log.put(b"x"),
+    ],
+    ids=["peek", "stats", "get", "put"],
+)
+def test_a_queue_with_priorities_is_shown_as_no_fifo(
+    cluster: snowmelt.Cluster, name: str, ask: Callable[[snowmelt.Fifo], Any], priorities: Any
+) -> None:
+    """What any priorities have was shown again and again, all with priority 0."""
+    cluster.priority(name, priorities=priorities).put_many([(at % 3, b"x") for at in range(9)])
+    for log in (cluster.fifo(name), cluster.fifo(name, lease=5)):
+        with pytest.raises(QueueExists):
+            ask(log)
+    assert cluster.priority(name).stats().ready == 9
+    with pytest.raises(QueueExists, match=r"and no fifo: take it by cluster\.priority"):
+        ask(cluster.fifo(name))
 
 
 def test_a_name_finds_its_queue_of_whichever_kind(cluster: snowmelt.Cluster, name: str) -> None:

@@ -221,10 +221,10 @@ def redrive(
         raise BadOption("--rate", rate, "0 or more")
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout)
-        if isinstance(found, Fifo):
+        if not isinstance(found, OverlayQueue):
             count = found.redrive(per_second=rate, timeout=at.timeout)
         elif rate:
-            raise BadOption("--rate", rate, "0: the dead of a priority queue come back at once")
+            raise BadOption("--rate", rate, "0: the dead of a queue on the overlay come at once")
         else:
             count = found.redrive(timeout=at.timeout)
     print(f"{count} items of {queue} come back")

@@ -171,16 +171,16 @@ def _told(name: str, value: str | bytes) -> tuple[str, str]:
         return f"{name}_base64", base64.b64encode(value).decode()
 
 
-def peek_lines(items: list[Seen]) -> Iterator[str]:
+def peek_lines(items: list[Seen], ranked: bool = False) -> Iterator[str]:
     r"""A line an item: position, size, when it was put, how it begins, and how it failed if it did.
 
-    The time is UTC. Its priority stands in front where some have one that is not 0.
+    The time is UTC. Its priority stands in front where some have one that is not 0, or if asked.
 
     >>> from snowmelt.core.interval import Position
     >>> list(peek_lines([Seen(b"caf" + bytes([0xe9]), Position(7), {}, 2, "too hot")]))
     ["       7         4  'caf\\xe9'  failed 2 times: too hot"]
     """
-    ranked = any(one.priority for one in items)
+    ranked = ranked or any(one.priority for one in items)
     width = max((len(str(one.priority)) for one in items), default=0)
     for one in items:
         begin = repr(one.body[:SHOWN_BYTES])[1:]

@@ -56,4 +56,4 @@ def _show(queue: str, seen: Seen | None, none: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"queue": queue, "item": seen_object(seen)}))
     else:
-        print(*peek_lines([seen]))
+        print(*peek_lines([seen], ranked=True))

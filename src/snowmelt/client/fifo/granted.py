@@ -146,16 +146,20 @@ class GrantedSteps(LeaseSteps):
             self.missing = True
             raise
         settings = opened.settings
-        if settings.priorities != 1 and not self.several:
-            raise QueueExists(
-                f"queue {self.name} is there with priorities={settings.kind}, and no fifo: take it "
-                "by cluster.priority"
-            )
+        self.check_kind(settings)
         self.missing, self._lease, self._calls = False, settings.lease, 0
         self.deliveries_max = settings.deliveries_max
         if self.several:
             self._ranks_are(Ranks.of(self.name, settings))
         return _granted(opened)
+
+    def check_kind(self, settings: QueueSettings) -> None:
+        """A queue with priorities is taken for no fifo; raises `QueueExists`."""
+        if settings.priorities != 1 and not self.several:
+            raise QueueExists(
+                f"queue {self.name} is there with priorities={settings.kind}, and no fifo: take it "
+                "by cluster.priority"
+            )
 
     def _ranks_are(self, ranks: Ranks) -> None:
         """It was opened, and has these."""

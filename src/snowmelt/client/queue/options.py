@@ -107,10 +107,9 @@ def read_option(option: str, value: object) -> int:
         if not isinstance(value, bool):
             raise BadOption(option, value, "True or False")
         return value
-    number = whole(option, value)
-    if option == "priorities" and not 1 <= number <= PRIORITIES_MAX:
+    if option == "priorities" and not (type(value) is int and 1 <= value <= PRIORITIES_MAX):
         raise BadOption(option, value, f"1 to {PRIORITIES_MAX}, int or float")
-    return number
+    return whole(option, value)
 
 
 def whole(option: str, value: object) -> int:

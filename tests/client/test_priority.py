@@ -231,6 +231,9 @@ def test_what_can_not_be_is_refused_with_the_way_out(cluster: snowmelt.Cluster, 
         cluster.priority(name, priorities=2).put(b"x")
     with pytest.raises(TypeError, match="not both"):
         jobs.put_many([(0, b"x"), b"y"])  # type: ignore[list-item]
+    for pairs in ([[0, b"x"]], [(0, b"x"), [0, b"y"]], iter([[0, b"x"]])):
+        with pytest.raises(TypeError, match=r"a tuple, not list; say tuple\(pair\)"):
+            jobs.put_many(pairs)
     with pytest.raises(TypeError, match="a body is bytes"):
         jobs.put("text")  # type: ignore[arg-type]
     with pytest.raises(BadOption, match="option is 'shards'"):

@@ -29,6 +29,7 @@ Prioritized = tuple[int | float, Buffer]
 _NOT_BOTH: Final = (
     "a body is bytes, not tuple; give priority= or pairs of a priority and a body, not both"
 )
+_A_LIST: Final = "a pair of a priority and a body is a tuple, not list; say tuple(pair)"
 _ONE: Final = str | bytes | bytearray | memoryview
 
 
@@ -49,6 +50,8 @@ def ranked_parcels(
         first = list(islice(rest, 1))
         if not isinstance(items, list | tuple):
             items = cast("Iterator[Any]", chain(first, rest))
+        if first and isinstance(first[0], list):
+            raise TypeError(_A_LIST)
         if first and isinstance(first[0], tuple):
             if priority is not None:
                 raise TypeError(_NOT_BOTH)
@@ -116,7 +119,7 @@ def _drawn(pairs: Iterable[Any]) -> Iterator[list[Prioritized]]:
 
 def _pair(one: Any) -> Prioritized:
     if not isinstance(one, tuple):
-        raise TypeError(_NOT_BOTH)
+        raise TypeError(_A_LIST if isinstance(one, list) else _NOT_BOTH)
     if len(one) != 2:
         raise TypeError(f"pairs of a priority and a body are put, not {len(one)} things")
     return one[0], as_bytes(one[1])

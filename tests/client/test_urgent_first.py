@@ -318,6 +318,43 @@ def test_a_look_that_is_cancelled_loses_nothing(tmp_path, takes, where, monkeypa
     asyncio.run(scene())
 
 
+def test_a_worker_whose_look_is_cancelled_goes_on_with_what_it_brought(
+    tmp_path, takes, monkeypatch
+):
+    """A cancelled handler does not end its worker, so nothing goes back by its end."""
+
+    async def scene():
+        async with snowmelt.aio.open(tmp_path / "q") as cluster:
+            jobs = cluster.priority("jobs")
+            await jobs.put_many(row(b"patient", 20), priority=2)
+            intake = jobs.intake()
+            await (await intake.next(0)).ack()
+            await jobs.put(b"urgent", priority=1)
+            takes[0] = 3
+            intake._lookout.due = Instant(0)
+            told, reached = lookout_async.run_async, asyncio.Event()
+
+            async def stop(*asked):
+                await told(*asked)
+                reached.set()
+                await asyncio.Event().wait()
+
+            monkeypatch.setattr(lookout_async, "run_async", stop)
+            task = asyncio.ensure_future(intake.next(0))
+            await reached.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            monkeypatch.undo()
+            assert bodies(await jobs.get_many(99, timeout=0)) == row(b"patient", 20)[3:]
+            here = [await intake.next(0) for _ in range(4)]
+            assert bodies(here[:3]) == [b"urgent", *row(b"patient", 20)[1:3]]
+            assert here[3] is None
+            await intake.close()
+
+    asyncio.run(scene())
+
+
 @pytest.mark.usefixtures("looking")
 def test_when_nobody_answers_what_is_here_is_worked_on(queues, name, takes, monkeypatch):
     jobs = queues.priority(name)

@@ -192,6 +192,7 @@ class Consumption:
         lookout, here = self._lookout, [waits]
         if lookout is not None and steady_now() >= lookout.due:  # else another task has looked
             here = await lookout.look(waits, self._items)
+            await lookout.fewer(here)
         if not self._over:
             self._items = iter([*here, *self._items])
 

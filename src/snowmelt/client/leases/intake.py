@@ -128,7 +128,11 @@ class Intake:
         """Has what is more urgent come first."""
         if self._ahead and self._free.is_set() and steady_now() >= lookout.due:
             waits, *others = self._ahead
-            self._ahead = deque(lookout.look(waits, others))
+            here = lookout.look(waits, others)
+            try:
+                lookout.fewer(here)
+            finally:  # a handler that was cancelled is not all of its worker
+                self._ahead = deque(here)
 
     def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()

@@ -50,6 +50,8 @@ class Lookout:
         self._puts = puts
         self._took = Duration(_GUESS)
         """How long it took last."""
+        self._most = 1
+        """As many as are worked off in a moment."""
 
     async def before_get(self, timeout: float) -> None:
         """Rule 1."""
@@ -63,7 +65,7 @@ class Lookout:
         """One that waits, those behind it, and before them what is more urgent."""
         asked = steady_now()
         await self.before_get(0.0)
-        most = self._pace.next(asked, self._tending.settled)
+        self._most = most = self._pace.next(asked, self._tending.settled)
         ahead: Iterable[Item] = ()
         with suppress(SnowmeltError):  # rule 5
             get = self._tending.get(most, BYTES_MAX, 0.0, waits.held[1].start)
@@ -71,18 +73,21 @@ class Lookout:
             if delivered is not None:
                 ahead = items_under(self._counter, delivered)
         here = [*ahead, waits, *others]
-        if len(here) > 2 * most:
-            here = await self._fewer(here, most)
         now = steady_now()
         self._took = Duration(now - asked)
         self._pace.came(asked, now, self._tending.settled)
         self.got(now)
         return here
 
-    async def _fewer(self, here: list[Item], most: int) -> list[Item]:
-        """Rule 3."""
+    async def fewer(self, here: list[Item]) -> None:
+        """Rule 3: those that go back leave the list, however this ends."""
+        most = self._most
+        if len(here) <= 2 * most:
+            return
         rest = here[most:]
-        with suppress(SnowmeltError):  # else they are worked on here
-            for delivered, where in by_lease([item.held for item in rest]).items():
-                await run_async(self._port, self._tending.release(delivered, runs(where)))
-        return here[:most] + [one for one in rest if one.delivered.open_in(one.held[1])]
+        try:
+            with suppress(SnowmeltError):  # else they are worked on here
+                for delivered, where in by_lease([item.held for item in rest]).items():
+                    await run_async(self._port, self._tending.release(delivered, runs(where)))
+        finally:
+            here[most:] = [one for one in rest if one.delivered.open_in(one.held[1])]

@@ -111,7 +111,7 @@ class Taking(Generic[S]):
     def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
         """Shows the first items (or of those set aside as dead), taking none of them.
 
-        A queue of any priorities shows 64 at most.
+        One of any priorities on the overlay shows 64 at most.
         """
         checked_count("count", count, ITEMS_HIGHEST)
         return run(self._port, self._steps.peek(count, dead, timeout))

@@ -113,7 +113,7 @@ class Taking(Generic[S]):
     ) -> list[Seen]:
         """Shows the first items (or of those set aside as dead), taking none of them.
 
-        A queue of any priorities shows 64 at most.
+        One of any priorities on the overlay shows 64 at most.
         """
         checked_count("count", count, ITEMS_HIGHEST)
         return await run_async(self._port, self._steps.peek(count, dead, timeout))

@@ -171,8 +171,9 @@ class Consumption:
                 if waits is not None:
                     self._look(waits)
                 for item in self._items:
-                    self._hand = item
-                    return item
+                    if not item.delivered.lost:
+                        self._hand = item
+                        return item
                 return self._next()
         except BaseException as error:
             self._end_by(error)

@@ -171,8 +171,9 @@ class Consumption:
                 if waits is not None:
                     await self._look(waits)
                 for item in self._items:
-                    self._hand = item
-                    return item
+                    if not item.delivered.lost:
+                        self._hand = item
+                        return item
                 return await self._next()
         except BaseException as error:
             await self._end_by(error)

@@ -2,8 +2,11 @@
 
 import pytest
 from alone import Alone
+from queue_bench import Bench, values
 
 from snowmelt.core.instant import milliseconds
+from snowmelt.core.node import Loaded
+from snowmelt.protocols.queue.calls import Get
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.log import BOUND_AHEAD
 from snowmelt.protocols.queue.messages import Home
@@ -50,6 +53,20 @@ def test_a_body_that_lingers_is_read_before_it_is_on_the_disk(alone):
     for number in (1, 2):
         alone.put(number)
     assert [bytes(part.blob) for part in alone.get().parts] == [b"item 0item 1item 2"]
+
+
+def test_a_body_that_was_flushed_after_it_was_looked_for_is_not_lost():
+    bench = Bench(linger=LINGER)
+    bench.put(b"body")
+    bench.forget()
+    get = bench.begin(Get("q", 1, 100, LINGER))
+    looked_for = [one for one in bench._writes if isinstance(one[1], Loaded)]
+    bench._writes = [one for one in bench._writes if one not in looked_for]
+    bench.later(LINGER)  # the flush is heard of first
+    bench._writes += looked_for
+    bench.run()
+    assert values(bench.told[get].parts) == ["body"]
+    assert bench.state.lost == 0
 
 
 def test_without_lingering_nothing_is_told_before_its_flush():

@@ -84,6 +84,8 @@ class Disk:
     def __init__(self) -> None:
         self.full = ""
         """Why something found no room and waits; empty when nothing does."""
+        self.writes = 0
+        """How many were flushed."""
         self._ticket = FIRST_TICKET
         self._jobs: list[Job] = []
         self._writing: list[Job] | None = None
@@ -236,6 +238,7 @@ class Disk:
         """What was being written is flushed."""
         assert self._writing is not None
         jobs, self._writing = self._writing, None
+        self.writes += 1
         if not self._stuck:
             self.full = ""
         for _, changes, _ in jobs if self._bodies else ():

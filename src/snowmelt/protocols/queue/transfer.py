@@ -1,6 +1,8 @@
 """Bodies that are read from the disk: for what is owed, for another's copy, for one who lacks them.
 
-A leader sends no copy without what it can't read itself: it asks the others for that first.
+1. A leader sends no copy without what it can't read itself: it asks the others for that first.
+2. What is not there was perhaps flushed after it was looked for, though that is heard of first.
+   So it is read once more where a write has ended meanwhile, before anybody takes it for lost.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,6 +36,8 @@ from snowmelt.protocols.queue.terms import Terms
 
 FIRST_TICKET: Final = 1 << 41
 """Those of the desk and of what is written are below."""
+NEVER: Final = -1
+"""It is not read once more."""
 
 
 class ForPiece(msgspec.Struct, frozen=True):
@@ -70,12 +74,17 @@ class ForNode(msgspec.Struct, frozen=True):
     word: words.Pass
 
 
+Purpose = words.Wants | words.Thin | words.Undo | ForPiece | ForOther | ForClient | ForNode
+
+
 class Reading(msgspec.Struct, frozen=True):
     """What is being read, and what for."""
 
     queue: str
     batches: tuple[Batch, ...]
-    purpose: words.Wants | words.Thin | words.Undo | ForPiece | ForOther | ForClient | ForNode
+    purpose: Purpose
+    writes: int = NEVER
+    """How many had ended when it was asked for (rule 2)."""
 
 
 class Transfer:
@@ -98,7 +107,7 @@ class Transfer:
 
     def wanted(self, _: NodeId, wants: words.Wants) -> None:
         """A leader of this node owes them."""
-        self._read(Reading(wants.queue, wants.batches, wants))
+        self._read(wants.queue, wants.batches, wants)
 
     def undo(self, _: NodeId, undo: words.Undo) -> None:
         """This node's copy is to be what is on the disk: some records at a time."""
@@ -111,7 +120,7 @@ class Transfer:
         """The leader can't read some bodies."""
         if self._following.follows(source, fetch.queue, fetch.term) is not None:
             batches = tuple(Batch(at.start, at.stop, 0, term) for at, term in fetch.batches)
-            self._read(Reading(fetch.queue, batches, ForOther(source, fetch)))
+            self._read(fetch.queue, batches, ForOther(source, fetch))
 
     def thin(self, source: NodeId, word: words.Thin) -> None:
         """Bodies are to be written anew with what lives of them (`thinning.py`)."""
@@ -125,7 +134,7 @@ class Transfer:
         names = [(one.place, one.term) for one in word.bodies]
         batches = tuple([Batch(place.start, place.stop, 0, term) for place, term in names])
         self._copies.disk.thins(queue, [body_key(queue, batch.key) for batch in batches])
-        self._read(Reading(queue, batches, word))
+        self._read(queue, batches, word)
 
     def fetch_span(self, operation: OperationId, ask: calls.Fetch) -> None:
         """A client's share, straight from this copy: as many batches as fit, and one at least."""
@@ -147,11 +156,10 @@ class Transfer:
         if where:
             absent = tuple([one for one, _, _ in where if one.start not in hand])
             client = ForClient(operation, tuple(where), hand)
-            reading = Reading(ask.queue, absent, client)
             if absent:
-                self._read(reading)
+                self._read(ask.queue, absent, client)
             else:
-                self._hand_over(reading, client, ())
+                self._hand_over(Reading(ask.queue, (), client), client, ())
         elif any(one.node == self._desk.me for one in span.keepers):
             self._desk.reply(operation, calls.Fetched((), gone=span.stop - span.start))
         else:
@@ -162,7 +170,7 @@ class Transfer:
         """Another data node is to have one as well."""
         place, term, stop = parsed(word.key)
         if self._keeping.key(word.queue, word.key) == word.key:
-            self._read(Reading(word.queue, (Batch(place, stop, 0, term),), ForNode(leader, word)))
+            self._read(word.queue, (Batch(place, stop, 0, term),), ForNode(leader, word))
         else:
             self._keeping.lost(word.queue, word.key)
 
@@ -199,9 +207,12 @@ class Transfer:
         if found is not None:
             batches, records, last = found
             piece = ForPiece(keeper, term, sending.head, number, records, last)
-            self._read(Reading(queue, tuple(batches), piece))
+            self._read(queue, tuple(batches), piece)
 
-    def _read(self, reading: Reading) -> None:
+    def _read(self, queue: str, batches: tuple[Batch, ...], purpose: Purpose) -> None:
+        self._load(Reading(queue, batches, purpose, self._copies.disk.writes))
+
+    def _load(self, reading: Reading) -> None:
         self._tickets += 1
         self._reading[self._tickets] = reading
         keys = tuple([body_key(reading.queue, batch.key) for batch in reading.batches])
@@ -215,6 +226,10 @@ class Transfer:
         if unread := {one.key for one in found if type(one) is not Record}:
             there = self._copies.disk.waiting(unread)
             found = [Record(one.key, there[one.key]) if one.key in there else one for one in found]
+            # Rule 2.
+            if reading.writes not in (NEVER, self._copies.disk.writes) and _any_missing(found):
+                self._load(msgspec.structs.replace(reading, writes=NEVER))
+                return
         match reading.purpose:
             case words.Wants():
                 self._deliver(reading, reading.purpose, found)
@@ -346,6 +361,10 @@ class Transfer:
                 value = there.get(batch.key)
                 found[batch] = None if value is None else _unstored(Record(b"", value), batch)
         leader.delivery.fetched(word.keeper, found)
+
+
+def _any_missing(found: Sequence[Found]) -> bool:
+    return any(isinstance(one, Missing) for one in found)
 
 
 def _unstored(found: Found, batch: Batch) -> Segment | None:

@@ -73,3 +73,31 @@ def test_a_bound_above_what_is_told_is_flushed_before_it_is_told() -> None:
     assert bench.ask("n1", puts[1]) is None
     bench.slots[NodeId("n1")].held = False
     assert bench.ask("n1", puts[1]).stop == 65_536
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_what_is_lost_with_its_put_can_not_be_acknowledged(kills: int) -> None:
+    """Its producer may ask again, and then it is delivered."""
+    bench = ClusterBench(1)
+    bench.open(linger=seconds(10))
+    bench.put("n1", 1)
+    bench.run(12)  # this one is on the disk
+    bench.slots[NodeId("n1")].held = True
+    lost = bench.put("n1", 2)
+    held = bench.get("n1", 2)
+    assert lost.stop == 2
+    for _ in range(kills):
+        bench.kill("n1")
+        bench.slots[NodeId("n1")].held = False
+        bench.start("n1")
+        bench.view()
+        bench.run(3)
+    late = bench.ask("n1", Settle("q", held.token, done=(Interval(lost.start, lost.stop),)))
+    assert late.error == "LeaseLost"
+    anew = bench.put("n1", 2)
+    assert (anew.repeated, anew.start > lost.start) == (False, True)
+    delivered = bench.get("n1", 2)
+    assert delivered.parts[-1].blob == b"item 2"
+    done = Settle("q", delivered.token, done=(Interval(anew.start, anew.stop),))
+    bench.ask("n1", done)
+    assert bench.ask("n1", done).left == 1, "who says so again is told that it is done"

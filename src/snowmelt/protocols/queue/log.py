@@ -10,7 +10,7 @@
 5. Where flushes may linger, a step waits for no disk: it is safe when as many have taken it. So
    positions are told that are on none. That none is given again a bound above them is, the same for
    all priorities: a step that raises it waits for its flush, and so do all behind it until it is
-   safe. Who leads next and may lack steps begins at the bound.
+   safe. Who leads next and may lack steps begins at the bound, and writes down what it leaves out.
 6. Data nodes hear only of what is safe which of their bodies are over (`spread.py`).
 """
 

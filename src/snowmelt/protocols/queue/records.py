@@ -14,6 +14,7 @@ A record has a key whose first byte is its kind:
     y POSITION  items that failed, how often, and why
     z POSITION  items that are for later
     g NAME      a group: who reads as it, and what it has
+    v           positions that were left out, since what stood there may be lost (`tails.py`)
     w           which place is next for what is staged
     w PLACE     a batch that is staged
     x PLACE     which data nodes have the bodies of a batch
@@ -75,6 +76,7 @@ def records(state: State) -> dict[bytes, bytes]:
 
 def _keys(state: State) -> Iterator[bytes]:
     yield STATUS
+    yield from state.tails.keys()
     yield from state.batches.keys()
     yield from state.keys.keys()
     yield from state.producers.keys()
@@ -124,8 +126,8 @@ def record(state: State, key: bytes) -> bytes | None:
         case b"z":
             delay = state.delays.at(int.from_bytes(rest))
             return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
-        case b"w":
-            return state.staged.record(key)
+        case b"w" | b"v":
+            return (state.staged if kind == b"w" else state.tails).record(key)
         case b"x":
             return state.spread.record(key)
         case b"u":
@@ -188,8 +190,8 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             start = int.from_bytes(rest)
             state.delays.restore(Interval(start, stop), due)
             insort(state.dues, (due, start, stop))
-        case b"w":
-            state.staged.restore(key, value)
+        case b"w" | b"v":
+            (state.staged if key[:1] == b"w" else state.tails).restore(key, value)
         case b"x":
             state.spread.restore(key, value)
         case b"u":

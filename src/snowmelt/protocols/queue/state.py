@@ -9,6 +9,7 @@ Rules:
    may be there to take it. One whose lease ended by itself was perhaps not told, and asks anew.
 5. What is said of a lease that is over is refused only if it is not so: who acknowledges what was
    acknowledged is told that it is done. Who gave items back asks again under the same operation.
+   What was told and lost (`log.py`, rule 5) was never acknowledged: its put may be asked anew.
 6. What is in thousands of pieces goes from its end: from the front each would move all others.
 7. No instant is in it: a leader keeps deadlines, and the next one begins them anew. A delay is a
    moment of the wall clock.
@@ -76,7 +77,7 @@ class State:
         """The keys of the records that are to be written anew."""
         self.over: list[Interval] = []
         """Where bodies lie that nobody needs any more."""
-        self.tails = Tails([0] * (settings.priorities or 1))
+        self.tails = Tails([0] * (settings.priorities or 1), self.changed)
         self.bound = 0
         """So many positions each priority may have told (`log.py`, rule 5)."""
         self.done = 0
@@ -213,7 +214,7 @@ class State:
     def settle(self, token: int, done: Sequence[Interval]) -> list[Interval]:
         """These of a lease are done; or some that are not held, and live (rule 5)."""
         lease = self.leases.get(token)
-        left = IntervalSet() if lease is None else lease.left
+        left, tails = IntervalSet() if lease is None else lease.left, self.tails
         if lease is not None and done and list(done) == list(left):  # all of it, as mostly
             self.done += left.total
             for part in done:
@@ -225,7 +226,8 @@ class State:
             for lives in self.batches.live.within(interval):
                 if not left.covers(lives):
                     return without([lives], left.common(lives))
-            if interval.stop > self.tails[0] and (never := self.tails.never_given(interval)):
+            behind = interval.stop > tails[0] or tails.skipped
+            if behind and (never := tails.never_given(interval)):
                 return never  # who gave these is not remembered, nor that they ended
         if lease is None or not done:
             return []

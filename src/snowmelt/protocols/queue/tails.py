@@ -4,11 +4,15 @@ A position has its priority in the upper bits, and counts within it in the other
 positions is that of urgency, and a queue with one priority has the numbers from 0 on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from snowmelt.core.interval import Interval, IntervalSet
+import msgspec
 
+from snowmelt.core.interval import Interval, IntervalSet, merged
+from snowmelt.core.spans import stepped, steps
+
+SKIPPED: Final = b"v"
 PRIORITY_BITS: Final = 48
 """So many bits of a position count within its priority."""
 
@@ -28,12 +32,18 @@ def bounded(some: IntervalSet, below: Iterable[int]) -> IntervalSet:
 class Tails(list[int]):
     """By priority, how many positions were given.
 
-    >>> tails = Tails([0, 0])
+    >>> tails = Tails([0, 0], {})
     >>> tails.raise_to([7, (1 << PRIORITY_BITS) + 2]); tails
     [7, 2]
     >>> tails.never_given(Interval(5, 9))
     [Interval(start=7, stop=9)]
     """
+
+    def __init__(self, given: Iterable[int], changed: dict[bytes, None]) -> None:
+        super().__init__(given)
+        self.skipped: list[Interval] = []
+        """What was left out: nothing stands there, though it was told perhaps."""
+        self._changed = changed
 
     def raise_to(self, stops: Iterable[int], leap: int = 0) -> None:
         """Positions below these were given, and of each priority perhaps so many more."""
@@ -42,9 +52,40 @@ class Tails(list[int]):
             self[priority] = max(self[priority], number + 1)
         self[:] = [tail + leap for tail in self]
 
+    def leap(self, bound: int) -> None:
+        """No priority goes on below this; what is left out is written down.
+
+        >>> tails = Tails([3, 8], {})
+        >>> tails.leap(5)
+        >>> tails, tails.never_given(Interval(2, 4))
+        ([5, 8], [Interval(start=3, stop=4)])
+        """
+        rows = [(rank << PRIORITY_BITS, tail) for rank, tail in enumerate(self) if tail < bound]
+        if rows:
+            over = [Interval(at + tail, at + bound) for at, tail in rows]
+            self.skipped = merged([*self.skipped, *over])
+            self._changed[SKIPPED] = None
+        self[:] = [max(tail, bound) for tail in self]
+
     def never_given(self, interval: Interval) -> list[Interval]:
-        """What of an interval is behind the tail of its priority."""
+        """What of an interval is behind the tail of its priority, or was left out."""
+        if self.skipped and (skipped := IntervalSet(self.skipped).common(interval)):
+            return skipped
         priority = interval.start >> PRIORITY_BITS
         given = self[priority] if priority < len(self) else 0
         start = max(interval.start, (priority << PRIORITY_BITS) + given)
         return [Interval(start, interval.stop)] if start < interval.stop else []
+
+    # --- as it is written down --------------------------------------------------------------------
+
+    def keys(self) -> Iterator[bytes]:
+        if self.skipped:
+            yield SKIPPED
+
+    def record(self, key: bytes) -> bytes:
+        del key
+        return msgspec.msgpack.encode(steps(self.skipped))
+
+    def restore(self, key: bytes, value: bytes) -> None:
+        del key
+        self.skipped = stepped(msgspec.msgpack.decode(value, type=list[int]))

@@ -244,8 +244,7 @@ class Terms:
             if name in followers:
                 leader.followers.begins(name, head)
         if home.settings.linger and not taking.certain:
-            bound = leader.state.bound
-            leader.state.tails[:] = [max(tail, bound) for tail in leader.state.tails]
+            leader.state.tails.leap(leader.state.bound)
         copy.whole = True
         self.leaders[queue] = leader
         if self._alone:

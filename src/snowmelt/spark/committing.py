@@ -37,8 +37,8 @@ from snowmelt.core.errors import (
 )
 from snowmelt.protocols.queue.calls import Planned, Receipt, Share
 from snowmelt.spark.connections import cluster_at
-from snowmelt.spark.options import PRIORITY, SinkOptions
-from snowmelt.spark.several import asked
+from snowmelt.spark.options import SinkOptions
+from snowmelt.spark.several import asked, queues_of
 from snowmelt.spark.staging import CONTENTS, Landed
 
 PLANS: Final = "spark.publications"
@@ -101,7 +101,7 @@ def _put(shares: Sequence[Share], options: SinkOptions, name: Name | None) -> No
     timeout = options.connection.timeout
 
     def publish_one(cluster: AsyncCluster, share: Share) -> Awaitable[object]:
-        queue = cluster.priority if options.kind == PRIORITY else cluster.fifo
+        queue = queues_of(cluster, options.kind)
         if name is None:
             return queue(share.queue).publish(share.receipts, timeout=timeout)
         return queue(share.queue, producer=name.producer).publish(
@@ -166,7 +166,7 @@ def _write(
 
 def _have(cluster: Cluster, shares: Sequence[Share], options: SinkOptions, name: Name) -> bool:
     """Whether queues have shares of this number; all are asked, and raise that have another."""
-    handle = cluster.priority if options.kind == PRIORITY else cluster.fifo
+    handle = queues_of(cluster, options.kind)
     there, timeout = [], options.connection.timeout
     for share in shares:
         queue = handle(share.queue, producer=name.producer)
@@ -226,7 +226,7 @@ def _planned(
 def _copies(cluster: Cluster, queue: str, options: SinkOptions) -> tuple[int, int]:
     """On how many nodes a queue keeps what it has."""
     timeout = options.connection.timeout
-    handle = cluster.priority if options.kind == PRIORITY else cluster.fifo
+    handle = queues_of(cluster, options.kind)
     like = handle(queue).stats(timeout=timeout).settings
     return like.replicas, like.durable_copies
 

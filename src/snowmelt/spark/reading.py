@@ -14,22 +14,21 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from snowmelt.client.cluster_async import Cluster
 from snowmelt.client.leases.delivered import Part, runs
-from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.group_steps import Reading
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.calls import Span
 from snowmelt.spark.connections import cluster_at
-from snowmelt.spark.options import PRIORITY, SourceOptions
+from snowmelt.spark.options import SourceOptions
 from snowmelt.spark.partitions import Portion, cut, within
 from snowmelt.spark.rows import Rows, joined_rows
-from snowmelt.spark.several import asked, queue_of
+from snowmelt.spark.several import asked, queue_of, queues_of
 
 PIECE_ROWS: Final = 32_768
 PIECE_BYTES: Final = 4 << 20
@@ -143,9 +142,8 @@ class _Seeker:
     """
 
     def __init__(self, portion: Portion, options: SourceOptions) -> None:
-        cluster, name = cluster_at(options.connection), portion.queue
-        urgent = options.kind == PRIORITY
-        self._queue: Queue[Any] = cluster.priority(name) if urgent else cluster.fifo(name)
+        cluster = cluster_at(options.connection)
+        self._queue = queues_of(cluster, options.kind)(portion.queue)
         self._portion = portion
         self._options = options
 

@@ -12,9 +12,11 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast, overload
 
+from snowmelt.client.cluster import Cluster as BlockingCluster
 from snowmelt.client.cluster_async import Cluster, connect
+from snowmelt.client.queue.face import Queue as BlockingQueue
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.runtime.server import new_loop
 from snowmelt.spark.options import PRIORITY, Connection
@@ -37,10 +39,23 @@ def asked(place: Connection, about: Iterable[Q], ask: Ask[Q, T]) -> list[T]:
         told.cancel()  # nobody waits any more, if it is not done
 
 
+@overload
+def queues_of(cluster: Cluster, kind: str) -> Callable[..., Queue[Any]]: ...
+
+
+@overload
+def queues_of(cluster: BlockingCluster, kind: str) -> Callable[..., BlockingQueue[Any]]: ...
+
+
+def queues_of(cluster: Cluster | BlockingCluster, kind: str) -> Callable[..., Any]:
+    """What gives queues of a kind by their names."""
+    return cluster.priority if kind == PRIORITY else cluster.fifo
+
+
 @lru_cache(maxsize=HANDLES)
 def queue_of(cluster: Cluster, name: str, kind: str) -> Queue[Any]:
     """The queue of this name, whose handle is made once: that costs half as much as a question."""
-    return cluster.priority(name) if kind == PRIORITY else cluster.fifo(name)
+    return queues_of(cluster, kind)(name)
 
 
 async def _answers(place: Connection, about: Sequence[Q], ask: Ask[Q, T]) -> list[T]:

@@ -14,7 +14,6 @@ from typing import Final
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.consuming import Gathering
-from snowmelt.client.leases.delivered import by_lease, runs
 from snowmelt.client.leases.items import Item, items_under
 from snowmelt.client.leases.lookout import Lookout
 from snowmelt.client.leases.looping import Pace
@@ -101,9 +100,7 @@ class Intake:
         with self._turn:
             ahead, self._ahead = self._ahead, deque()
         if ahead:
-            back = by_lease([item.held for item in ahead])
-            for delivered, where in back.items():
-                run(self.port, self._tending.release(delivered, runs(where)))
+            run(self.port, self._tending.release([item.held for item in ahead]))
 
     def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is.

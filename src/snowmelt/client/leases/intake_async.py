@@ -9,7 +9,6 @@ from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.connection.until_set import until_set
 from snowmelt.client.leases.consuming_async import Gathering
-from snowmelt.client.leases.delivered import by_lease, runs
 from snowmelt.client.leases.items_async import Item, items_under
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.lookout_async import Lookout
@@ -88,9 +87,7 @@ class Intake:
         async with self._turn:
             ahead, self._ahead = self._ahead, deque()
         if ahead:
-            back = by_lease([item.held for item in ahead])
-            for delivered, where in back.items():
-                await run_async(self.port, self._tending.release(delivered, runs(where)))
+            await run_async(self.port, self._tending.release([item.held for item in ahead]))
 
     async def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is."""

@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Final
 
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.leases.delivered import by_lease, runs
 from snowmelt.client.leases.items import Counter, Item, items_under
 from snowmelt.client.leases.leasing import leasing
 from snowmelt.client.leases.looping import Pace
@@ -88,7 +87,6 @@ class Lookout:
         rest = here[most:]
         try:
             with suppress(SnowmeltError):  # else they are worked on here
-                for delivered, where in by_lease([item.held for item in rest]).items():
-                    run(self._port, self._tending.release(delivered, runs(where)))
+                run(self._port, self._tending.release([one.held for one in rest]))
         finally:
             here[most:] = [one for one in rest if one.delivered.open_in(one.held[1])]

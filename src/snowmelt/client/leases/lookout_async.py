@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Final
 
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.leases.delivered import by_lease, runs
 from snowmelt.client.leases.items_async import Counter, Item, items_under
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.looping import Pace
@@ -87,7 +86,6 @@ class Lookout:
         rest = here[most:]
         try:
             with suppress(SnowmeltError):  # else they are worked on here
-                for delivered, where in by_lease([item.held for item in rest]).items():
-                    await run_async(self._port, self._tending.release(delivered, runs(where)))
+                await run_async(self._port, self._tending.release([one.held for one in rest]))
         finally:
             here[most:] = [one for one in rest if one.delivered.open_in(one.held[1])]

@@ -16,14 +16,21 @@ Rules:
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP, Wait
-from snowmelt.client.leases.delivered import Delivered, Refused, positions_of, runs, told_interval
+from snowmelt.client.leases.delivered import (
+    Delivered,
+    Refused,
+    by_lease,
+    positions_of,
+    runs,
+    told_interval,
+)
 from snowmelt.client.leases.steps import Late, LeaseSteps, Word
 from snowmelt.client.leases.suspects import kept_together, works_alone
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
@@ -223,9 +230,10 @@ class Tending:
             with self._lock:
                 self._leases.pop(delivered.token, None)
 
-    def release(self, delivered: Delivered, back: tuple[Interval, ...]) -> Steps[None]:
-        """These go back as if they had not been taken, with all of them in one word."""
-        yield from self._steps.settle(delivered, Word(delivered.token, back=back))
+    def release(self, hands: Iterable[Hand]) -> Steps[None]:
+        """These go back as if they had not been taken, with all of a lease in one word."""
+        for delivered, where in by_lease(hands).items():
+            yield from self._steps.settle(delivered, Word(delivered.token, back=runs(where)))
 
     def get(
         self, items_max: int, bytes_max: int, timeout: float, before: int = -1

@@ -5,9 +5,9 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from snowmelt.client.queue.options import read_option
+from snowmelt.client.queue.options import read_options
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.priority.settings import ANY, OF_PRIORITIES, OPTIONS, QueueSettings
+from snowmelt.protocols.priority.settings import OF_PRIORITIES, OPTIONS, QueueSettings
 
 
 class OverlayOptions(TypedDict, total=False):
@@ -65,12 +65,6 @@ def overlay_settings(name: str, options: Mapping[str, Any], *, fifo: bool) -> Wa
         return None
     allowed = OPTIONS if fifo else OPTIONS | OF_PRIORITIES
     given: dict[str, Any] = {"priorities": 1} if fifo else {}
-    for option, value in options.items():
-        if option not in allowed:
-            raise BadOption("option", option, ", ".join(allowed))
-        if option == "priorities" and value in (int, float):
-            given.update(priorities=ANY, floats=value is float)
-        else:
-            given[allowed[option]] = read_option(option, value)
+    given |= read_options(options, allowed)
     settings = QueueSettings(queue=name, **({"replicas": 0} | given)).checked()
     return Wanted(settings, tuple(given))

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final, Literal, TypedDict, Unpack
 
@@ -48,11 +48,7 @@ def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: lease is 0; allowed: 0.1 to 43200 seconds
     """
-    given: dict[str, Any] = {}
-    for option, value in options.items():
-        if option not in OPTIONS:
-            raise BadOption("option", option, ", ".join(OPTIONS))
-        given[OPTIONS[option]] = read_option(option, value)
+    given = read_options(options, OPTIONS)
     return QueueSettings(**({"replicas": 0} | given)).checked() if given else None
 
 
@@ -73,14 +69,7 @@ def ranked_settings(**options: Unpack[PriorityOptions]) -> QueueSettings | None:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: priorities is 1000; allowed: 1 to 256, int or float
     """
-    given: dict[str, Any] = {}
-    for option, value in options.items():
-        if option == "priorities" and value in (int, float):
-            given.update(priorities=ANY, floats=value is float)
-        elif option in (allowed := OPTIONS | OF_PRIORITIES):
-            given[allowed[option]] = read_option(option, value)
-        else:
-            raise BadOption("option", option, ", ".join(allowed))
+    given = read_options(options, OPTIONS | OF_PRIORITIES)
     if not given:
         return None
     return QueueSettings(**({"replicas": 0, "priorities": ANY} | given)).checked()
@@ -93,8 +82,24 @@ def seconds_of(option: str, value: object, lowest: float, highest: float) -> Dur
     raise BadOption(option, value, f"{lowest:g} to {highest:.12g} seconds")
 
 
-def read_option(option: str, value: object) -> int:
-    """What a person said of one option, as it is kept; raises `BadOption`."""
+def read_options(options: Mapping[str, Any], allowed: Mapping[str, str]) -> dict[str, Any]:
+    """What a person said of some options, under the names by which it is kept; raises `BadOption`.
+
+    >>> read_options({"lease": 60, "priorities": float}, OPTIONS | OF_PRIORITIES)
+    {'lease': 60000000000, 'priorities': 0, 'floats': True}
+    """
+    given: dict[str, Any] = {}
+    for option, value in options.items():
+        if option not in allowed:
+            raise BadOption("option", option, ", ".join(allowed))
+        if option == "priorities" and value in (int, float):
+            given.update(priorities=ANY, floats=value is float)
+        else:
+            given[allowed[option]] = _read(option, value)
+    return given
+
+
+def _read(option: str, value: object) -> int:
     if option == "flush" and value == "always":
         return 0
     if option == "flush":

@@ -1,7 +1,7 @@
 """The queues of a cluster, as a program asks for them, with `await`."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
@@ -28,6 +28,9 @@ from snowmelt.client.queue.options import (
 )
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
+from snowmelt.protocols.queue.settings import QueueSettings
+
+S = TypeVar("S", bound=FifoSteps)
 
 
 class Queues:
@@ -89,13 +92,7 @@ class Queues:
         """
         if overlaid(ordering, producer, sequence):
             return self._overlaid(name, options, codec, fifo=True)
-        settings = queue_settings(**options)
-        if producer is not None or sequence is not None:
-            steps = FifoSteps(name, settings, Producer(producer, sequence))
-        else:
-            steps = self._known.once(
-                (queue_name(name), settings), lambda: FifoSteps(name, settings, self._own(name))
-            )
+        steps = self._led(FifoSteps, name, queue_settings(**options), producer, sequence)
         return Fifo(self._queues, steps, codec_of(codec))
 
     @overload
@@ -139,14 +136,7 @@ class Queues:
         """
         if overlaid(ordering, producer, sequence):
             return self._overlaid(name, options, codec, fifo=False)
-        settings = ranked_settings(**options)
-        if producer is not None or sequence is not None:
-            steps = RankedSteps(name, settings, Producer(producer, sequence))
-        else:
-            steps = self._known.once(
-                (queue_name(name), settings, "ranked"),
-                lambda: RankedSteps(name, settings, self._own(name)),
-            )
+        steps = self._led(RankedSteps, name, ranked_settings(**options), producer, sequence)
         return PriorityQueue(self._queues, steps, codec_of(codec))
 
     async def queue(
@@ -185,6 +175,21 @@ class Queues:
             names.update(told.ranked if kind == "priority" else told.names)
             names.difference_update(told.ranked if kind == "fifo" else ())
         return sorted(names)
+
+    def _led(
+        self,
+        kind: type[S],
+        name: str,
+        settings: QueueSettings | None,
+        producer: str | None,
+        sequence: int | None,
+    ) -> S:
+        """Of a queue that a node leads: its handles share them, but where a producer is named."""
+        if producer is not None or sequence is not None:
+            return kind(name, settings, Producer(producer, sequence))
+        return self._known.once(
+            (queue_name(name), settings, kind), lambda: kind(name, settings, self._own(name))
+        )
 
     def _overlaid(
         self, name: str, options: Mapping[str, Any], codec: str | None, *, fifo: bool

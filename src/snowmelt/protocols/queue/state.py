@@ -226,7 +226,7 @@ class State:
             for lives in self.batches.live.within(interval):
                 if not left.covers(lives):
                     return without([lives], left.common(lives))
-            behind = interval.stop > tails[0] or tails.skipped
+            behind = interval.stop > tails[0] or tails.skipped is not None
             if behind and (never := tails.never_given(interval)):
                 return never  # who gave these is not remembered, nor that they ended
         if lease is None or not done:

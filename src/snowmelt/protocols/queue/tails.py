@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval, IntervalSet, merged
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.spans import stepped, steps
 
 SKIPPED: Final = b"v"
@@ -41,8 +41,8 @@ class Tails(list[int]):
 
     def __init__(self, given: Iterable[int], changed: dict[bytes, None]) -> None:
         super().__init__(given)
-        self.skipped: list[Interval] = []
-        """What was left out: nothing stands there, though it was told perhaps."""
+        self.skipped: IntervalSet | None = None
+        """What was left out, if any: nothing stands there, though it was told perhaps."""
         self._changed = changed
 
     def raise_to(self, stops: Iterable[int], leap: int = 0) -> None:
@@ -63,14 +63,16 @@ class Tails(list[int]):
         rows = [(rank << PRIORITY_BITS, tail) for rank, tail in enumerate(self) if tail < bound]
         if rows:
             over = [Interval(at + tail, at + bound) for at, tail in rows]
-            self.skipped = merged([*self.skipped, *over])
+            if self.skipped is None:
+                self.skipped = IntervalSet()
+            self.skipped.add_all(over)
             self._changed[SKIPPED] = None
         self[:] = [max(tail, bound) for tail in self]
 
     def never_given(self, interval: Interval) -> list[Interval]:
         """What of an interval is behind the tail of its priority, or was left out."""
-        if self.skipped and (skipped := IntervalSet(self.skipped).common(interval)):
-            return skipped
+        if self.skipped is not None and (left_out := self.skipped.common(interval)):
+            return left_out
         priority = interval.start >> PRIORITY_BITS
         given = self[priority] if priority < len(self) else 0
         start = max(interval.start, (priority << PRIORITY_BITS) + given)
@@ -79,13 +81,14 @@ class Tails(list[int]):
     # --- as it is written down --------------------------------------------------------------------
 
     def keys(self) -> Iterator[bytes]:
-        if self.skipped:
+        if self.skipped is not None:
             yield SKIPPED
 
     def record(self, key: bytes) -> bytes:
         del key
+        assert self.skipped is not None
         return msgspec.msgpack.encode(steps(self.skipped))
 
     def restore(self, key: bytes, value: bytes) -> None:
         del key
-        self.skipped = stepped(msgspec.msgpack.decode(value, type=list[int]))
+        self.skipped = IntervalSet(stepped(msgspec.msgpack.decode(value, type=list[int])))

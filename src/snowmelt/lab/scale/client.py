@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import Protocol
 
 import msgspec
 
@@ -10,7 +10,6 @@ from snowmelt.client.cluster import connect
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.scale.plain import SCHEME, PlainQueue
 
-QUEUE = "scale"
 BODY_BYTES_MAX = 1 << 20
 
 
@@ -25,7 +24,7 @@ class Item(Protocol):
 class Queue(Protocol):
     """What the experiment needs of a queue."""
 
-    def put(self, body: bytes) -> None:
+    def put(self, body: bytes) -> object:
         """Enqueues; returns when the item is safe."""
         ...
 
@@ -41,6 +40,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     operations: int = 100
     body_bytes: int = 100
     replicas: int = 3
+    inline_max: int = 1 << 20
+    queue: str = "scale"
     timeout: float = 30.0
 
     def __post_init__(self) -> None:
@@ -65,8 +66,7 @@ def opened(job: Job) -> Iterator[Queue]:
         return
     with connect(job.url) as cluster:
         cluster.ping()  # a connection is made by the first call
-        # the fifo family is being built; when `Cluster.fifo` is there, this cast goes
-        yield cast("Queue", cast("Any", cluster).fifo(QUEUE, replicas=job.replicas))
+        yield cluster.fifo(job.queue, replicas=job.replicas, inline_max=job.inline_max)
 
 
 def put_all(queue: Queue, job: Job) -> None:

@@ -48,8 +48,8 @@ def draw(points: Sequence[Point], path: Path) -> None:
         by_nodes.legend(title="clients", **BESIDE)
     by_nodes.set_title("More nodes")
     by_nodes.set_xlabel("nodes")
-    _scale(by_clients, clients)
-    _scale(by_nodes, sorted({point.nodes for point in ours}))
+    scale(by_clients, clients)
+    scale(by_nodes, sorted({point.nodes for point in ours}))
     by_nodes.set_ylim(by_clients.get_ylim())
     save(figure, path)
 
@@ -69,7 +69,8 @@ def _draw_family(
         )
 
 
-def _scale(axes: Axes, ticks: Sequence[int]) -> None:
+def scale(axes: Axes, ticks: Sequence[int]) -> None:
+    """Both axes logarithmic, with these ticks along."""
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(ticks, [str(tick) for tick in ticks])

@@ -1,28 +1,24 @@
 """What a queue's promise does not cover, from when to when, and because of what.
 
-An excuse is an interval of one queue. Each rests on a sentence of docs/fifo.md, "What is promised":
+An excuse is an interval of one queue. Each rests on a sentence of docs/queue.md:
 
 1. "What `put` returned for is not lost while fewer than `durable_copies` of its copies lose their
    disks." When so many have, whatever was told until then may be undone: items, leases,
    acknowledgements and positions. A disk with a record of the state that can't be read when its
    process begins is as good as lost. A disk counts until all is whole again: until a look round at
    which no item lacked a copy, begun so long after the node was back that all have heard of it.
-2. "What can't be read on one disk is served from another". What can't be read on so many disks as
-   must have a copy may be lost; nothing else may.
-3. With `flush` in seconds, "what was put within that time is lost, and what else was told [...] is
-   undone, when the process is killed or the power fails on all nodes that have it". So what was
-   told shortly before so many processes died may be undone: a queue that was resumed is paused
-   again. "A process that stands still flushes nothing meanwhile", so that time does not count.
-   "Its positions are not given again": what stood at one says for good what it means, and no token
-   may be used for something else. An item whose place was safe on other nodes is
-   counted as lost.
-4. "A disk is not put back from an older copy": nobody can tell such a copy from the disk as it
-   was, so what was told since it was taken may be undone; and what was told before may not, unless
-   it still lingered when the copy was taken (3).
+2. "Damage on one disk loses nothing that another has." What can't be read on so many disks as must
+   have a copy may be lost; nothing else may.
+3. With `flush` in seconds, killed processes, on all nodes that have it, "may take what was told
+   within that time": a queue that was resumed is paused again. A process that stands still flushes
+   nothing, so that time does not count. "Positions are not given again": what stood at one says for
+   good what it means, and no token may be used for something else. An item whose place was safe on
+   other nodes is counted as lost.
+4. "All this holds while no disk is put back from an older copy of itself." What was told since that
+   copy was taken may be undone; what was told before may not, unless it still lingered then (3).
 5. "The coordinator's disk is lost: this cluster can't go on" (docs/membership.md). From then on
    nothing is judged.
-6. The disks "of all the nodes that have a copy, lost": "the queue waits for one of
-   them". As many as its `replicas` were, before all was whole again; then it need not answer any
+6. "The disks of all copies, lost: the queue waits for one of them." As many as its `replicas` were, before all was whole again; then it need not answer any
    more, and while it does, it is judged.
 
 What was told outside of these intervals is judged, and so is all that happens in them and needs

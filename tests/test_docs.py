@@ -1,0 +1,59 @@
+"""Pages lead where they say, and what the page of the queue shows can be run."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snowmelt
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that its headings have, as GitHub makes them."""
+    texts = (
+        re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text) for text in HEADING.findall(page.read_text())
+    )
+    return {re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-") for text in texts}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_link_leads_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text()):
+        where, _, anchor = link.partition("#")
+        target = page if not where else page.parent / where
+        if link.startswith("https://"):
+            continue
+        assert target.exists(), link
+        assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
+
+
+def test_what_the_page_of_the_queue_shows_can_be_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, deadlines, values = BLOCK.findall((ROOT / "docs" / "queue.md").read_text())
+    here = {"snowmelt": snowmelt, "time": time}
+    folder = f'open("{tmp_path / "q.snow"}")'
+    first, changed = re.subn(r'connect\("[^"]*"\)', folder, first)
+    assert changed == 1
+    exec(first, here)
+    assert capsys.readouterr().out.splitlines() == [
+        "0 b'one'",
+        "0 b'fire!'",
+        "2 b'sweep the yard'",
+        "2 b'dust'",
+    ]
+    with snowmelt.open(tmp_path / "q.snow") as cluster:
+        again: dict[str, Any] = {**here, "cluster": cluster}
+        exec(deadlines, again)
+        assert capsys.readouterr().out.count("send the bill") == 2
+        exec(values, again)
+        told = values.partition("body)  # ")[2].splitlines()[0]
+        assert capsys.readouterr().out.strip() == told

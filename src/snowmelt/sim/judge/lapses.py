@@ -18,8 +18,8 @@ An excuse is an interval of one queue. Each rests on a sentence of docs/queue.md
    copy was taken may be undone; what was told before may not, unless it still lingered then (3).
 5. "The coordinator's disk is lost: this cluster can't go on" (docs/membership.md). From then on
    nothing is judged.
-6. "The disks of all copies, lost: the queue waits for one of them." As many as its `replicas` were, before all was whole again; then it need not answer any
-   more, and while it does, it is judged.
+6. "The disks of all copies, lost: the queue waits for one of them." As many as its `replicas` were,
+   before all was whole again; then it need not answer any more, and while it does, it is judged.
 
 What was told outside of these intervals is judged, and so is all that happens in them and needs
 nothing that was told: bodies, headers, order, bounds.

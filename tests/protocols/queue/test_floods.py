@@ -132,7 +132,8 @@ def test_of_many_who_wait_to_hear_of_a_queue_some_ask_again_each_time_in_turn() 
     desk.set_presence(Presence(View(1, 1, MEMBERS[1].id, MEMBERS)))
     directory = Directory(desk)
     for name in "abcde":
-        assert directory.ask(name, lambda _: None, QueueSettings(), "c-1")
+        call = OperationId(NodeId("c-1"), 1), Open(name)
+        assert directory.ask(name, call, QueueSettings())
     desk.taken()
     asked = []
     for _ in range(5):

@@ -1,6 +1,5 @@
 """However much waits, or is read or copied: one event takes some of it, the next ones the rest."""
 
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -22,27 +21,27 @@ from snowmelt.protocols.queue.words import Append, Piece
 FEW = msgspec.structs.replace(LIMITS, told=4)
 
 
-def some(count: int, done: list[int]) -> list[Callable[[], None]]:
-    return [lambda one=one: done.append(one) for one in range(count)]
+class Then(msgspec.Struct, frozen=True):
+    number: int
 
 
 def test_what_depends_on_a_write_is_done_some_at_a_time_in_order() -> None:
-    desk, done = Desk(NodeId("n1"), Random(1), FEW), list[int]()
-    for then in some(10, done):
-        desk.write((Write(b"k", b"v"),), then)
+    desk = Desk(NodeId("n1"), Random(1), FEW)
+    for number in range(10):
+        desk.write((Write(b"k", b"v"),), Then(number))
     desk.begin_write()
     (persist,) = desk.taken()
     assert isinstance(persist, Persist)
     desk.written(Persisted(persist.ticket))
-    assert done == [0, 1, 2, 3]
+    assert [one.number for one in desk.inside] == [0, 1, 2, 3]
     assert desk.alarms.due(desk.now) == [REST]
-    desk.write((), lambda: done.append(10))
+    desk.write((), Then(10))
     desk.begin_write()
     (persist,) = desk.taken()
     desk.written(Persisted(persist.ticket))
-    assert done == list(range(8))
+    assert [one.number for one in desk.inside] == list(range(8))
     desk.finish()
-    assert done == list(range(11))
+    assert [one.number for one in desk.inside] == list(range(11))
 
 
 def few() -> Nodes:

@@ -12,7 +12,7 @@ work does not grow with its queues; what other parts ask for wakes the node's ow
 """
 
 from collections import deque
-from collections.abc import Callable
+from copy import deepcopy
 from itertools import count
 from random import Random
 from typing import Any, Final
@@ -35,8 +35,6 @@ from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.messages import TERMS_AHEAD
 from snowmelt.protocols.queue.streams import Presence, keeper_of, stream_of
 
-Then = Callable[[], None]
-
 NODE: Final = ""
 """The name that stands for the node's own parts, where queues are woken by theirs."""
 REST: Final = "\0"
@@ -48,7 +46,8 @@ class Job(msgspec.Struct):
     """Changes that belong together, and what depends on them."""
 
     changes: tuple[Change, ...]
-    then: Then
+    then: msgspec.Struct
+    """What this node is told when they are flushed."""
 
 
 class Desk(desk.Desk):
@@ -117,8 +116,8 @@ class Desk(desk.Desk):
 
     # --- the disk ---------------------------------------------------------------------------------
 
-    def write(self, changes: tuple[Change, ...], then: Then) -> None:
-        """Asks for changes; `then` is done when they are flushed."""
+    def write(self, changes: tuple[Change, ...], then: msgspec.Struct) -> None:
+        """Asks for changes; `then` is said to oneself when they are flushed."""
         self._jobs.append(Job(changes, then))
         if self.due is None:
             self.due = self.now
@@ -145,7 +144,7 @@ class Desk(desk.Desk):
     def finish(self) -> None:
         """Does what depends on what is flushed, in order; of thousands, some a turn."""
         for _ in range(min(len(self._flushed), self.limits.told)):
-            self._flushed.popleft().then()
+            self.inside.append(self._flushed.popleft().then)
         if self._flushed:
             self.alarms.wake(REST, self.now)
 
@@ -161,11 +160,15 @@ class Seat(Desk):
     ([], ['orders'])
     """
 
-    __slots__ = ("_queue",)
+    __slots__ = ("_desk", "_queue")
 
     def __init__(self, desk: Desk, queue: str) -> None:
         self.__dict__ = desk.__dict__  # there is one desk: what one changes, all see
+        self._desk = desk
         self._queue = queue
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Seat":
+        return Seat(deepcopy(self._desk, memo), self._queue)
 
     def wake(self, at: Instant) -> None:
         """Asks for a tick of this queue's leader at this instant, or before."""

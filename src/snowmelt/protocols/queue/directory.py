@@ -1,27 +1,30 @@
-"""What this node knows of homes: where each queue is, and who waits to hear it."""
+"""What this node knows of homes: where each queue is, and which calls wait to hear it."""
 
 from collections import Counter
-from collections.abc import Callable
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue.absence import waits
+from snowmelt.protocols.queue.calls import QueueNames
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home, Nowhere, Roll, Rolled, Where
 from snowmelt.protocols.queue.settings import QueueSettings, differences
+from snowmelt.protocols.queue.words import Heard
 
 AGAIN_AFTER: Final = milliseconds(300)
 PATIENCE: Final = seconds(10)
 
-Told = Callable[[Home | Nowhere], None]
+Call = tuple[OperationId, Any]
 
 
-class Question(msgspec.Struct):
+class Question(msgspec.Struct, frozen=True):
     where: Where
-    told: Told
+    call: Call | None
+    """What goes on when it is answered (`words.Heard`); None where the news is for this node."""
     deadline: Instant
 
 
@@ -35,7 +38,7 @@ class Directory:
         self._waiting = 0
         self._waiting_of: Counter[str] = Counter()
         """How many of them are of which client."""
-        self._rolls: dict[int, tuple[Callable[[Rolled], None], Instant]] = {}
+        self._rolls: dict[int, tuple[OperationId, Instant]] = {}
         self._numbers = 0
 
     def home(self, queue: str) -> Home | None:
@@ -46,36 +49,38 @@ class Directory:
         """What was known of this queue has turned out to be old."""
         self._homes.pop(queue, None)
 
-    def ask(
-        self, queue: str, told: Told, settings: QueueSettings | None = None, client: str = ""
-    ) -> bool:
+    def ask(self, queue: str, call: Call | None, settings: QueueSettings | None = None) -> bool:
         """Finds out a queue's home, which may be at once; False when too many wait."""
         home = self._homes.get(queue)
         if home is not None and (settings is None or not differences(home.settings, settings)):
-            told(home)
+            self._go_on(call, home)
             return True
-        where = Where(queue, settings, client)
-        waits = self._wait(where, told)
+        where = Where(queue, settings, call[0].client if call else "")
+        waits = self._wait(where, call)
         if waits:
             self._send(where)
         return waits
 
-    def wait_for_news(self, queue: str, told: Told) -> None:
+    def wait_for_news(self, queue: str, call: Call) -> None:
         """What is known of this queue is old: waits for its next home, asking only after a while.
 
         Were it asked at once, a registry that knows no more could be asked without end.
         """
         self.forget(queue)
-        if self._wait(Where(queue), told):
+        if self._wait(Where(queue), call):
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
-    def _wait(self, where: Where, told: Told) -> bool:
+    def _go_on(self, call: Call | None, told: Home | Nowhere) -> None:
+        if call is not None:
+            self._desk.inside.append(Heard(*call, told))
+
+    def _wait(self, where: Where, call: Call | None) -> bool:
         """Whether one more can wait, of all and of this client; else the client asks again."""
         limits, client = self._desk.limits, where.client
         each = limits.questions_each if client else limits.questions
         if self._waiting >= limits.questions or self._waiting_of[client] >= each:
             return False
-        question = Question(where, told, later(self._desk.now, PATIENCE))
+        question = Question(where, call, later(self._desk.now, PATIENCE))
         self._questions.setdefault(where.queue, []).append(question)
         self._count(question, 1)
         return True
@@ -91,19 +96,20 @@ class Directory:
         """Seeks news of a queue; what is known of it may be old."""
         self._send(Where(queue))
 
-    def roll(self, told: Callable[[Rolled], None]) -> None:
+    def roll(self, operation: OperationId) -> None:
+        """Which queues there are."""
         if len(self._rolls) >= self._desk.limits.questions:
             return  # the client asks again
         self._numbers += 1
-        self._rolls[self._numbers] = told, later(self._desk.now, PATIENCE)
+        self._rolls[self._numbers] = operation, later(self._desk.now, PATIENCE)
         presence = self._desk.presence
         if presence is not None:
             self._desk.send(presence.view.coordinator, Roll(self._numbers))
 
-    def rolled(self, message: Rolled) -> None:
-        told, _ = self._rolls.pop(message.number, (None, None))
-        if told is not None:
-            told(message)
+    def rolled(self, _: NodeId, message: Rolled) -> None:
+        operation, _end = self._rolls.pop(message.number, (None, None))
+        if operation is not None:
+            self._desk.reply(operation, QueueNames(message.names, message.ranked))
 
     def heard(self, message: Home) -> None:
         """A home; only an active one can be used."""
@@ -122,7 +128,7 @@ class Directory:
             self._answer(whom)
             self._answer(whom, with_settings=True)
 
-    def nowhere(self, message: Nowhere) -> None:
+    def nowhere(self, _: NodeId, message: Nowhere) -> None:
         """There is no such queue, or not with these settings."""
         if message.error == "NoSuchQueue":
             self._answer(message)
@@ -135,9 +141,7 @@ class Directory:
         for queue, questions in list(self._questions.items()):
             if questions[0].deadline <= now:  # who asked first is the first to give up
                 self._keep(queue, [one for one in questions if one.deadline > now])
-        self._rolls = {
-            number: (told, end) for number, (told, end) in self._rolls.items() if end > now
-        }
+        self._rolls = {number: one for number, one in self._rolls.items() if one[1] > now}
         for queue in list(islice(self._questions, again)):
             questions = self._questions[queue] = self._questions.pop(queue)
             for where in {one.where.settings: one.where for one in questions}.values():
@@ -155,7 +159,7 @@ class Directory:
         rest = [one for one in questions if not _fits(one.where, message, with_settings)]
         self._keep(message.queue, rest)
         for one in answered:
-            one.told(message)
+            self._go_on(one.call, message)
 
     def _keep(self, queue: str, questions: list[Question]) -> None:
         """Of the questions about a queue these are still open."""

@@ -46,7 +46,7 @@ class Door:
         self._carrying = carrying
         self._late = Duration(0)
         self._read_by = Instant(0)
-        self._finding = Finding(desk, directory, self._serves)
+        self._finding = Finding(desk, directory, self._serves, self._opened)
 
     def slept(self, late: Duration) -> None:
         """What is read now waited unread, perhaps for so long."""
@@ -65,13 +65,13 @@ class Door:
         if not self._finding.goes_on(operation, request):
             return
         if type(request) is calls.Open:
-            self._finding.open(operation, request, self._opened)
+            self._finding.open(operation, request)
         elif type(request) is calls.Fetch:
             self._transfer.fetch_span(operation, request)
         elif self._serves(operation, request):
             pass
         elif type(request) is not calls.Put or not self._carries(operation, request):
-            self._finding.point(operation, request)
+            self._finding.ask(operation, request)
 
     def _carries(self, operation: OperationId, put: calls.Put) -> bool:
         """Whether any node takes it, as far as is known here: it is to lie on data nodes."""
@@ -131,6 +131,10 @@ class Door:
     def again(self, _: NodeId, word: words.Again) -> None:
         """Its leader leads no more: it is asked of the next, as soon as that is known."""
         self._finding.point_later(word.operation, word.request)
+
+    def heard(self, _: NodeId, word: words.Heard) -> None:
+        """Where the queue of a call is at home, or why it is nowhere."""
+        self._finding.heard(word)
 
     def _put(self, leader: Leader, operation: OperationId, put: calls.Put, *, again: bool) -> None:
         if again and not leader.knows(put):

@@ -1,7 +1,6 @@
 """Where a queue is at home, for whoever asks at a door: found out, waited for, or told as away."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from snowmelt.core.errors import BadOption
@@ -11,19 +10,23 @@ from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.asking import problem
 from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.directory import Directory, Told
+from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.messages import Home, Nowhere
 from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.words import Heard
 
 Serves = Callable[[OperationId, Any], bool]
 """Does what is asked, if its queue is served here; says whether it is."""
+Opened = Callable[[OperationId, Home], None]
+"""Grants a queue."""
 
 
 class Finding:
-    def __init__(self, desk: Desk, directory: Directory, serves: Serves) -> None:
+    def __init__(self, desk: Desk, directory: Directory, serves: Serves, opened: Opened) -> None:
         self._desk = desk
         self._directory = directory
         self._serves = serves
+        self._opened = opened
 
     def goes_on(self, operation: OperationId, request: Any) -> bool:
         """Whether a call is about one queue, and sound; any other is answered here."""
@@ -32,9 +35,7 @@ class Finding:
             desk.decline(operation, "Unavailable", "this node has no current view of its cluster")
             return False
         if type(request) is calls.ListQueues:
-            self._directory.roll(
-                lambda told: desk.reply(operation, calls.QueueNames(told.names, told.ranked))
-            )
+            self._directory.roll(operation)
             return False
         try:
             wrong = problem(request, desk.wall)
@@ -45,65 +46,51 @@ class Finding:
         return not wrong
 
     def ask(
-        self,
-        operation: OperationId,
-        queue: str,
-        told: Told,
-        settings: QueueSettings | None = None,
+        self, operation: OperationId, request: Any, settings: QueueSettings | None = None
     ) -> None:
         """Finds out where a queue is at home; who looks for too many at once is told so."""
-        if not self._directory.ask(queue, told, settings, operation.client):
-            text = f"too many queues are looked for at this node to look for {queue!r} as well"
-            self._desk.decline(operation, "Unavailable", text)
+        if not self._directory.ask(request.queue, (operation, request), settings):
+            text = f"too many queues are looked for at this node to look for {request.queue!r}"
+            self._desk.decline(operation, "Unavailable", f"{text} as well")
 
-    def point(self, operation: OperationId, request: Any) -> None:
-        """Somebody else serves this queue, as far as is known: says who."""
-        self.ask(operation, request.queue, partial(self._point, operation, request))
+    def open(self, operation: OperationId, ask: calls.Open) -> None:
+        """Finds a queue, or has it made."""
+        try:
+            settings = ask.settings and ask.settings.checked()
+        except BadOption as error:
+            self._desk.decline(operation, "BadOption", str(error))
+        else:
+            self.ask(operation, ask, settings)
 
     def point_later(self, operation: OperationId, request: Any) -> None:
         """What is known of this queue is old: says who serves it as soon as that is known."""
-        again = partial(self._point, operation, request)
-        self._directory.wait_for_news(request.queue, again)
+        self._directory.wait_for_news(request.queue, (operation, request))
 
-    def _point(self, operation: OperationId, request: Any, home: Home | Nowhere) -> None:
+    def heard(self, word: Heard) -> None:
+        """Where the queue of a call is at home: the call goes on."""
+        operation, request = word.operation, word.request
+        match word.home:
+            case Home() as home if type(request) is calls.Open:
+                if not self.waits(operation, home):
+                    self._opened(operation, home)
+            case Home() as home:
+                self._point(operation, request, home)
+            case Nowhere(error="NoSuchQueue") if _makes(request):
+                self.ask(operation, request, QueueSettings(replicas=0))
+            case Nowhere(error="QueueExists") if _makes(request):
+                self.ask(operation, request)
+            case Nowhere(_, error, text):
+                self._desk.decline(operation, error, text)
+
+    def _point(self, operation: OperationId, request: Any, home: Home) -> None:
         """Somebody else serves this queue; or this node does by now, or will soon."""
-        match home:
-            case Nowhere():
-                self._desk.decline(operation, home.error, home.text)
-            case Home():
-                place = self.place(home.master)
-                if self._serves(operation, request):
-                    return
-                if place is not None and place.node != self._desk.me:
-                    self._desk.reply(operation, Elsewhere(place.node, place.address))
-                elif not self.waits(operation, home):  # what this node has heard is old
-                    self.point_later(operation, request)
-
-    def open(
-        self, operation: OperationId, ask: calls.Open, opened: Callable[[OperationId, Home], None]
-    ) -> None:
-        """Finds a queue, or has it made; `opened` grants it."""
-        queue, settings = ask.queue, ask.settings
-        if settings is not None:
-            try:
-                settings.checked()
-            except BadOption as error:
-                self._desk.decline(operation, "BadOption", str(error))
-                return
-
-        def told(home: Home | Nowhere) -> None:
-            match home:
-                case Home():
-                    if not self.waits(operation, home):
-                        opened(operation, home)
-                case Nowhere(error="NoSuchQueue") if settings is None and ask.make:
-                    self.ask(operation, queue, told, QueueSettings(replicas=0))
-                case Nowhere(error="QueueExists") if settings is None:
-                    self.ask(operation, queue, told)
-                case Nowhere():
-                    self._desk.decline(operation, home.error, home.text)
-
-        self.ask(operation, queue, told, settings)
+        place = self.place(home.master)
+        if self._serves(operation, request):
+            return
+        if place is not None and place.node != self._desk.me:
+            self._desk.reply(operation, Elsewhere(place.node, place.address))
+        elif not self.waits(operation, home):  # what this node has heard is old
+            self.point_later(operation, request)
 
     def waits(self, operation: OperationId, home: Home) -> bool:
         """Whether nobody who is here can have the queue go on; then the client is told for whom."""
@@ -121,3 +108,8 @@ class Finding:
         presence = self._desk.presence
         member = None if presence is None else presence.keepers.get(keeper)
         return None if member is None else calls.Place(member.id, member.address)
+
+
+def _makes(request: Any) -> bool:
+    """Whether it opens a queue as it is, or has one made of which nothing is said."""
+    return type(request) is calls.Open and request.settings is None and request.make

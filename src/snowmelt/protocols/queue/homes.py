@@ -5,7 +5,6 @@ cluster, and who leads is told them when it begins (`membership.facts`).
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,6 +17,7 @@ from snowmelt.protocols.membership.records import HOMES
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
+from snowmelt.protocols.queue.words import Kept
 
 FIRST_IN_ETCD: Final = "/first"
 """Beside the homes in etcd, under a name that no queue may have: `first_term`."""
@@ -80,14 +80,17 @@ class Homes:
         if self.on_disk:
             name = home.queue.encode()
             both = Write(b"h" + name, value), Write(b"i" + name, value)
-            self._desk.write(both, partial(self._is_kept, home, also))
+            self._desk.write(both, Kept(home, also))
         else:
             self._tickets += 1
             self._asked[self._tickets] = home, also
             record = KeepRecord(self._tickets, HOMES + home.queue, value)
             self._desk.effect(Send(self._desk.me, record))
 
-    def kept(self, kept: RecordsKept) -> None:
+    def kept(self, kept: RecordsKept | Kept) -> None:
+        if isinstance(kept, Kept):
+            self._is_kept(kept.home, kept.also)
+            return
         for ticket in kept.tickets:
             asked = self._asked.pop(ticket, None)
             if asked is not None:  # else it was asked for when this node led before

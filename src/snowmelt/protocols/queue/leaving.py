@@ -10,6 +10,7 @@
 from typing import Final
 
 from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announce
 from snowmelt.protocols.membership import HandedOver
 from snowmelt.protocols.queue.copies import Copies
@@ -52,7 +53,7 @@ class Leaving:
             desk.send(desk.presence.view.coordinator, Quits(desk.stream))
         desk.wake(min(self._until, later(desk.now, AGAIN_AFTER)))
 
-    def heard(self, needs: Needs) -> None:
+    def heard(self, _: NodeId, needs: Needs) -> None:
         """Who needs it still."""
         if self._until is None or needs.run != self._desk.stream:
             return

@@ -145,7 +145,7 @@ class QueueNode:
                 desk.set_presence(None)
                 self._terms.cut_off()
             case Leads() | LeadsNoMore() | RecordsKept():
-                self._registry.told(fact)
+                self._registry.told(desk.me, fact)
             case Unsure(until):
                 self._registry.unsure = until
             case Slept(late):
@@ -330,19 +330,19 @@ class QueueNode:
         registry, directory = self._registry, self._directory
         return {
             messages.Home: self._home,
-            messages.Nowhere: lambda _, message: directory.nowhere(message),
-            messages.Rolled: lambda _, message: directory.rolled(message),
+            messages.Nowhere: directory.nowhere,
+            messages.Rolled: directory.rolled,
             messages.Where: registry.where,
             messages.Roll: registry.roll,
-            messages.Claim: lambda _, message: registry.claim(message),
+            messages.Claim: registry.claim,
             messages.Activate: registry.said,
             messages.Quits: registry.quits,
-            messages.Needs: lambda _, message: self._leaving.heard(message),
+            messages.Needs: self._leaving.heard,
             messages.Among: registry.said,
-            messages.Unreached: lambda _, message: registry.unreached(message),
-            messages.Aside: lambda _, message: registry.unreached(message),
+            messages.Unreached: registry.unreached,
+            messages.Aside: registry.unreached,
             messages.Seek: self._seek,
-            messages.Sought: lambda _, message: registry.sought(message),
+            messages.Sought: registry.sought,
             words.Append: self._following.append,
             words.Ahead: self._following.ahead,
             words.Appended: self._appended,
@@ -372,4 +372,6 @@ class QueueNode:
             words.Undo: self._transfer.undo,
             words.Wants: self._transfer.wanted,
             words.Again: self._door.again,
+            words.Heard: self._door.heard,
+            words.Kept: registry.told,
         }

@@ -60,6 +60,7 @@ from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.quitting import Quitting
 from snowmelt.protocols.queue.settings import QueueSettings, differences
 from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
+from snowmelt.protocols.queue.words import Kept
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
 SHUNNED_FOR: Final[Duration] = seconds(120)
@@ -96,9 +97,9 @@ class Registry:
     def begin(self, started: Started) -> None:
         self._kept.begin(started)
 
-    def told(self, fact: Leads | LeadsNoMore | RecordsKept) -> None:
-        """Of etcd: this node decides from now on, or no more, or what it asked is kept (rule 7)."""
-        if isinstance(fact, RecordsKept):
+    def told(self, _: NodeId, fact: Leads | LeadsNoMore | RecordsKept | Kept) -> None:
+        """What it asked is kept; or, of etcd, it decides from now on, or no more (rule 7)."""
+        if isinstance(fact, RecordsKept | Kept):
             self._kept.kept(fact)
             return
         self._leads, self._decides = isinstance(fact, Leads), False
@@ -189,7 +190,7 @@ class Registry:
 
     # --- terms ------------------------------------------------------------------------------------
 
-    def claim(self, message: messages.Claim) -> None:
+    def claim(self, _: NodeId, message: messages.Claim) -> None:
         """A master began anew (rule 2), or somebody met a later term (rule 6)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
@@ -213,7 +214,7 @@ class Registry:
             self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
         return True
 
-    def unreached(self, message: messages.Unreached | messages.Aside) -> None:
+    def unreached(self, _: NodeId, message: messages.Unreached | messages.Aside) -> None:
         """A keeper does not answer its master, or is to lead in its place (rule 2)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
@@ -345,7 +346,7 @@ class Registry:
 
     # --- an older disk (rule 5) -------------------------------------------------------------------
 
-    def sought(self, message: messages.Sought) -> None:
+    def sought(self, _: NodeId, message: messages.Sought) -> None:
         if self._presence is None or not self._census.sought(message):
             return
         for held in message.held:

@@ -127,7 +127,7 @@ class Terms:
                 leader.storing.viewed()
             elif not self.own(queue):
                 self._directory.forget(queue)
-                self._directory.ask(queue, _nobody)
+                self._directory.ask(queue, None)
 
     # --- how a term begins ------------------------------------------------------------------------
 
@@ -259,7 +259,3 @@ class Terms:
             home = leader.home
             word = messages.Activate(home.queue, home.term, self._desk.stream)
             self._desk.send(presence.view.coordinator, word)
-
-
-def _nobody(_: Home | messages.Nowhere) -> None:
-    """News of a queue is for the node itself."""

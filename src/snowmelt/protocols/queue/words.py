@@ -451,6 +451,22 @@ class Again(msgspec.Struct, frozen=True):
     request: Any
 
 
+class Heard(msgspec.Struct, frozen=True):
+    """Where the queue of a call is at home, or why it is nowhere: the call goes on."""
+
+    operation: OperationId
+    request: Any
+    home: messages.Home | messages.Nowhere
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A home that the coordinator decided on is flushed: it may be told."""
+
+    home: messages.Home
+    also: NodeId | None
+    """Whom else."""
+
+
 class Undo(msgspec.Struct, frozen=True):
     """The records that the disk has of a copy are to be read: what found no room is given up."""
 

@@ -139,6 +139,18 @@ class GrantedSteps(LeaseSteps):
     def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
         return self._opened(self._settings, wait, make)
 
+    def _look(self, wait: Wait) -> Steps[None]:
+        """What is there, whatever it was made with; raises `NoSuchQueue`, or `QueueExists`."""
+        going = Going(wait)
+        while True:
+            try:
+                grant = yield from self._opened(None, wait, make=False)
+            except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
+                yield going.after(error)
+            else:
+                self._grant = grant if self._settings is None else None
+                return
+
     def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[Grant]:
         try:
             opened: Opened = yield Query(Open(self.name, asked, make), wait.left)
@@ -188,8 +200,10 @@ class GrantedSteps(LeaseSteps):
         return (yield from self._ask(body, Wait(timeout), store_of, weight))[0]
 
     def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
-        """Asks the master, through anybody when it isn't known: this makes no queue."""
+        """Asks the master, through anybody where settings are told first: this makes no queue."""
         wait = Wait(timeout)
+        if self._grant is None:
+            yield from self._look(wait)
         if self._grant is None:
             return (yield from ask_anybody(body, wait, weight))
         return (yield from self._ask(body, wait, master_of, weight, make=False))[0]

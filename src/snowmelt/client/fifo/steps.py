@@ -282,9 +282,6 @@ class FifoSteps(GrantedSteps):
             peeked: Peeked = yield from self.ask_about(ask, timeout, PEEK_BYTES)
             if not (peeked.parts or peeked.spans):
                 break
-            last = peeked.parts[-1:]
-            if not self.several and any(one.keys or one.start >> PLACE_BITS for one in last):
-                yield from self.stats(timeout)  # which says that it is no fifo
             seen += yield from self._shown(peeked)
             if self.ranks is not None and self.ranks.keyed:
                 break  # what comes after them has no position to ask for
@@ -319,7 +316,6 @@ class FifoSteps(GrantedSteps):
     def stats(self, timeout: float) -> Steps[QueueStatus]:
         """How the queue is."""
         status: QueueStatus = yield from self.ask_about(Describe(self.name), timeout)
-        self.check_kind(status.settings)
         return status
 
     def _settle(self, word: Word) -> Settle:

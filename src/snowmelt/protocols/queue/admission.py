@@ -54,7 +54,7 @@ class Admission:
         if text := producers.past(put.producer, put.sequence):
             return Declined("SequenceTooOld", text)
         if producers.was_refused(put.producer, put.sequence, put.caller, put.turn):
-            return Declined("Full", no_room(self._home, self._state))
+            return Declined("Full", no_room(self._home, self._state, put.count, put.size))
         if text := producers.crowded(put.producer):
             return Declined("Full", text)
         return None
@@ -114,9 +114,7 @@ class Admission:
             text = f"{self._desk.limits.attempts} attempts of this put wait for room already"
             self._log.owe(ReplyTo(operation, Declined("OutcomeUnknown", text)))
             return
-        items, most = self._home.settings.items_max, self._home.settings.bytes_max
-        never = 0 < items < put.count or 0 < most < put.size
-        if never or waiting.deadline <= self._desk.now:
+        if never(self._home, put.count, put.size) or waiting.deadline <= self._desk.now:
             self._full(waiting)
         else:
             self._desk.wake(waiting.deadline)
@@ -125,8 +123,9 @@ class Admission:
         put = waiting.put
         self.room.leave(waiting)
         self._state.producers.refuse(put.producer, put.sequence, waiting.turns, self._desk.wall)
+        text = no_room(self._home, self._state, put.count, put.size)
         for operation in waiting.asked:
-            self._log.owe(ReplyTo(operation, Declined("Full", no_room(self._home, self._state))))
+            self._log.owe(ReplyTo(operation, Declined("Full", text)))
 
     def serve(self) -> None:
         """Lets in who waits for room, in their order."""
@@ -166,8 +165,15 @@ def put_before(log: Log, state: State, edges: Edges) -> calls.PutDone:
     return msgspec.structs.replace(done, copies=copies, repeated=True)
 
 
-def no_room(home: Home, state: State) -> str:
-    """What a queue holds, and what it may."""
+def never(home: Home, items: int, size: int) -> bool:
+    """Whether so much is more than a queue may hold."""
+    return 0 < home.settings.items_max < items or 0 < home.settings.bytes_max < size
+
+
+def no_room(home: Home, state: State, items: int, size: int) -> str:
+    """Why there is none for so much: what a queue holds, and what it may."""
+    if never(home, items, size):
+        return f"{items} items in {size} bytes never fit into queue {home.queue!r}; {bounds(home)}"
     held = state.batches.live.total - state.dead.total
     return f"queue {home.queue!r} holds {held} items in {state.size} bytes; {bounds(home)}"
 

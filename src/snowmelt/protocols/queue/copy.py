@@ -33,7 +33,7 @@ COPY: Final = b"m"
 TWIN: Final = b"k"
 """The same once more, and last of each write: what is torn with the last record is no loss."""
 RECORD: Final = b"j"
-FORM: Final = 4
+FORM: Final = 5
 RECENT_BYTES: Final = 1 << 20
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 

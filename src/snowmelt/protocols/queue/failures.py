@@ -14,15 +14,17 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
 
     times: int
     reason: str
+    dead: bool = False
+    """Whether it is not delivered again."""
 
 
 _NONE: Final = Failure(0, "")
 
 
 def failed_again(
-    failures: Pieces[Failure], where: Interval, reason: str, least: int, *, ahead: bool
+    failures: Pieces[Failure], where: Interval, reason: str, most: int, *, ahead: bool
 ) -> list[tuple[Interval, Failure]]:
-    """How often each of these has failed now; so often at least."""
+    """How often each of these has failed now; after so many times it is dead."""
     known = failures.common(where)
     fresh = IntervalSet([where])
     for part, _ in known:
@@ -30,5 +32,5 @@ def failed_again(
     result: list[tuple[Interval, Failure]] = []
     for part, was in [*((part, _NONE) for part in fresh), *known]:
         times, why = failed(was.times, was.reason, reason, ahead=ahead)
-        result.append((part, Failure(max(least, times), why)))
+        result.append((part, Failure(times, why, times >= most)))
     return result

@@ -17,7 +17,7 @@ import msgspec
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.admission import bounds, no_room, put_before, put_done
+from snowmelt.protocols.queue.admission import no_room, put_before, put_done
 from snowmelt.protocols.queue.answers import Answers
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
@@ -111,7 +111,7 @@ class Publishing:
 
     def _refusal(self, ask: calls.Publish) -> tuple[str, str] | None:
         """Why not, as an error's name and text (rule 2)."""
-        queue, settings = self._home.queue, self._home.settings
+        queue = self._home.queue
         waiting = [self._held(one) for one in ask.receipts]
         found = {at: held for some in waiting for at, held in some.items()}
         missing = waiting.count({}) or sum(map(len, waiting)) - len(found)
@@ -122,11 +122,8 @@ class Publishing:
             )
             return "NotStaged", text
         items, size = items_of(ask.receipts), sum(held.size for held in found.values())
-        if (0 < settings.items_max < items) or (0 < settings.bytes_max < size):
-            text = f"{items} items in {size} bytes never fit into queue {queue!r}"
-            return "Full", f"{text}; {bounds(self._home)}"
         if not self._state.fits(items, size):
-            return "Full", no_room(self._home, self._state)
+            return "Full", no_room(self._home, self._state, items, size)
         return None
 
     def _held(self, receipt: calls.Receipt) -> dict[int, Held]:

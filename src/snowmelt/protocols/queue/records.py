@@ -220,7 +220,7 @@ def _find_ready(state: State) -> None:
     for where, _ in state.delays:
         ready.remove(where)
     for where, failure in state.failures:
-        if failure.times >= state.settings.deliveries_max:
+        if failure.dead:
             state.dead.add(where)
             ready.remove(where)
     state.ready.add_all(ready)

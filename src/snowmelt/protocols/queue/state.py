@@ -252,10 +252,10 @@ class State:
         """These of a lease go back; with a reason, as a delivery that failed (rule 2)."""
         lease = self.leases.get(token)
         left = IntervalSet() if lease is None else lease.left  # None: all of it is done
-        least = self.settings.deliveries_max if dead else 0
+        most = 0 if dead else self.settings.deliveries_max
         for part in reversed([part for one in back for part in left.common(one)]):
             left.remove(part)
-            self._return(part, due, reason, least, ahead=lease is not None and lease.ahead)
+            self._return(part, due, reason, most, ahead=lease is not None and lease.ahead)
         if not left.total:
             self.enders[token] = operation
             self.changed[b"e" + token.to_bytes(8)] = None
@@ -271,7 +271,7 @@ class State:
         self.takers.forget(lease.operation)
         for part in reversed(list(lease.left)):
             lease.left.remove(part)
-            self._return(part, 0, reason, 0, ahead=lease.ahead)
+            self._return(part, 0, reason, self.settings.deliveries_max, ahead=lease.ahead)
         self._shrunk(token, lease)
 
     def _shrunk(self, token: int, lease: Lease) -> None:
@@ -285,13 +285,13 @@ class State:
         self.tokens.pop(lease.operation, None)
         self._touch(token)
 
-    def _return(self, where: Interval, due: int, reason: str, least: int, *, ahead: bool) -> None:
+    def _return(self, where: Interval, due: int, reason: str, most: int, *, ahead: bool) -> None:
         if not reason:
             self.wait(where, due)
             return
-        for part, failure in failed_again(self.failures, where, reason, least, ahead=ahead):
+        for part, failure in failed_again(self.failures, where, reason, most, ahead=ahead):
             self.failures.put(part, failure)
-            if failure.times >= self.settings.deliveries_max:
+            if failure.dead:
                 self.dead.add(part)
             else:
                 self.wait(part, due)

@@ -3,7 +3,7 @@
 from quiet import QUEUE, Quiet
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import copy, followers, sending
+from snowmelt.protocols.queue import copy, sending
 from snowmelt.protocols.queue.followers import Followers
 
 BOUND = 10_000
@@ -11,9 +11,8 @@ BOUND = 10_000
 
 def test_steps_and_bodies_do_not_pile_up_behind_a_slow_copy(monkeypatch):
     """Each piece has one body, and hundreds are put, and some acknowledged, meanwhile."""
-    monkeypatch.setattr(followers, "STEPS_BYTES", BOUND)
+    monkeypatch.setattr(copy, "STEPS_BYTES", BOUND)
     monkeypatch.setattr(copy, "RECENT_BYTES", BOUND)
-    monkeypatch.setattr(followers, "RECENT_BYTES", BOUND)
     monkeypatch.setattr(sending, "PIECE_BODIES", 1)
     begun, kept, append = [], [], Followers.append
 
@@ -22,7 +21,7 @@ def test_steps_and_bodies_do_not_pile_up_behind_a_slow_copy(monkeypatch):
         sendings = [one.sending for one in self.all.values() if one.sending is not None]
         begun.extend(one.head for one in sendings)
         if sendings:
-            kept.append((self._bytes, bool(step.over)))
+            kept.append((self.copy.recent_bytes, bool(step.over)))
 
     monkeypatch.setattr(Followers, "append", appended)
     quiet = Quiet(QUEUE, 0, 3, replicas=3)

@@ -6,7 +6,7 @@ from three_bench import Three, settled, without_steps
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import BULK
-from snowmelt.protocols.queue import followers
+from snowmelt.protocols.queue import copy
 from snowmelt.protocols.queue.words import Append, Piece
 
 PACE = 0.01
@@ -19,10 +19,10 @@ def under_load(bench: Three, *numbers: int) -> None:
         bench.run(PACE)
 
 
-@pytest.mark.parametrize("kept", [followers.STEPS_BYTES, 1_000])
+@pytest.mark.parametrize("kept", [copy.STEPS_BYTES, 1_000])
 def test_one_that_lost_a_step_has_the_last_ones_again_while_others_come(monkeypatch, kept):
-    monkeypatch.setattr(followers, "STEPS_BYTES", kept)  # few: it is sent a copy, and those behind
-    monkeypatch.setattr(followers, "RECENT_BYTES", kept)
+    monkeypatch.setattr(copy, "STEPS_BYTES", kept)  # few: it is sent a copy, and those behind
+    monkeypatch.setattr(copy, "RECENT_BYTES", kept)
     bench = Three()
     mirror = bench.mirrors[0]
     under_load(bench, 50)
@@ -44,7 +44,7 @@ def bodies(bench, name):
 
 def test_what_was_kept_for_a_copy_on_its_way_is_erased_by_who_leads_next(monkeypatch):
     for bound in ("STEPS_BYTES", "STEPS_LEAST", "RECENT_BYTES"):
-        monkeypatch.setattr(followers, bound, 0)
+        monkeypatch.setattr(copy, bound, 0)
     bench = Three()
     first, second = bench.mirrors
     without_steps(bench, first)

@@ -14,8 +14,8 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persisted, PersistFailed
 from snowmelt.core.record import BULK, Write
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue import copy, sending
 from snowmelt.protocols.queue import disk as writes
-from snowmelt.protocols.queue import followers, sending
 from snowmelt.protocols.queue.calls import (
     Assign,
     Assigned,
@@ -216,7 +216,7 @@ def test_a_follower_keeps_no_more_in_memory_than_so_much_of_what_finds_no_room(
     small(bench, first)
     monkeypatch.setattr(writes, "LINGERING_BYTES", 200)
     for bound in ("STEPS_BYTES", "RECENT_BYTES"):
-        monkeypatch.setattr(followers, bound, 200)
+        monkeypatch.setattr(copy, bound, 200)
     monkeypatch.setattr(sending, "PIECE_BODIES", FEW)
     most = 0
     for number in range(20 * FEW):
@@ -237,7 +237,7 @@ def test_a_copy_that_finds_no_room_at_a_follower_keeps_no_bodies_on_a_full_leade
 ) -> None:
     """While a copy is on its way nothing is erased that it names (`log.py`, rule 4)."""
     for bound in ("STEPS_BYTES", "STEPS_LEAST", "RECENT_BYTES"):
-        monkeypatch.setattr(followers, bound, 0)
+        monkeypatch.setattr(copy, bound, 0)
     bench, master, (first, second) = three()
     without_steps(bench, first)
     assert isinstance(bench.told(master, 0), PutDone)
@@ -264,7 +264,7 @@ def test_what_waits_for_room_is_not_lost_though_no_disk_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for bound in ("STEPS_BYTES", "STEPS_LEAST", "RECENT_BYTES"):
-        monkeypatch.setattr(followers, bound, 0)
+        monkeypatch.setattr(copy, bound, 0)
     bench, master, (first, second) = three()
     without_steps(bench, second)
     assert isinstance(bench.told(master, 0), PutDone)

@@ -10,7 +10,8 @@ from three_bench import Three, got, settled, three
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persist, Requested
-from snowmelt.protocols.queue import followers, sending
+from snowmelt.protocols.queue import copy as ring
+from snowmelt.protocols.queue import sending
 from snowmelt.protocols.queue.calls import Describe, PutDone
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import Copy
@@ -186,7 +187,7 @@ def test_a_piece_of_a_copy_that_is_lost_comes_again(
     lost: tuple[type, int], asks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for bound in ("STEPS_BYTES", "STEPS_LEAST", "RECENT_BYTES"):
-        monkeypatch.setattr(followers, bound, 0)
+        monkeypatch.setattr(ring, bound, 0)
     monkeypatch.setattr(sending, "PIECE_BODIES", 3)
     bench, master, (first, _) = three()
     bench.drops.append(lambda _s, target, _: target == first)

@@ -10,7 +10,7 @@ from cluster_bench import ClusterBench
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import copy, followers, sending
+from snowmelt.protocols.queue import copy, sending
 from snowmelt.protocols.queue.calls import Put, PutDone
 from snowmelt.protocols.queue.words import Head
 
@@ -201,7 +201,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few steps are kept, and a piece has some of a copy."""
     monkeypatch.setattr(sending, "PIECE_BYTES", 2_000)
     monkeypatch.setattr(sending, "PIECE_BODIES", 20)
-    monkeypatch.setattr(followers, "STEPS_BYTES", 2_000)
+    monkeypatch.setattr(copy, "STEPS_BYTES", 2_000)
     monkeypatch.setattr(copy, "RECENT_BYTES", 2_000)
 
 

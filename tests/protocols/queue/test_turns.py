@@ -12,7 +12,7 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist, Persisted, Reply, Requested
 from snowmelt.core.record import Write
-from snowmelt.protocols.queue import calls, copy, followers
+from snowmelt.protocols.queue import calls, copy
 from snowmelt.protocols.queue.desk import REST, Desk
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.sending import PIECE_BODIES
@@ -87,7 +87,7 @@ def counted(node: Any, told: list[int]) -> None:
 
 def test_a_copy_is_sent_and_read_a_few_bodies_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy, "RECENT_BYTES", 0)  # else it is brought up by steps
-    monkeypatch.setattr(followers, "STEPS_BYTES", 0)
+    monkeypatch.setattr(copy, "STEPS_BYTES", 0)
     nodes = few()
     puts_at_once(nodes, 3 * PIECE_BODIES)
     nodes.pass_time(1)

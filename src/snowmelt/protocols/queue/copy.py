@@ -35,6 +35,9 @@ TWIN: Final = b"k"
 RECORD: Final = b"j"
 FORM: Final = 5
 RECENT_BYTES: Final = 1 << 20
+STEPS_BYTES: Final = 16 << 20
+STEPS_LEAST: Final = 4
+"""Of steps that somebody lacks, or so many if they are large."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -87,8 +90,8 @@ class Copy:
         self.undoing = False
         """Whether it is read again (rule 6)."""
         self.recent: deque[Append] = deque()
-        """Its last steps, for those who lack no more than these when this node begins to lead."""
-        self._recent_bytes = 0
+        """Its last steps, for those who lack no more than these."""
+        self.recent_bytes = 0
         self._name = name
         self._record = RECORD + name + b"\0"
         self._bodies = BULK + name + b"\0"
@@ -97,25 +100,37 @@ class Copy:
 
     def append(self, step: Append) -> tuple[Change, ...]:
         """Takes a step; what it changes on the disk."""
-        self.head = step.head
-        self._remember(step)
+        self.head, own = step.head, self._record
         changes: list[Change] = self.stored(step.bodies) if step.bodies else []
         for key, value in step.records:
             if value is None:
                 self.records.pop(key, None)
-                changes.append(erase(self._record + key))
+                changes += (erase(own + key),)
             else:
                 self.records[key] = value
-                changes.append(Write(self._record + key, value))
+                changes += (Write(own + key, value),)
         if step.over:
             changes += [self._erased(where.start, where.stop) for where in step.over]
         return (*changes, *self._kept())
 
-    def _remember(self, step: Append) -> None:
+    def remember(self, step: Append, least: int) -> None:
+        """Keeps a step, and as many of those before it as may be of use.
+
+        That is some bytes of them; and more, but not too many, of those behind the `least` that
+        somebody has.
+        """
         self.recent.append(step)
-        self._recent_bytes += step.weight
-        while self._recent_bytes > RECENT_BYTES:
-            self._recent_bytes -= self.recent.popleft().weight
+        self.recent_bytes += step.weight
+        while self.recent_bytes > RECENT_BYTES:
+            few = self.recent_bytes <= STEPS_BYTES or len(self.recent) <= STEPS_LEAST
+            if few and self.recent[0].head.step > least:
+                break
+            self.recent_bytes -= self.recent.popleft().weight
+
+    def forget(self) -> None:
+        """What came before is of no use any more."""
+        self.recent.clear()
+        self.recent_bytes = 0
 
     def stored(self, bodies: Iterable[Body]) -> list[Change]:
         """Bodies, as they lie on the disk."""
@@ -178,16 +193,14 @@ class Copy:
         damaged = any(type(one) is not Record for one in found)
         self.records = {key[len(self._record) :]: value for key, value in there}
         self.head, self.whole, self.undoing = self.flushed, not damaged, False
-        self.recent.clear()
-        self._recent_bytes = 0
+        self.forget()
 
     # --- another's copy ---------------------------------------------------------------------------
 
     def replace(self, head: Head, pairs: Pairs, places: Collection[Interval]) -> tuple[Change, ...]:
         """All records are these from now on; of bodies those go that lie at no such place."""
         self.head, self.whole = head, True
-        self.recent.clear()
-        self._recent_bytes = 0
+        self.forget()
         self.records = {key: value for key, value in pairs if value is not None}
         gone = IntervalSet([Interval(0, SPREAD)])
         gone.remove_all(places)

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
-from snowmelt.protocols.queue.copy import RECENT_BYTES, Copy
+from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.large import Ways, parted
 from snowmelt.protocols.queue.messages import Home, Unreached
@@ -31,9 +31,6 @@ AGAIN_AFTER: Final = milliseconds(300)
 COMPLAIN_LONGEST: Final = seconds(80)
 STEP_MAX: Final = 66 << 20
 """No larger step is sent: a copy is, in pieces. Many records can be as large, and no single put."""
-STEPS_BYTES: Final = 16 << 20
-STEPS_LEAST: Final = 4
-"""Of steps that are kept (rule 1), or so many if they are large."""
 LIGHT_BYTES: Final = 1 << 20
 BYTES_PER_SECOND: Final = 32 << 20
 TRIES_MAX: Final = 4
@@ -80,9 +77,6 @@ class Followers:
         self._ways = ways
         self.home = home
         self.copy = copy
-        term = home.term
-        self._steps = deque([msgspec.structs.replace(one, term=term) for one in copy.recent])
-        self._bytes = sum([one.weight for one in self._steps])
         self.sent_anew = False
         """Whether the copies on their way name nothing any more that had ended by the last step."""
         self._began = desk.now
@@ -125,18 +119,13 @@ class Followers:
 
     def append(self, step: Append) -> None:
         """One more step (rule 1)."""
-        if not self.all:
-            return
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
         if step.size > STEP_MAX:
-            self._steps.clear()
-            self._bytes = 0
+            self.copy.forget()
             for name, follower in self.all.items():
                 self._bring_up(name, follower)
             return
-        self._steps.append(step)
-        self._bytes += step.weight
-        self._forget_steps()
+        self._remember(step)
         parts = _parts(step, self._desk.limits.pull_bytes)
         for name, follower in self.all.items():
             if step.after.term != step.head.term:  # the first of this term
@@ -165,20 +154,14 @@ class Followers:
             follower.tries = 0
             self._go(keeper, ())
 
-    def _forget_steps(self) -> None:
-        """Those that all have, and the first of too many (rule 1)."""
+    def _remember(self, step: Append) -> None:
+        """Rule 1."""
         sendings = [one.sending for one in self.all.values() if one.sending is not None]
         known = [one.appended for one in self.all.values() if one.appended is not None]
         least = min([*known, *[one.head.step for one in sendings]], default=self.copy.head.step)
-        while self._steps:
-            first = self._steps[0]
-            few = self._bytes <= STEPS_BYTES or len(self._steps) <= STEPS_LEAST
-            if first.head.step > least and few:
-                break
-            if self._bytes <= RECENT_BYTES and not all(one.fenced for one in self.all.values()):
-                break  # who has not answered yet may lack no more than these
-            self._bytes -= self._steps.popleft().weight
-        begin = self._steps[0].after.step if self._steps else self.copy.head.step
+        self.copy.remember(step, least)
+        steps = self.copy.recent
+        begin = steps[0].after.step if steps else self.copy.head.step
         if any(one.head.step < begin for one in sendings):
             self.send_anew()
 
@@ -204,7 +187,7 @@ class Followers:
 
     def _patience(self, follower: Follower) -> Duration:
         """How long what was sent last may be on its way (rule 5)."""
-        size = self._bytes if follower.sending is None else follower.heavy
+        size = self.copy.recent_bytes if follower.sending is None else follower.heavy
         way = max(0, size - LIGHT_BYTES) * SECOND // BYTES_PER_SECOND
         tries = min(follower.tries, TRIES_MAX)
         return Duration((AGAIN_AFTER << min(tries, TRIES_SMALL)) + (way << tries))
@@ -261,7 +244,7 @@ class Followers:
         """One takes nothing earlier, and has this; perhaps it lacks no more than some steps."""
         follower = self.all[keeper]
         follower.fenced = True
-        if head == self.copy.head or any(head == step.after for step in self._steps):
+        if head == self.copy.head or any(head == step.after for step in self.copy.recent):
             follower.appended = head.step
 
     def confirmed(self, keeper: str, number: int) -> None:
@@ -288,14 +271,15 @@ class Followers:
         """Rule 2."""
         now, queue, term = self._desk.now, self.home.queue, self.home.term
         follower.sent = now
-        appended = follower.appended
+        appended, steps = follower.appended, self.copy.recent
         if appended is None and not follower.fenced:
             fence = Fence(queue, term, keeper, follower.run, self.copy.head)
             self._desk.send(node_of(keeper), fence)
-        elif appended is not None and self._steps and self._steps[0].after.step <= appended:
-            for step in self._steps:
+        elif appended is not None and steps and steps[0].after.step <= appended:
+            for step in steps:
                 if step.head.step > appended:
-                    self._go(keeper, _parts(step, self._desk.limits.pull_bytes))
+                    now_said = msgspec.structs.replace(step, term=term)
+                    self._go(keeper, _parts(now_said, self._desk.limits.pull_bytes))
         elif self.copy.head.term == term:  # else its first step is not made yet
             if follower.sending is None:
                 follower.sending = Sending(self.copy)

@@ -101,6 +101,7 @@ class Following:
 
     def _take(self, source: NodeId, copy: Copy, step: words.Append) -> None:
         changes = copy.append(step)
+        copy.remember(step, step.head.step)
         if step.term > copy.fence:
             changes += copy.raise_fence(step.term)
         told = words.Appended(step.queue, step.term, self._desk.keeper, step.head)

@@ -139,7 +139,8 @@ class Log:
             self._gathered = []
         step = Append(home.queue, home.term, head, after, pairs, bodies, over, linger)
         self._disk.write(home.queue, copy.append(step), OwnStep(head), linger)
-        self._followers.append(step)
+        if self._followers.all:
+            self._followers.append(step)
 
     def _spare(self) -> None:
         """When this step is safe, data nodes may erase what is over (rule 6)."""

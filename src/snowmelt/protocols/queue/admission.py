@@ -27,6 +27,7 @@ class Admission:
         self._home = home
         self._state = state
         self._log = log
+        self._bounded = home.settings.items_max > 0 or home.settings.bytes_max > 0
         self.room = Room()
 
     def knows(self, put: calls.Put | SpreadPut) -> bool:
@@ -37,7 +38,7 @@ class Admission:
     def put(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         """A batch comes in, once, or waits for room, or is refused."""
         producers, name = self._state.producers, (put.producer, put.sequence)
-        if self.room.waits(put):
+        if self.room.puts and self.room.waits(put):
             self._waits(operation, put)
         elif producers.is_new(*name):
             self._new(operation, put)
@@ -60,15 +61,10 @@ class Admission:
         return None
 
     def _new(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
-        if self.room.puts or not self._fits(put):
+        if self.room.puts or (self._bounded and not self._state.fits(put.count, put.size)):
             self._waits(operation, put)
         else:
             self._place((operation,), put)
-
-    def _fits(self, put: calls.Put | SpreadPut) -> bool:
-        settings = self._home.settings
-        bounded = settings.items_max or settings.bytes_max
-        return not bounded or self._state.fits(put.count, put.size)
 
     def _place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> None:
         wall, due = self._desk.wall, delay(self._desk, put.due) if put.due else 0
@@ -132,7 +128,7 @@ class Admission:
         while (waiting := self.room.first) is not None:
             put = waiting.put
             room = type(put) is SpreadPut or self._log.has_room(put.size)
-            if not room or not self._fits(put):
+            if not room or not self._state.fits(put.count, put.size):
                 return
             self.room.leave(waiting)
             self._place(tuple(waiting.asked), put)

@@ -5,14 +5,14 @@ then, and asking whether it can be done would find that it can't any more.
 """
 
 from collections import OrderedDict
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from snowmelt.core.names import OperationId
 
 A = TypeVar("A")
 
 
-class Answers(Generic[A]):
+class Answers(OrderedDict[OperationId, A]):
     """The last answers, so many at most; the oldest goes first.
 
     >>> from snowmelt.core.names import NodeId
@@ -20,24 +20,17 @@ class Answers(Generic[A]):
     >>> answers = Answers(most=1)
     >>> answers.keep(first, "yes"), answers.keep(second, "no")
     ('yes', 'no')
-    >>> answers.of(first), answers.of(second)
+    >>> answers.get(first), answers.get(second)
     (None, 'no')
     """
 
+    # Whose first is found at once: a dict looks for it among all that went before.
     def __init__(self, most: int) -> None:
+        super().__init__()
         self._most = most
-        # Whose first is found at once: a dict looks for it among all that went before.
-        self._answers: OrderedDict[OperationId, A] = OrderedDict()
-
-    def of(self, operation: OperationId) -> A | None:
-        return self._answers.get(operation)
 
     def keep(self, operation: OperationId, answer: A) -> A:
-        self._answers[operation] = answer
-        if len(self._answers) > self._most:
-            self._answers.popitem(last=False)
+        self[operation] = answer
+        if len(self) > self._most:
+            self.popitem(last=False)
         return answer
-
-    def forget(self, operation: OperationId) -> None:
-        """It was not told after all: when it asks again it asks anew."""
-        self._answers.pop(operation, None)

@@ -9,7 +9,9 @@ The bodies of a batch lie at its positions. Only what was staged, or lies on dat
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from operator import sub
+from struct import Struct
 from typing import Final
 
 import msgspec
@@ -33,6 +35,7 @@ STAGED: Final = 1 << 60
 SPREAD: Final = 1 << 61
 """Here begin the places of what lies on data nodes."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
+_BODY_KEY: Final = Struct(">QIQ")
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
@@ -60,8 +63,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     @property
     def key(self) -> bytes:
         """Of its bodies, among those of its queue."""
-        at, stop = self.start + self.shift, self.stop + self.shift
-        return at.to_bytes(8) + self.term.to_bytes(4) + stop.to_bytes(8)
+        return _BODY_KEY.pack(self.start + self.shift, self.term, self.stop + self.shift)
 
     def share(self, count: int) -> int:
         """How many bytes so many of its items have, about: as if all were alike."""
@@ -75,14 +77,19 @@ Within = tuple[Batch, int, int]
 class Block(msgspec.Struct):
     """Adjacent batches. Those that are over stay in it until all of it is."""
 
+    key: bytes
+    """Of its record."""
     stops: list[int]
     sizes: list[int]
-    terms: list[int]
+    term: int
+    """Of its batches, but for those in `terms`."""
     lefts: list[int]
     """How many items of each live."""
     live: IntervalSet
-    shifts: dict[int, int]
+    shifts: dict[int, int] = {}
     """By those that were staged, how far above its positions the bodies of each lie."""
+    terms: dict[int, int] = {}
+    """By those that were put in another term, in which."""
     thin: dict[int, int] = {}
     """By those whose bodies were written anew, how many bytes these have."""
 
@@ -190,6 +197,8 @@ class Batches:
         self._starts: list[int] = []
         """Where blocks begin, in order."""
         self._blocks: list[Block] = []
+        self._named: dict[bytes, Block] = {}
+        """The same by their keys."""
         self.live = Living(self._starts, self._blocks)
         """What has not ended."""
 
@@ -205,14 +214,17 @@ class Batches:
             or len(block.stops) >= self._block_batches
             or batch.stop - self._starts[at] > BLOCK_ITEMS
         ):
-            block, at = Block([], [], [], [], IntervalSet(), {}), bisect_right(self._starts, start)
+            block = Block(_key(start), [], [], batch.term, [], IntervalSet())
+            at = bisect_right(self._starts, start)
             self._starts.insert(at, start)
             self._blocks.insert(at, block)
+            self._named[block.key] = block
         if batch.shift:
             block.shifts[len(block.stops)] = batch.shift
+        if batch.term != block.term:
+            block.terms[len(block.stops)] = batch.term
         block.stops.append(batch.stop)
         block.sizes.append(batch.size)
-        block.terms.append(batch.term)
         block.lefts.append(batch.stop - start)
         where = Interval(start, batch.stop)
         block.live.add(where)
@@ -221,8 +233,7 @@ class Batches:
         self.kept += batch.size
         if batch.size > self.largest * (batch.stop - start):
             self.largest = -(-batch.size // (batch.stop - start))
-        key = KIND + self._starts[at].to_bytes(8)
-        self.written[key] = self._changed[key] = None
+        self.written[block.key] = self._changed[block.key] = None
 
     def end(self, interval: Interval) -> list[Interval]:
         """These live no more; where bodies lay of which nothing lives now, adjacent ones as one."""
@@ -230,10 +241,9 @@ class Batches:
         self.ended += (interval,)
         at = self._at(interval.start)
         while at < len(self._starts) and self._starts[at] < interval.stop:
-            key = KIND + self._starts[at].to_bytes(8)
+            key = self._blocks[at].key
             self._changed[key] = None
-            gone = self._end_in(at, interval)
-            for where in gone:
+            for where in self._end_in(at, interval):
                 if over and over[-1].stop == where.start:
                     over[-1] = Interval(over[-1].start, where.stop)
                 else:
@@ -241,7 +251,7 @@ class Batches:
             if self._blocks[at].live.total:
                 at += 1
             else:
-                del self._starts[at], self._blocks[at]
+                del self._starts[at], self._blocks[at], self._named[key]
                 if self._endings.late:
                     self._endings.written(key)
         return over
@@ -250,14 +260,12 @@ class Batches:
         """What ended in this step is told as a bundle if more than so many blocks have it."""
         endings, changed = self._endings, self._changed
         ended = [key for key in changed if key[:1] == KIND and key not in self.written]
-        blocks = [key for key in ended if self._named(key) is not None]
+        blocks = [key for key in ended if key in self._named]
         if len(blocks) <= few:
             return
         while endings.late and endings.credit > 0:
             key = next(iter(endings.late))
-            block = self._named(key)
-            assert block is not None
-            endings.credit -= block.weight(int.from_bytes(key[1:]))
+            endings.credit -= self._named[key].weight(int.from_bytes(key[1:]))
             endings.written(key)
             self.written[key] = changed[key] = None
         endings.add(merged(self.ended), [key for key in blocks if key not in self.written])
@@ -282,7 +290,7 @@ class Batches:
             self.bytes -= size * was // count - size * left // count
             if not left:
                 self.kept -= block.thin.get(index, size) if block.thin else size
-                shift = block.shifts.get(index, 0)
+                shift = block.shifts.get(index, 0) if block.shifts else 0
                 over.append(Interval(start + shift, stop + shift))
         block.live.remove(interval)
         return over
@@ -439,25 +447,22 @@ class Batches:
         return len(self._blocks)
 
     def keys(self) -> Iterator[bytes]:
-        for start in self._starts:
-            yield KIND + start.to_bytes(8)
+        yield from self._named
         yield from self._endings.keys()
-
-    def _named(self, key: bytes) -> Block | None:
-        start = int.from_bytes(key[1:])
-        at = bisect_right(self._starts, start) - 1
-        return self._blocks[at] if at >= 0 and self._starts[at] == start else None
 
     def record(self, key: bytes) -> bytes | None:
         """A block, or a bundle; None when all of it is over."""
         if key[:1] == ENDED:
             return self._endings.record(key)
-        start, block = int.from_bytes(key[1:]), self._named(key)
+        block = self._named.get(key)
         if block is None:
             return None
-        starts = (start, *block.stops)
-        counts = [stop - begin for begin, stop in pairwise(starts)]
-        kept = counts, block.sizes, _folded(block.terms), _packed(block, start)
+        starts = (int.from_bytes(key[1:]), *block.stops)
+        counts, terms = list(map(sub, block.stops, starts)), [block.term]
+        if block.terms:
+            terms = [block.terms.get(at, block.term) for at, _ in enumerate(block.stops)]
+        whole = block.live.total == starts[-1] - starts[0]
+        kept = counts, block.sizes, terms, b"" if whole else _packed(block, starts[0])
         if not block.shifts:
             return _ENCODE(kept)
         places = {one: starts[one] + shift - STAGED for one, shift in block.shifts.items()}
@@ -470,15 +475,17 @@ class Batches:
             return
         start, kept = int.from_bytes(key[1:]), _DECODE(value)
         stops = list(accumulate(kept.counts, initial=start))[1:]
-        terms = kept.terms * len(stops) if len(kept.terms) == 1 else kept.terms
+        term = kept.terms[0]
+        terms = {at: one for at, one in enumerate(kept.terms) if one != term}
         whole = Interval(start, stops[-1])
         starts = (start, *stops)
         shifts = {one: at + STAGED - starts[one] for one, at in kept.places.items()}
         live = _unpacked(kept.live, whole)
         lefts = _lefts(stops, live) if kept.live else list(kept.counts)
-        block = Block(stops, kept.sizes, terms, lefts, live, shifts)
+        block = Block(key, stops, kept.sizes, term, lefts, live, shifts, terms)
         self._starts.append(start)
         self._blocks.append(block)
+        self._named[key] = block
         self.live.total += block.live.total
         for size, count, left in zip(kept.sizes, kept.counts, lefts, strict=True):
             self.bytes += size * left // count
@@ -493,7 +500,7 @@ class Batches:
             at = self._at(interval.start)
             while at < len(self._starts) and self._starts[at] < interval.stop:
                 self._end_in(at, interval)
-                late.setdefault(KIND + self._starts[at].to_bytes(8), number)
+                late.setdefault(self._blocks[at].key, number)
                 at += 1
 
     def check(self) -> None:
@@ -520,7 +527,13 @@ def parsed(key: bytes) -> tuple[int, int, int]:
 
 def _batch(block: Block, index: int, start: int, stop: int) -> Batch:
     shift = block.shifts.get(index, 0) if block.shifts else 0
-    return Batch(start, stop, block.sizes[index], block.terms[index], shift)
+    term = block.terms.get(index, block.term) if block.terms else block.term
+    return Batch(start, stop, block.sizes[index], term, shift)
+
+
+def _key(start: int) -> bytes:
+    """Of the record of the block that begins there."""
+    return KIND + start.to_bytes(8)
 
 
 def _lefts(stops: list[int], live: IntervalSet) -> list[int]:
@@ -537,15 +550,9 @@ def _lefts(stops: list[int], live: IntervalSet) -> list[int]:
     return lefts
 
 
-def _folded(terms: list[int]) -> list[int]:
-    return terms[:1] if terms.count(terms[0]) == len(terms) else terms
-
-
 def _packed(block: Block, start: int) -> bytes:
-    """What lives of a block: nothing where all of it does; edges, or a bit for each position."""
+    """What lives of a block, of which some does not: edges, or a bit for each position."""
     stop, live = block.stops[-1], block.live
-    if live.total == stop - start:
-        return b""
     if live.pieces * SPAN_BYTES < (stop - start) // 8:
         return b"e" + spans([one.start for one in live], [one.stop for one in live])
     bits = 0

@@ -110,7 +110,7 @@ class Copy:
                 self.records[key] = value
                 changes += (Write(own + key, value),)
         if step.over:
-            changes += [self._erased(where.start, where.stop) for where in step.over]
+            changes += [self._erased(where) for where in step.over]
         return (*changes, *self._kept())
 
     def remember(self, step: Append, least: int) -> None:
@@ -136,8 +136,9 @@ class Copy:
         """Bodies, as they lie on the disk."""
         return [Write(self._bodies + one.key, one.value) for one in bodies]
 
-    def _erased(self, start: int, stop: int) -> Erase:
-        return Erase(self._bodies + start.to_bytes(8), self._bodies + stop.to_bytes(8))
+    def _erased(self, where: Interval) -> Erase:
+        own = self._bodies
+        return Erase(own + where.start.to_bytes(8), own + where.stop.to_bytes(8))
 
     def _kept(self) -> tuple[Change, ...]:
         value = _ENCODE(Kept(self.head, self.fence))
@@ -206,7 +207,7 @@ class Copy:
         gone.remove_all(places)
         changes: list[Change] = [
             Erase(*self.where()),
-            *[self._erased(where.start, where.stop) for where in gone],
+            *map(self._erased, gone),
         ]
         changes += [Write(self._record + key, value) for key, value in self.records.items()]
         return (*changes, *self._kept())

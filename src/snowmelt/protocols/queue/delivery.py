@@ -122,7 +122,8 @@ class Delivery:
         self._show(owed, left, read)
 
     def _at_hand(self, read: dict[int, Segment], batch: Batch) -> Segment | None:
-        return read.get(batch.start + batch.shift) or self.hand.of(self._home.queue, batch)
+        at_once = read.get(batch.start + batch.shift) if read else None
+        return at_once or self.hand.of(self._home.queue, batch)
 
     def _leased(
         self, owed: Deliver, parts: tuple[calls.Part, ...], spans: tuple[calls.Span, ...]
@@ -170,12 +171,12 @@ class Delivery:
         parts = self._parts(found)
         some = parts if size < most // 2 else fitting(parts, most)  # by far, as mostly
         told, end = tuple(joined(some)), POSITION_MAX
-        if len(some) < len(parts):
+        if some is not parts:
             end = parts[len(some)].start
         told_spans = tuple([one for one in spans if one.stop <= end]) if spread else ()
-        if isinstance(owed, Show):
+        if type(owed) is Show:
             self._reply(owed.operation, calls.Peeked(told, told_spans))
-        else:
+        elif type(owed) is Deliver:
             if end < POSITION_MAX and self._deadlines.left(owed.token, self._desk.now) > 0:
                 self._give_back(owed, Interval(end, POSITION_MAX), parts[len(some) :])
             self._leased(owed, told, told_spans)

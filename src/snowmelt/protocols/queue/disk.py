@@ -32,8 +32,6 @@ LINGERING_BYTES: Final = 32 << 20
 """So much of bodies lingers at most, and so much of one queue waits for room."""
 NOW: Final = Duration(0)
 
-Waits = tuple[str, Flush]
-"""A queue, and what a flush is for."""
 Job = tuple[str, tuple[Change, ...], Flush]
 """What is to be written for a queue, and what for."""
 
@@ -84,11 +82,12 @@ class Disk:
     def __init__(self) -> None:
         self.full = ""
         """Why something found no room and waits; empty when nothing does."""
+        self.writing: list[Job] | None = None
+        """What is being written; None while the disk is free."""
         self.writes = 0
         """How many were flushed."""
         self._ticket = FIRST_TICKET
         self._jobs: list[Job] = []
-        self._writing: list[Job] | None = None
         self._stuck: dict[str, Stuck] = {}
         self._linger = LINGER_LONGEST
         """The shortest of what came since it was looked at last."""
@@ -99,11 +98,6 @@ class Disk:
         self._bytes = 0
         self._thin: dict[bytes, tuple[str, bytes]] = {}
         """Of which queue, and what is to be in them; nothing while that is not known (rule 4)."""
-
-    @property
-    def free(self) -> bool:
-        """Whether nothing is being written."""
-        return self._writing is None
 
     @property
     def crowded(self) -> bool:
@@ -153,7 +147,7 @@ class Disk:
         if len(there) == len(keys):
             return there
         stuck = [job for one in self._stuck.values() for job in one.jobs]
-        for _, changes, _ in (*stuck, *(self._writing or ()), *self._jobs):
+        for _, changes, _ in (*stuck, *(self.writing or ()), *self._jobs):
             for one in changes:
                 if type(one) is Write and one.key in keys:
                     there[one.key] = one.value
@@ -197,19 +191,20 @@ class Disk:
 
     # --- one write at a time ----------------------------------------------------------------------
 
-    def begin(self, now: Instant) -> Persist | None:
-        """The next write, if there is one, its time has come, and the disk is free."""
+    def begin(self, now: Instant) -> Persist | Instant | None:
+        """The next write; or when it is to begin, or to be looked for again."""
         if self._jobs:
             due = later(now, self._linger)
             self._due = due if self._due is None else min(self._due, due)
             self._linger = LINGER_LONGEST
-        if self._writing is not None or (self._due is None and not (self._stuck or self._thin)):
+        if self.writing is not None or (self._due is None and not (self._stuck or self._thin)):
             return None
         jobs = self._next(now)
         if not jobs:
-            return None
+            again = [one.again for one in self._stuck.values()]
+            return min(again if self._due is None else [self._due, *again], default=None)
         changes = [change for _, some, _ in jobs for change in some]
-        self._writing = jobs
+        self.writing = jobs
         self._ticket += 1
         return Persist(self._ticket, merged(changes) if self._bodies else tuple(changes))
 
@@ -224,20 +219,10 @@ class Disk:
         jobs, self._jobs, self._due = self._jobs, [], None
         return jobs
 
-    @property
-    def due(self) -> Instant | None:
-        """When to look again whether a write is to begin."""
-        if self._writing is not None:
-            return None
-        if not self._stuck:
-            return self._due
-        again = [one.again for one in self._stuck.values()]
-        return min(again if self._due is None else [self._due, *again])
-
-    def written(self) -> list[Waits]:
+    def written(self) -> list[Job]:
         """What was being written is flushed."""
-        assert self._writing is not None
-        jobs, self._writing = self._writing, None
+        assert self.writing is not None
+        jobs, self.writing = self.writing, None
         self.writes += 1
         if not self._stuck:
             self.full = ""
@@ -245,12 +230,12 @@ class Disk:
             for change in changes:
                 if type(change) is Write:
                     self._forget(change.key)
-        return [(queue, flush) for queue, _, flush in jobs]
+        return jobs
 
-    def failed(self, reason: str, now: Instant) -> list[Waits]:
-        """It found no room, and left no trace; what it was for. It is tried again (rule 2)."""
-        assert self._writing is not None
-        jobs, self._writing = self._writing, None
+    def failed(self, reason: str, now: Instant) -> list[Job]:
+        """It found no room, and left no trace; what it was. It is tried again (rule 2)."""
+        assert self.writing is not None
+        jobs, self.writing = self.writing, None
         self._thin.clear()
         if type(jobs[0][2]) is Thinned:
             return []
@@ -265,4 +250,4 @@ class Disk:
             self._join(self._stuck[job[0]], job)
         if not self._jobs:
             self._due = None
-        return [(queue, flush) for queue, _, flush in jobs]
+        return jobs

@@ -134,7 +134,7 @@ class Leader:
         token = self.state.tokens.get(operation)
         if token is not None:
             self.log.owe(Deliver(operation, token, refused))
-        elif self._had.of(operation) or self.state.takers.had(operation):
+        elif operation in self._had or self.state.takers.had(operation):
             self._empty(operation, refused)
         elif self._lease(operation, get, refused):
             return
@@ -188,7 +188,7 @@ class Leader:
         self.log.owe(ReplyTo(operation, self._settle_once(operation, settle)))
 
     def _settle_once(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
-        before = self._said.of(operation)
+        before = self._said.get(operation)
         if before is not None:
             return before
         said = self._said.keep(operation, self._settled(operation, settle))
@@ -244,7 +244,7 @@ class Leader:
                 client = lease.operation.client
                 self._desk.note(f"{self.home.queue}: lease {token} of {client} ended")
                 self.state.expire(token, "" if self.delivery.holds(token) else LEASE_ENDED)
-                self._had.forget(lease.operation)
+                self._had.pop(lease.operation, None)
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class Leader:
         self, operation: OperationId, ask: calls.Purge | calls.Pause | calls.Redrive | calls.Release
     ) -> None:
         """Does something to all of it, once."""
-        before = self._said.of(operation)
+        before = self._said.get(operation)
         if before is None:
             before = self._said.keep(operation, calls.Changed(self._changed(ask)))
         self.log.owe(ReplyTo(operation, before))

@@ -119,7 +119,7 @@ class Log:
         if not self._state.changed:
             return
         linger = self._allowed() if self.lingers else Duration(0)
-        if self._disk.crowded if linger else not self._disk.free:
+        if self._disk.crowded if linger else self._disk.writing is not None:
             return
         home, copy, state = self._home, self._copy, self._state
         sends = self._followers.sends if self._followers.all else False

@@ -18,6 +18,7 @@ from snowmelt.core.node import (
     Event,
     Expired,
     Loaded,
+    Persist,
     Persisted,
     PersistFailed,
     Received,
@@ -164,7 +165,7 @@ class QueueNode:
         if event.ticket < disk.FIRST_TICKET:
             self._desk.written(event)
             return
-        for queue, flush in self._copies.disk.written():
+        for queue, _, flush in self._copies.disk.written():
             self._flushed(queue, flush)
         if self._late:
             self._terms.touched.update(self._late)
@@ -196,7 +197,7 @@ class QueueNode:
     def _found_no_room(self, reason: str) -> None:
         """Whoever leads hears of it (`withdrawing.py`)."""
         desk = self._desk
-        for queue, flush in self._copies.disk.failed(reason, desk.now):
+        for queue, _, flush in self._copies.disk.failed(reason, desk.now):
             leader = self._terms.leaders.get(queue)
             match flush:
                 case words.OwnStep() if leader is not None:
@@ -248,11 +249,11 @@ class QueueNode:
                 desk.begin_write()
             else:
                 desk.wake(desk.due)
-        persist = self._copies.disk.begin(desk.now)
-        if persist is not None:
-            desk.effect(persist)
-        elif self._copies.disk.due is not None:
-            desk.wake(self._copies.disk.due)
+        match self._copies.disk.begin(desk.now):
+            case Persist() as persist:
+                desk.effect(persist)
+            case int(at):
+                desk.wake(at)
         wake_at = desk.alarms.before(self._timer)
         if wake_at is not None:
             self._timer = wake_at

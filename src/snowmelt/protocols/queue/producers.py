@@ -173,7 +173,7 @@ class Producers:
             known.refused.pop(number, None)
         known.numbers.add(Interval(number, number + 1))
         if known.packed and number not in known.recent:
-            known.packed += _ENCODE(number) + _ENCODE(where)
+            known.packed += _ENCODE((number, where))[1:]
         else:
             known.packed.clear()
         known.recent[number] = where
@@ -314,7 +314,7 @@ def _packed_recent(known: Producer) -> msgspec.Raw:
     """
     if not known.packed:
         for pair in known.recent.items():
-            known.packed += b"".join(map(_ENCODE, pair))
+            known.packed += _ENCODE(pair)[1:]
     return msgspec.Raw(_map_head(len(known.recent)) + known.packed)
 
 

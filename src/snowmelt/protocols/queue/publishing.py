@@ -46,7 +46,7 @@ class Publishing:
 
     def knows(self, operation: OperationId) -> bool:
         """Whether it was told what became of it."""
-        return self._said.of(operation) is not None
+        return operation in self._said
 
     def stage(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         """A batch comes that is in no queue before it is published."""
@@ -186,7 +186,7 @@ class Publishing:
 
     def _said_before(self, operation: OperationId) -> bool:
         """Rule 4."""
-        before = self._said.of(operation)
+        before = self._said.get(operation)
         if before is not None:
             self._tell(operation, before)
         return before is not None
@@ -199,7 +199,7 @@ class Publishing:
 
     def forget(self, operation: OperationId) -> None:
         """What it staged is not there, and it was not told."""
-        self._said.forget(operation)
+        self._said.pop(operation, None)
 
     def tick(self) -> None:
         """Drops what nobody published in its time."""

@@ -117,7 +117,8 @@ def lacks(segment: Segment, first: int, stop: int) -> bool:
 def part_of(segment: Segment, first: int, stop: int, position: int) -> Part:
     """The items of a segment from one index to another; the first of them is at `position`."""
     put_at = times.whole(stop - first, segment.put_at) if segment.put_at else b""
-    if first == segment.first and stop == segment.stop:
+    edges = OFFSET_BYTES * (stop - first + 1)
+    if first == segment.first and len(segment.offsets) == edges:
         return Part(position, segment.offsets, segment.blob, segment.headers, times=put_at)
     batch = Batch.known(segment.offsets, segment.blob)  # looked at when it came, or was read
     batch = batch.slice(first - segment.first, stop - segment.first).trimmed()

@@ -43,14 +43,17 @@ class Takers:
     def note(self, operation: OperationId) -> None:
         """It has something."""
         client, number = operation.client, operation.number
-        last, mask = self._known.get(client, (number, 0))
-        if number >= last:
-            last, mask = number, (mask << min(NUMBERS, number - last)) & _MASK | 1
+        known = self._known.get(client)
+        last, mask = known or (number, 0)
+        if number >= last + NUMBERS:
+            last, mask = number, 1
+        elif number >= last:
+            last, mask = number, (mask << number - last) & _MASK | 1
         elif last - number < NUMBERS:
             mask |= 1 << (last - number)
         self._known[client] = last, mask
         self._changed[KIND + client.encode()] = None
-        if len(self._known) > CLIENTS_MAX:
+        if known is None and len(self._known) > CLIENTS_MAX:
             gone, _ = self._known.popitem(last=False)
             self._changed[KIND + gone.encode()] = None
 

@@ -65,14 +65,14 @@ def told(folder: Path, name: str) -> tuple[float, float]:
 
 def test_a_put(tmp_path: Path) -> None:
     whole, family = told(tmp_path, "put")
-    assert whole <= 400
-    assert family <= 168
+    assert whole <= 365
+    assert family <= 129
 
 
 def test_a_get_and_its_acknowledgement(tmp_path: Path) -> None:
     whole, family = told(tmp_path, "get")
-    assert whole <= 850
-    assert family <= 305
+    assert whole <= 775
+    assert family <= 224
 
 
 if __name__ == "__main__":

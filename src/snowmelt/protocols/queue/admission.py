@@ -87,11 +87,10 @@ class Admission:
                 placed = Placed(Interval(batch.start, batch.stop), put.producer, put.sequence)
                 self._log.store(Body(batch.key, stored(segment)), placed)
         self._state.producers.note(put.producer, put.sequence, edges, wall)
-        done = put_done(self._log, edges)
-        for operation in operations:
-            self._log.owe(ReplyTo(operation, done))
-            if len(operations) > 1:
-                done = msgspec.structs.replace(done, repeated=True)
+        done, (first, *others) = put_done(self._log, edges), operations
+        self._log.owe(ReplyTo(first, done))
+        for operation in others:
+            self._log.owe(ReplyTo(operation, msgspec.structs.replace(done, repeated=True)))
 
     def _place_spread(self, put: SpreadPut, due: int) -> Edges:
         """Its bodies are where they are to be."""

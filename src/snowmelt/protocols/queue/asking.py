@@ -151,7 +151,7 @@ def _of_put(put: calls.Put, wall: int) -> str:
         headers_max = LABEL_BYTES_MAX if are_labels(put.headers) else HEADER_BYTES_MAX
         if len(put.headers) > headers_max:
             return f"bytes of headers is {len(put.headers)}; allowed: 0 to {headers_max}"
-    delay = _delay(put.due, wall)
+    delay = _delay(put.due, wall) if put.due else 0
     values = (put.sequence, delay, put.patience, put.hold, len(put.caller), put.turn)
     return _beyond(_PUT, values)
 
@@ -205,8 +205,8 @@ def _of_settle(settle: calls.Settle, wall: int) -> str:
     named = (*settle.done, *settle.back)
     first = min([one.start for one in named], default=0)
     last = max([one.stop for one in named], default=0)
-    reason_bytes = len(settle.reason.encode("utf-8", "replace"))
-    delay = _delay(settle.due, wall)
+    delay = _delay(settle.due, wall) if settle.due else 0
+    reason_bytes = len(settle.reason.encode("utf-8", "replace")) if settle.reason else 0
     return _beyond(_SETTLE, (settle.token, len(named), first, last, delay, reason_bytes))
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval, IntervalSet, merged
+from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet, merged
 from snowmelt.core.spans import SPAN_BYTES, spans, steps, stretches
 from snowmelt.protocols.queue.endings import ENDED, Endings
 from snowmelt.protocols.queue.limits import LIMITS
@@ -354,7 +354,7 @@ class Batches:
         ([Interval(start=1, stop=4)], [Interval(start=0, stop=1)])
         """
         found: list[Interval] = []
-        for interval in of.within(Interval(start, max(start, self.stop))):
+        for interval in of.within(Interval(start, POSITION_MAX)):
             at, end = interval.start, interval.stop
             for block, index, first, stop in self._across(interval):
                 each = block.sizes[index] // (stop - first) or 1
@@ -388,7 +388,7 @@ class Batches:
 
     def all(self) -> Iterator[Batch]:
         """Those of which something lives."""
-        for block, index, start, stop in self._across(Interval(0, self.stop)):
+        for block, index, start, stop in self._across(Interval(0, POSITION_MAX)):
             if block.lefts[index]:
                 yield _batch(block, index, start, stop)
 
@@ -400,23 +400,26 @@ class Batches:
         at = self._at(interval.start)
         while at < len(self._starts) and self._starts[at] < interval.stop:
             block = self._blocks[at]
-            stops, index = block.stops, bisect_right(block.stops, interval.start)
-            start, end = stops[index - 1] if index else self._starts[at], interval.stop
-            while index < len(stops) and start < end:
+            stops, first = block.stops, bisect_right(block.stops, interval.start)
+            start, end = stops[first - 1] if first else self._starts[at], interval.stop
+            for index in range(first, len(stops)):
+                if start >= end:
+                    return
                 stop = stops[index]
                 yield block, index, start, stop
-                start, index = stop, index + 1
+                start = stop
             at += 1
 
     def _edges(self, at: int, interval: Interval) -> Iterator[tuple[int, int, int]]:
         """Of one block."""
         stops = self._blocks[at].stops
-        index = bisect_right(stops, interval.start)
-        start = stops[index - 1] if index else self._starts[at]
-        while index < len(stops) and start < interval.stop:
-            stop = stops[index]
-            yield index, start, stop
-            start, index = stop, index + 1
+        first = bisect_right(stops, interval.start)
+        start = stops[first - 1] if first else self._starts[at]
+        for index in range(first, len(stops)):
+            if start >= interval.stop:
+                return
+            yield index, start, stops[index]
+            start = stops[index]
 
     def block(self, position: int) -> int:
         """Where the block begins that has a position."""
@@ -430,11 +433,6 @@ class Batches:
         return at + 1
 
     # --- as it is written down --------------------------------------------------------------------
-
-    @property
-    def stop(self) -> int:
-        """Behind the last of them."""
-        return self._blocks[-1].stops[-1] if self._blocks else 0
 
     @property
     def stops(self) -> list[int]:

@@ -31,14 +31,10 @@ class Bodies:
         if name in self._found:
             return
         self._found[name] = segment
-        self.bytes += _weight(segment)
+        self.bytes += len(segment.blob) + len(segment.offsets) + len(segment.headers)
         while self.bytes > self._bytes_max and len(self._found) > 1:
             _, gone = self._found.popitem(last=False)
-            self.bytes -= _weight(gone)
+            self.bytes -= len(gone.blob) + len(gone.offsets) + len(gone.headers)
 
     def of(self, queue: str, batch: Batch) -> Segment | None:
         return self._found.get((queue, batch.start + batch.shift, batch.term))
-
-
-def _weight(segment: Segment) -> int:
-    return len(segment.blob) + len(segment.offsets) + len(segment.headers)

@@ -101,7 +101,9 @@ class Copy:
     def append(self, step: Append) -> tuple[Change, ...]:
         """Takes a step; what it changes on the disk."""
         self.head, own = step.head, self._record
-        changes: list[Change] = self.stored(step.bodies) if step.bodies else []
+        changes = list[Change]()
+        for body in step.bodies:
+            changes += (Write(self._bodies + body.key, body.value),)
         for key, value in step.records:
             if value is None:
                 self.records.pop(key, None)
@@ -110,7 +112,7 @@ class Copy:
                 self.records[key] = value
                 changes += (Write(own + key, value),)
         if step.over:
-            changes += [self._erased(where) for where in step.over]
+            changes += map(self._erased, step.over)
         return (*changes, *self._kept())
 
     def remember(self, step: Append, least: int) -> None:

@@ -36,7 +36,8 @@ class Ends(Generic[K]):
         """It ends then, whatever was said before."""
         self._ends[name] = end
         heappush(self._heap, (end, name))
-        if len(self._heap) > 2 * len(self._ends) + SPARE:  # one was prolonged many times
+        many = len(self._heap) > SPARE
+        if many and len(self._heap) > 2 * len(self._ends) + SPARE:  # one was prolonged many times
             self._heap = [(end, name) for name, end in self._ends.items()]
             heapify(self._heap)
 

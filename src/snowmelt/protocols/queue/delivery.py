@@ -170,7 +170,7 @@ class Delivery:
             most -= sum([one.weight for one in spans])
         parts = self._parts(found)
         some = parts if size < most // 2 else fitting(parts, most)  # by far, as mostly
-        told, end = tuple(joined(some)), POSITION_MAX
+        told, end = tuple(joined(some) if some[1:] else some), POSITION_MAX
         if some is not parts:
             end = parts[len(some)].start
         told_spans = tuple([one for one in spans if one.stop <= end]) if spread else ()

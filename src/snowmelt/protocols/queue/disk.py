@@ -14,6 +14,8 @@
 """
 
 from collections.abc import Iterable
+from itertools import chain
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -34,6 +36,7 @@ NOW: Final = Duration(0)
 
 Job = tuple[str, tuple[Change, ...], Flush]
 """What is to be written for a queue, and what for."""
+_CHANGES: Final = itemgetter(1)
 
 
 class Stuck(msgspec.Struct):
@@ -203,7 +206,7 @@ class Disk:
         if not jobs:
             again = [one.again for one in self._stuck.values()]
             return min(again if self._due is None else [self._due, *again], default=None)
-        changes = [change for _, some, _ in jobs for change in some]
+        changes = list(chain.from_iterable(map(_CHANGES, jobs)))
         self.writing = jobs
         self._ticket += 1
         return Persist(self._ticket, merged(changes) if self._bodies else tuple(changes))

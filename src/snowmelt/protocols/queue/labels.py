@@ -103,7 +103,7 @@ def each_own(shared: list[bytes]) -> bytes:
     (b'', (None, {'a': 'b'}))
     """
     first = shared[0]
-    if shared.count(first) == len(shared):
+    if not shared[1:] or shared.count(first) == len(shared):
         return first
     rows = [msgspec.Raw(one) if one else None for one in shared]
     return _ENCODE(({}, None, rows))

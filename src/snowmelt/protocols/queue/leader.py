@@ -366,11 +366,12 @@ class Leader:
             self.withdrawing.look()
         if self.waiting.gets or self.admission.room.puts or self._later:
             self._serve()
-        self.log.step()
+        if self.state.changed:
+            self.log.step()
         due = self.log.due(self._desk.limits.told)
         for owed in due:
             self.delivery.pay(owed)
-        rests = len(due) >= self._desk.limits.told
+        rests = due and len(due) >= self._desk.limits.told
         if rests or (self._later and not self.state.changed):
             self._desk.wake(self._desk.now)
         if self.in_sync.varies:

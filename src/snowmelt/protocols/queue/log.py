@@ -116,8 +116,6 @@ class Log:
 
     def step(self) -> None:
         """All that changed since the last step is the next one, if the disk is free (rule 1)."""
-        if not self._state.changed:
-            return
         linger = self._allowed() if self.lingers else Duration(0)
         if self._disk.crowded if linger else self._disk.writing is not None:
             return
@@ -207,12 +205,12 @@ class Log:
         self.safe = safe if safe > self.safe else self.safe
         while self._placed and self._placed[0][0] <= self.safe:
             self._placed.popleft()
-        due: list[Owed] = []
+        due, room = list[Owed](), most
         while self._owed and self._owed[0][0] <= self.safe:
             step, owed = self._owed[0]
-            room = most - len(due)
             due += self._counted(owed[:room], step, own) if followers.all else owed[:room]
-            if len(owed) > room:
+            room -= len(owed)
+            if room < 0:
                 del owed[:room]
                 return due
             self._owed.popleft()

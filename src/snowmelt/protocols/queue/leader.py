@@ -19,7 +19,6 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.admission import Admission
-from snowmelt.protocols.queue.answers import Answers
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines, delay
@@ -34,6 +33,7 @@ from snowmelt.protocols.queue.keyed import Keyed, stretches
 from snowmelt.protocols.queue.large import Ways
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.selecting import counted, selected
@@ -87,8 +87,8 @@ class Leader:
         ways_in = self.admission, self.publishing
         self.storing = Storing(desk, home, self.state, self.log, ways_in, self.delivery.open)
         self._tokens = home.term << TOKEN_BITS
-        self._had: Answers[bool] = Answers(desk.limits.answered)
-        self._said: Answers[msgspec.Struct] = Answers(desk.limits.answered)
+        self._had: Answers[bool] = OrderedDict()
+        self._said: Answers[msgspec.Struct] = OrderedDict()
         self._redriven = desk.now
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
@@ -164,7 +164,7 @@ class Leader:
         return self._lease(waiting.operation, waiting.get, waiting.refused)
 
     def _empty(self, operation: OperationId, refused: str) -> None:
-        self._had.keep(operation, True)
+        keep(self._had, operation, True, self._desk.limits.answered)
         answer = calls.Leased(0, (), (), self.home.settings.lease, refused)
         self.log.owe(ReplyTo(operation, answer))
 
@@ -191,10 +191,13 @@ class Leader:
         before = self._said.get(operation)
         if before is not None:
             return before
-        said = self._said.keep(operation, self._settled(operation, settle))
+        said = self._keep(operation, self._settled(operation, settle))
         if settle.token not in self.state.leases:
             self._deadlines.forget(settle.token)
         return said
+
+    def _keep(self, operation: OperationId, answer: msgspec.Struct) -> msgspec.Struct:
+        return keep(self._said, operation, answer, self._desk.limits.answered)
 
     def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
         state, token = self.state, settle.token
@@ -273,7 +276,7 @@ class Leader:
         """Does something to all of it, once."""
         before = self._said.get(operation)
         if before is None:
-            before = self._said.keep(operation, calls.Changed(self._changed(ask)))
+            before = self._keep(operation, calls.Changed(self._changed(ask)))
         self.log.owe(ReplyTo(operation, before))
 
     def _changed(self, ask: calls.Purge | calls.Pause | calls.Redrive | calls.Release) -> int:

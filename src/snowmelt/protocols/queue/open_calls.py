@@ -1,12 +1,35 @@
-"""Calls that a leader took and has not answered, and what their bodies take in memory."""
+"""Calls that a leader took and has not answered, with what their bodies take; and what was said.
 
-from typing import Any, Final
+A client that hears nothing for half a second asks again. What it asked for may have been done by
+then, and asking whether it can be done would find that it can't any more.
+"""
+
+from collections import OrderedDict
+from typing import Any, Final, TypeVar
 
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue.bodies import Bodies
 
 PUT_COST: Final = 2_048
 """What a put takes in memory, besides its bytes."""
+A = TypeVar("A")
+Answers = OrderedDict[OperationId, A]
+"""What was said last. Its first is found at once: a dict looks among all that went before."""
+
+
+def keep(answers: Answers[A], operation: OperationId, answer: A, most: int) -> A:
+    """So the same question gets the same answer; of so many the oldest goes.
+
+    >>> answers = Answers()
+    >>> keep(answers, OperationId("c", 1), "yes", 1), keep(answers, OperationId("c", 2), "no", 1)
+    ('yes', 'no')
+    >>> [operation.number for operation in answers]
+    [2]
+    """
+    answers[operation] = answer
+    if len(answers) > most:
+        answers.popitem(last=False)
+    return answer
 
 
 class OpenCalls:

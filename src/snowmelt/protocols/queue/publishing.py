@@ -12,18 +12,20 @@
    the same, though there be room by now. One that stages has the same receipt.
 """
 
+from collections import OrderedDict
+
 import msgspec
 
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.admission import no_room, put_before, put_done
-from snowmelt.protocols.queue.answers import Answers
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.producers import NOT_REMEMBERED, Edges
 from snowmelt.protocols.queue.publications import Publication, items_of
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
@@ -41,7 +43,7 @@ class Publishing:
         self._home = home
         self._state = state
         self._log = log
-        self._said: Answers[calls.Receipt | Declined] = Answers(desk.limits.answered)
+        self._said: Answers[calls.Receipt | Declined] = OrderedDict()
         """Receipts and refusals (rule 4)."""
 
     def knows(self, operation: OperationId) -> bool:
@@ -81,7 +83,7 @@ class Publishing:
                 self._hand.add(self._home.queue, batch, segment)
                 self._log.store(Body(batch.key, stored(segment)), Placed(batch.place))
         receipt = calls.Receipt(str(term), first, stop, put.size)
-        self._tell(operation, self._said.keep(operation, receipt))
+        self._tell_the_same(operation, receipt)
         self.tick()
 
     def publish(self, operation: OperationId, ask: calls.Publish) -> None:
@@ -192,7 +194,11 @@ class Publishing:
         return before is not None
 
     def _decline(self, operation: OperationId, error: str, text: str) -> None:
-        self._tell(operation, self._said.keep(operation, Declined(error, text)))
+        self._tell_the_same(operation, Declined(error, text))
+
+    def _tell_the_same(self, operation: OperationId, answer: calls.Receipt | Declined) -> None:
+        """Whenever it is asked again (rule 4)."""
+        self._tell(operation, keep(self._said, operation, answer, self._desk.limits.answered))
 
     def _tell(self, operation: OperationId, answer: msgspec.Struct) -> None:
         self._log.owe(ReplyTo(operation, answer))

@@ -42,7 +42,7 @@ from snowmelt.protocols.queue.state import STATUS
 from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.thinning import Thinning
-from snowmelt.protocols.queue.waiting import Waiting, WaitingGet
+from snowmelt.protocols.queue.waiting import Waiting
 from snowmelt.protocols.queue.withdrawing import Withdrawing
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show, SpreadPut
 
@@ -160,9 +160,6 @@ class Leader:
         self.log.owe(Deliver(operation, self._tokens, refused))
         return True
 
-    def _lease_waiting(self, waiting: WaitingGet) -> bool:
-        return self._lease(waiting.operation, waiting.get, waiting.refused)
-
     def _empty(self, operation: OperationId, refused: str) -> None:
         keep(self._had, operation, True, self._desk.limits.answered)
         answer = calls.Leased(0, (), (), self.home.settings.lease, refused)
@@ -176,8 +173,10 @@ class Leader:
             self._take_in(*self._later.popitem(last=False))
         if not self.waiting.gets:
             return
-        if self.state.ready.total:
-            self.waiting.serve(self._lease_waiting, self._desk.now)
+        while self.state.ready.total and (one := self.waiting.first(self._desk.now)) is not None:
+            if not self._lease(one.operation, one.get, one.refused):
+                break
+            self.waiting.leave(one.operation)
         for over in self.waiting.over(self._desk.now):
             self._empty(over.operation, over.refused)
 

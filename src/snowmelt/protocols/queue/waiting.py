@@ -6,7 +6,6 @@ process that ends takes its connections with it (`calling.Gone`).
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -51,13 +50,14 @@ class Waiting:
             self._gets_end = [(one.deadline, one.operation) for one in self.gets.values()]
             heapify(self._gets_end)
 
-    def serve(self, lease: Callable[[WaitingGet], bool], now: Instant) -> None:
-        """Serves the gets in their order, for as long as there is something to lease."""
+    def first(self, now: Instant) -> WaitingGet | None:
+        """Whose turn it is; who was not asked again for long waits no more."""
         while self.gets:
             waiting = next(iter(self.gets.values()))
-            if later(waiting.asked, SILENT_MAX) > now and not lease(waiting):
-                return
-            self._forget(waiting.operation)
+            if later(waiting.asked, SILENT_MAX) > now:
+                return waiting
+            self.leave(waiting.operation)
+        return None
 
     def over(self, now: Instant) -> list[WaitingGet]:
         """The gets whose patience is at its end; they wait no longer."""
@@ -65,15 +65,16 @@ class Waiting:
         while (deadline := self.next_deadline()) is not None and deadline <= now:
             _, operation = heappop(self._gets_end)
             ended.append(self.gets[operation])
-            self._forget(operation)
+            self.leave(operation)
         return ended
 
     def gone(self, client: NodeId) -> None:
         """Nobody is there for the gets of this client; if it lives, it asks again. O(its gets)."""
         for operation in list(self._of.get(client, ())):
-            self._forget(operation)
+            self.leave(operation)
 
-    def _forget(self, operation: OperationId) -> None:
+    def leave(self, operation: OperationId) -> None:
+        """It waits no more."""
         del self.gets[operation]
         its = self._of[operation.client]
         del its[operation]

@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -111,6 +113,55 @@ def test_who_is_cut_off_while_it_leaves_leaves_all_the_same(node: LocalNode, nam
         maker.close(timeout=5)  # nothing is lost
         with pytest.raises(snowmelt.Closed):
             maker.put(b"late")
+
+
+def thrown_in_at(number: int, call: Callable[[], Any]) -> int:
+    """Python looks for what is thrown in as a function begins, and as a built-in one ends."""
+    places = 0
+
+    def seen(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal places
+        if event in ("call", "c_return") and "embedded" in frame.f_code.co_filename:
+            places += 1
+            if places == number:
+                raise TimeLimitError
+
+    def work() -> None:
+        sys.setprofile(seen)
+        with suppress(TimeLimitError, snowmelt.SnowmeltError):
+            call()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive(), f"it stands still after place {number}"
+    return places
+
+
+def test_what_is_thrown_in_leaves_nobody_before_a_folder_that_stands_still(tmp_path: Path) -> None:
+    def thrown(number: int) -> int:
+        with snowmelt.open(tmp_path / str(number)) as cluster:
+            orders = cluster.fifo("orders")
+            orders.put(b"before")
+            places = thrown_in_at(number, partial(orders.put, b"cut off"))
+            ended: list[str] = []
+
+            def others() -> None:
+                try:
+                    ended.append(f"put at {orders.put(b'after', timeout=1)}")
+                except snowmelt.SnowmeltError as error:
+                    ended.append(str(error))
+
+            thread = threading.Thread(target=others, daemon=True)
+            thread.start()
+            thread.join(20)
+            assert ended, f"what was thrown in at place {number} holds up all others"
+        return places
+
+    count = thrown(0)
+    assert count > 10
+    for number in range(1, count + 1):
+        thrown(number)
 
 
 async def test_calls_of_a_pool_give_way_to_the_loop(node: LocalNode, name: str) -> None:

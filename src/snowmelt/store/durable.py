@@ -448,6 +448,8 @@ class Store:
 
     def _broken(self, error: Exception) -> StoreError:
         """From now on nothing is written: what the disk holds is no longer known (rule 3)."""
+        if isinstance(error, OSError) and error.errno is None:  # no system's: it was thrown in
+            raise error
         self._refusal = f"the disk of {self._room.folder} failed ({error}); open the store anew"
         return StoreError(self._refusal)
 

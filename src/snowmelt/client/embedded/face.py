@@ -119,7 +119,7 @@ class Machine(Quiet):
         recovered = store.recover()
         self._view = View(cluster=1, epoch=epoch, coordinator=ME, members=(member,))
         self._of_batons = of_batons(recovered.records, recovered.damaged)
-        with self.turn:
+        with self.turn, self.turn.lock:
             self._queues.handle(Started(recovered.records, recovered.damaged, time_ns()))
             self._queues.handle(Announced(self._view))
 
@@ -134,13 +134,13 @@ class Machine(Quiet):
     def call_as(self, client: NodeId, body: Any, timeout: float) -> Any:
         """The same, by a client of this name, of which it may be told that it is `gone`."""
         self._origin.check("this open folder", "one process has it: connect to a node, to share it")
-        with self.turn:
+        with self.turn, self.turn.lock:
             asked = self.begin(body, timeout, client)
             pause = self._left(asked)
         while pause:
             assert asked.bell is not None
             asked.bell.wait(pause)
-            with self.turn:
+            with self.turn, self.turn.lock:
                 pause = self._left(asked)
         return self.outcome(asked)
 
@@ -229,7 +229,7 @@ class Machine(Quiet):
         self._end.set()
         if self._flusher is not None:
             self._flusher.join()
-        with self.turn:
+        with self.turn, self.turn.lock:
             try:
                 if not self._failure:
                     # What lingers is flushed by timers: they are told that their time has come.
@@ -244,7 +244,7 @@ class Machine(Quiet):
     def check_idle(self) -> None:
         """Raises within its own step: no lock keeps a finalizer out."""
         if not self._origin.left:
-            with self.turn:
+            with self.turn, self.turn.lock:
                 pass
 
     # --- driving the machine ----------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Machine(Quiet):
     def gone(self, client: NodeId) -> None:
         """Nobody calls any more by this name: what it waits for, or holds, is given up."""
         if self._batons is not None and not self._origin.left:
-            with self.turn:
+            with self.turn, self.turn.lock:
                 if not self._failure:
                     self._batons.handle(Announced(Gone(client)))
 
@@ -286,7 +286,7 @@ class Machine(Quiet):
 
     def _flush(self) -> None:
         while not self._end.wait(self._linger / SECOND / 2):
-            with self.turn:
+            with self.turn, self.turn.lock:
                 self.fire()
 
     # --- what the machine says --------------------------------------------------------------------

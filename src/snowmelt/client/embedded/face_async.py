@@ -118,12 +118,12 @@ class Driver:
                 machine.close()
             except Exception as error:  # it is raised where it is closed
                 self._failure = error
-            with machine.turn:
+            with machine.turn, machine.turn.lock:
                 self._tell(machine)
 
     def _drive(self, machine: Machine) -> None:
         while True:
-            with machine.turn:
+            with machine.turn, machine.turn.lock:
                 machine.fire()  # also when nobody waits: a timer that stays due leaves no pause
                 self._tell(machine)
                 pause = min(_IDLE, machine.pause(self._open))
@@ -131,7 +131,7 @@ class Driver:
                 wanted = self._handed.get(timeout=pause)
                 if wanted is None:
                     return
-                with machine.turn:
+                with machine.turn, machine.turn.lock:
                     self._begin(machine, wanted)
 
     def _begin(self, machine: Machine, wanted: Wanted) -> None:

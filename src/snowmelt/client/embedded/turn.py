@@ -2,6 +2,9 @@
 
 Handlers of signals are kept out while it is held (`shielding.py`). So only a finalizer can come in
 the middle of a step and call, wherever the collector of garbage was at work; it is told.
+
+The lock itself is taken and given back by the interpreter, in one instruction each. So what another
+thread throws in, at whatever line, leaves nobody before a lock that nobody holds.
 """
 
 import threading
@@ -12,29 +15,23 @@ from snowmelt.runtime.shielding import SHIELD
 
 
 class Turn:
-    """Held by one thread at a time, for moments; nobody waits for anything meanwhile."""
+    """`with turn, turn.lock:` is one's turn, for moments; nobody waits for anything meanwhile."""
 
-    __slots__ = ("_holder", "_lock")
+    __slots__ = ("lock",)
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holder = 0
+        self.lock = threading.RLock()
 
     def __enter__(self) -> None:
-        me = get_ident()
-        if me == SHIELD.main:
+        if get_ident() == SHIELD.main:
             SHIELD.lift()
-        if self._holder == me:
+        if self.lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001 - as `Condition`
             SHIELD.down()
             raise CallerError(
                 "this thread is in the middle of a call into the same folder: a finalizer can't "
                 "call it; have it leave a word for another thread"
             )
-        self._lock.acquire()
-        self._holder = me
 
     def __exit__(self, *_: object) -> None:
-        me, self._holder = self._holder, 0
-        self._lock.release()
-        if me == SHIELD.main:
+        if get_ident() == SHIELD.main:
             SHIELD.drop()

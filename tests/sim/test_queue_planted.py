@@ -20,7 +20,6 @@ from snowmelt.protocols.queue.calls import Leased
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.keyed import Keyed
-from snowmelt.protocols.queue.large import Gathering
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.log import Log
@@ -136,10 +135,6 @@ def is_put(batch):
     return batch.place.start < STAGED
 
 
-def a_step_does_not_wait_for_its_large_bodies(patch):
-    patch.setattr(Gathering, "step", lambda _self, step: replace(step, ahead=()))
-
-
 def it_is_admitted_before_it_is_stored(patch):
     ask = Storing._ask
 
@@ -241,7 +236,6 @@ def first(seeds):
     [
         (what_comes_back_goes_to_the_end, (2,)),
         (positions_that_lingered_are_given_again, (713, 796)),
-        (a_step_does_not_wait_for_its_large_bodies, (0,)),
         (it_counts_without_the_others_before_that_is_written, (451, 921)),
         (a_copy_from_a_disk_has_all_that_it_told, (9,)),
         (the_next_leader_gives_what_a_group_has, (3, 16)),

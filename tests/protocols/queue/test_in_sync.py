@@ -12,7 +12,7 @@ from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.in_sync import InSync
-from snowmelt.protocols.queue.large import Ways
+from snowmelt.protocols.queue.ways import Ways
 from snowmelt.protocols.queue.messages import Among, Home
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence
@@ -40,7 +40,7 @@ class Bench:
         self.set = InSync(
             self.desk,
             self.home,
-            Followers(self.desk, self.home, self.copy, self.others, Ways()),
+            Followers(self.desk, self.home, self.copy, self.others, Ways(1 << 20)),
         )
         self.safe = 0
 

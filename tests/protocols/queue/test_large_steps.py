@@ -1,4 +1,4 @@
-"""Bodies that are large: they go ahead of their step, and are given the time that they need."""
+"""Large steps: each goes when there is way for it, and is given the time that it needs."""
 
 from random import Random
 
@@ -10,10 +10,11 @@ from snowmelt.core.node import Send
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.followers import Follower, Followers
-from snowmelt.protocols.queue.large import LOST_AFTER, Gathering, Ways, parted
+from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.words import Ahead, Append, Body, Head
+from snowmelt.protocols.queue.ways import LOST_AFTER, Ways
+from snowmelt.protocols.queue.words import Append, Body, Head
 
 LARGE = 20 << 20
 
@@ -27,11 +28,11 @@ class Bench:
     """A leader's followers, and what they are sent."""
 
     def __init__(self):
-        self.ways, self.last = Ways(), []
+        self.ways = Ways(LIMITS.way_bytes)
         self.desk = Desk(NodeId("n1"), Random(1))
         self.copy = Copy("q")
         home = Home("q", 1, "n1/1", ("n2/1",), QueueSettings(replicas=2))
-        self.one = Follower(appended=1)
+        self.one = Follower(appended=1, told=1)
         self.followers = Followers(self.desk, home, self.copy, {"n2/1": self.one}, self.ways)
         self.desk.now = Instant(0)
         self.copy.head = Head(1, 1)
@@ -42,13 +43,10 @@ class Bench:
         self.followers.append(step)
         return self.sent()
 
-    def come(self, sent):
-        """The first of these is there; the kinds of what goes then."""
-        word = next(one for one in sent if type(one) is Ahead)
-        self.ways.came(NodeId("n2"), "q", word.head, word.body.key)
-        self.followers.arrived("n2/1")
-        self.last = self.sent()
-        return [type(one) for one in self.last]
+    def come(self, number):
+        """All up to a step is there; which go then."""
+        self.followers.appended("n2/1", Head(1, number))
+        return self.sent()
 
     def tick(self, after):
         self.desk.now = later(self.desk.now, after)
@@ -56,7 +54,8 @@ class Bench:
         return self.sent()
 
     def sent(self):
-        return [one.message for one in self.desk.taken() if isinstance(one, Send)]
+        words = [one.message for one in self.desk.taken() if isinstance(one, Send)]
+        return [one.head.step for one in words if isinstance(one, Append)]
 
 
 @pytest.fixture
@@ -64,49 +63,54 @@ def bench():
     return Bench()
 
 
-def test_each_large_body_goes_when_the_one_before_has_come_and_its_step_behind(bench):
-    first = bench.append(10, LARGE, LARGE)
-    assert [type(one) for one in first] == [Ahead]
-    assert bench.come(first) == [Ahead, Append]
-    assert [len(one.bodies) for one in bench.last[1:]] == [1]
+def test_a_large_step_goes_when_the_one_before_has_come(bench):
+    assert bench.append(LARGE) == [2]
+    assert bench.append(LARGE) == []
+    assert bench.come(2) == [3]
 
 
 def test_what_is_small_goes_behind_what_is_large(bench):
-    first = bench.append(LARGE, LARGE)
-    assert bench.append(1) == []
-    assert bench.come(first) == [Ahead, Append, Append]
+    assert bench.append(LARGE) == [2]
+    assert (bench.append(LARGE), bench.append(1)) == ([], [])
+    assert bench.come(2) == [3, 4]
 
 
-def test_what_is_small_goes_in_one_message(bench):
-    assert [type(one) for one in bench.append(10, 1000)] == [Append]
+def test_what_is_small_waits_for_nothing(bench):
+    assert [bench.append(10, 1000), bench.append(LARGE), bench.append(10)] == [[2], [3], [4]]
+
+
+def test_several_that_are_not_too_much_together_go_at_once(bench):
+    assert [bench.append(LARGE // 2) for _ in range(4)] == [[2], [3], [4], []]
+
+
+def test_what_goes_to_a_node_for_another_queue_counts_as_well(bench):
+    n2, other = NodeId("n2"), ("other", 7)
+    assert bench.ways.goes(n2, other, LARGE, bench.desk.now)
+    assert bench.append(LARGE) == []
+    bench.ways.came(n2, other)
+    assert bench.tick(milliseconds(301)) == [2]
 
 
 def test_small_steps_are_sent_again_soon(bench):
     bench.append(10)
-    assert len(bench.tick(milliseconds(301))) == 1
+    assert bench.tick(milliseconds(301)) == [2]
 
 
 def test_what_is_large_and_did_not_come_is_sent_again_when_it_is_as_good_as_lost(bench):
     bench.append(LARGE)
     assert bench.tick(seconds(5)) == []
-    assert [type(one) for one in bench.tick(LOST_AFTER)] == [Ahead, Append]
+    assert bench.tick(LOST_AFTER) == [2]
 
 
-def test_large_steps_that_are_on_their_way_are_kept(bench):
-    for _ in range(3):
-        step = bench.append(LARGE)
-        bench.come(step or bench.last)
-    sent = bench.tick(seconds(9))
-    assert [one.head.step for one in sent if type(one) is Ahead] == [2]
+def test_large_steps_that_wait_are_kept(bench):
+    assert [bench.append(LARGE) for _ in range(3)] == [[2], [], []]
+    assert bench.tick(seconds(9)) == []
+    assert (bench.come(2), bench.come(3), bench.come(4)) == ([3], [4], [])
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_in_whatever_order_they_come_it_is_whole_when_the_last_is_there(seed):
-    step = step_of(2, 5, 50, 60)
-    parts = list(parted(step, 10))
-    Random(seed).shuffle(parts)
-    gathering = Gathering()
-    told = [gathering.step(one) if type(one) is Append else gathering.body(one) for one in parts]
-    assert told[:-1] == [None] * 2
-    assert sorted(one.key for one in told[-1].bodies) == [one.key for one in step.bodies]
-    assert not told[-1].ahead
+def test_who_lacks_more_than_is_kept_is_sent_a_copy(bench):
+    for _ in range(8):
+        bench.append(LARGE)
+    assert bench.come(2) == []
+    assert bench.one.sending is not None
+    assert bench.append(10) == [10]

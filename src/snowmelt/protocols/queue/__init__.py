@@ -16,7 +16,7 @@ The life of an item (the picture is in docs/queue.md):
    position has its priority in the upper bits (`tails.py`): a put of several has the next of each.
    Where priorities have no number each item has a *key*, and the least is first (`keyed.py`).
 2. *Step* (`log.py`). Whatever changes while the leader's disk flushes is the next step. It carries
-   records and bodies. What is too large for one message goes ahead of it (`large.py`). Leader and
+   records and bodies. A large one waits until there is way for it (`ways.py`). Leader and
    followers flush it at the same time. So a put is one round trip, and one flush on each disk.
 3. *Lease* (`state.py`, `deadlines.py`, `delivery.py`). A get takes the first ready positions under
    a token, for a time. Bodies come with the answer. What does not fit one answer is told as spans,

@@ -3,7 +3,7 @@
 1. It offers the put to whoever leads, again and again until it is told what became of it: leaders
    change.
 2. Each time it is told who is to have the bodies and has not; it sends them there. To each node few
-   large ones are on their way at once (`large.py`). Who has them says so, to the leader as well.
+   large ones are on their way at once (`ways.py`). Who has them says so, to the leader as well.
 3. With its client goes what it put.
 """
 
@@ -19,16 +19,15 @@ from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
-from snowmelt.protocols.queue.large import LOST_AFTER
 from snowmelt.protocols.queue.open_calls import PUT_COST, OpenCalls
 from snowmelt.protocols.queue.segments import Segment, stored
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import node_of
+from snowmelt.protocols.queue.ways import LOST_AFTER
 from snowmelt.protocols.queue.words import (
     Admitted,
     Body,
     Goes,
-    Head,
     Lacks,
     Offer,
     Offered,
@@ -118,20 +117,21 @@ class Carrying:
         for carried in self._carried.values():
             if carried.word is None or not carried.to:
                 continue
-            now, light = self._desk.now, len(carried.word.body.value) <= LIGHT_BYTES
+            now, size = self._desk.now, len(carried.word.body.value)
+            name, light = (carried.put.queue, carried.word.body.key), size <= LIGHT_BYTES
             lost = LOST_SOON if light else LOST_AFTER
             for node in list(carried.to):
                 sent = carried.sent.get(node)
                 if sent is not None and later(sent, lost) > now:
                     del carried.to[node]
-                elif light or self._ways.goes(node, carried.word, now):
+                elif light or self._ways.goes(node, name, size, now):
                     del carried.to[node]
                     carried.sent[node] = now
                     self._desk.send(node, carried.word)
 
     def stored(self, source: NodeId, word: Stored | Lacks) -> None:
         """One has it, or can't take it: the next may go."""
-        self._ways.came(source, word.queue, Head(word.term, 0), word.key)
+        self._ways.came(source, (word.queue, word.key))
         self._send()
 
     def told(self, _: NodeId, word: Told) -> None:

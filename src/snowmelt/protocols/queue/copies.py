@@ -9,7 +9,7 @@ from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, kept_in
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.disk import Disk
-from snowmelt.protocols.queue.large import Ways
+from snowmelt.protocols.queue.ways import Ways
 from snowmelt.protocols.queue.words import Head, Undo
 
 
@@ -19,7 +19,7 @@ class Copies:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.disk = Disk()
-        self.ways = Ways()
+        self.ways = Ways(desk.limits.way_bytes)
         self.bodies = Bodies(desk.limits.recent_bytes)
         self._copies: dict[str, Copy] = {}
 

@@ -9,10 +9,10 @@
 4. Where flushes may linger, a follower that began anew may lack what it told: it is asked what it
    has, and told what its leader has by then (`copy.py`, rule 5).
 5. What is large is given time before it is sent again, each time more.
+6. A large step goes when there is way for it (`ways.py`), and no step before those that it follows.
 """
 
 from collections import deque
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -20,18 +20,20 @@ import msgspec
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.large import Ways, parted
 from snowmelt.protocols.queue.messages import Home, Unreached
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.takeover import SILENT_MAX
-from snowmelt.protocols.queue.words import Ahead, Append, Begin, Confirm, Fence, Head, Message
+from snowmelt.protocols.queue.ways import Ways
+from snowmelt.protocols.queue.words import Append, Begin, Confirm, Fence, Head, Message
 
 AGAIN_AFTER: Final = milliseconds(300)
 COMPLAIN_LONGEST: Final = seconds(80)
 STEP_MAX: Final = 66 << 20
 """No larger step is sent: a copy is, in pieces. Many records can be as large, and no single put."""
 LIGHT_BYTES: Final = 1 << 20
+LARGE: Final = 8
+"""One part of so many of what may be on its way to a node is a large step (rule 6)."""
 BYTES_PER_SECOND: Final = 32 << 20
 TRIES_MAX: Final = 4
 TRIES_SMALL: Final = 2
@@ -51,8 +53,10 @@ class Follower(msgspec.Struct):
     """Since when nothing came of what it was told: it was said then, or some of it was answered."""
     sending: Sending | None = None
     """The copy that is on its way to it."""
-    parts: deque[Ahead | Append] = msgspec.field(default_factory=deque)
-    """What is to go behind large bodies that are on their way (`large.py`)."""
+    told: int = 0
+    """The last step that went to it."""
+    large: deque[int] = msgspec.field(default_factory=deque)
+    """Those on their way to it that are large."""
     heavy: int = 0
     """How many bytes of bodies its last piece has."""
     tries: int = 0
@@ -112,7 +116,6 @@ class Followers:
             if run != follower.run:
                 follower.run, follower.appended, follower.fenced = run, None, False
                 follower.sending = None
-                follower.parts.clear()
                 self._desk.wake(self._desk.now)
 
     # --- what they are told -----------------------------------------------------------------------
@@ -126,7 +129,6 @@ class Followers:
                 self._bring_up(name, follower)
             return
         self._remember(step)
-        parts = _parts(step, self._desk.limits.pull_bytes)
         for name, follower in self.all.items():
             if step.after.term != step.head.term:  # the first of this term
                 if follower.fenced:
@@ -134,25 +136,33 @@ class Followers:
             elif follower.appended is not None:
                 if follower.appended == step.after.step:
                     follower.sent = self._desk.now
-                self._go(name, parts)
+                if follower.told == step.after.step:
+                    self._goes(name, follower, step)
 
-    def _go(self, keeper: str, parts: Iterable[Ahead | Append]) -> None:
-        """These go behind what goes already; large bodies when there is way for them."""
-        follower, target = self.all[keeper], node_of(keeper)
-        follower.parts.extend(parts)
-        while follower.parts:
-            part = follower.parts[0]
-            if type(part) is Ahead and not self._ways.goes(target, part, self._desk.now):
+    def _goes(self, keeper: str, follower: Follower, step: Append) -> bool:
+        """Whether a step may go now; then it does (rule 6)."""
+        target, number, term = node_of(keeper), step.head.step, self.home.term
+        if step.bodies and (size := step.weight) > self._desk.limits.way_bytes // LARGE:
+            if not self._ways.goes(target, (self.home.queue, number), size, self._desk.now):
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
-                return
-            self._desk.send(target, follower.parts.popleft())
+                return False
+            follower.large.append(number)
+        follower.told = number
+        word = step if step.term == term else msgspec.structs.replace(step, term=term)
+        self._desk.send(target, word)
+        return True
 
-    def arrived(self, keeper: str) -> None:
-        """A large body is there: the next may go."""
-        follower = self._heard(keeper)
-        if follower is not None:
-            follower.tries = 0
-            self._go(keeper, ())
+    def _go_on(self, keeper: str, follower: Follower) -> None:
+        """Those behind the last that went to it (rule 6); or the copy, if they are not there."""
+        steps, told = self.copy.recent, follower.told
+        if told == self.copy.head.step:
+            return
+        if not steps or steps[0].after.step > told:
+            self._send_copy(keeper, follower)
+            return
+        for step in steps:
+            if step.head.step > told and not self._goes(keeper, follower, step):
+                return
 
     def _remember(self, step: Append) -> None:
         """Rule 1."""
@@ -209,15 +219,26 @@ class Followers:
         brought = follower.sending is not None and head >= follower.sending.head
         if brought:
             follower.sending = None
-        known = head.term == self.home.term and head.step <= self.copy.head.step
+        # Who goes on by steps has taken those of earlier terms, too, as they are here.
+        mine = head.term == self.home.term or follower.appended is not None
+        known = mine and head.step <= self.copy.head.step
         if known and head.step > (follower.appended or -1):
             follower.appended, follower.tries, follower.sent = head.step, 0, self._desk.now
+            while follower.large and follower.large[0] <= head.step:
+                self._ways.came(node_of(keeper), (self.home.queue, follower.large.popleft()))
         if follower.appended == self.copy.head.step:
             return
         if brought:  # the steps behind its copy
             self._bring_up(keeper, follower)
-        else:
-            self._later(follower)
+            return
+        if known and self._waits(follower):
+            self._go_on(keeper, follower)
+        self._later(follower)
+
+    def _waits(self, follower: Follower) -> bool:
+        """Whether steps wait for way to one (rule 6)."""
+        steps = follower.appended is not None and follower.sending is None
+        return steps and follower.told < self.copy.head.step
 
     def is_behind(self, keeper: str, head: Head) -> None:
         """One has no more than this, whatever it had: its disk may be another, or older."""
@@ -225,7 +246,6 @@ class Followers:
         if follower is None:
             return
         follower.fenced = True
-        follower.parts.clear()
         if head.term != self.home.term:
             follower.appended = None
         elif follower.appended is not None:
@@ -245,7 +265,7 @@ class Followers:
         follower = self.all[keeper]
         follower.fenced = True
         if head == self.copy.head or any(head == step.after for step in self.copy.recent):
-            follower.appended = head.step
+            follower.appended = follower.told = head.step
 
     def confirmed(self, keeper: str, number: int) -> None:
         """One has heard of no later term."""
@@ -271,23 +291,27 @@ class Followers:
         """Rule 2."""
         now, queue, term = self._desk.now, self.home.queue, self.home.term
         follower.sent = now
-        appended, steps = follower.appended, self.copy.recent
+        appended = follower.appended
         if appended is None and not follower.fenced:
             fence = Fence(queue, term, keeper, follower.run, self.copy.head)
             self._desk.send(node_of(keeper), fence)
-        elif appended is not None and steps and steps[0].after.step <= appended:
-            for step in steps:
-                if step.head.step > appended:
-                    now_said = msgspec.structs.replace(step, term=term)
-                    self._go(keeper, _parts(now_said, self._desk.limits.pull_bytes))
-        elif self.copy.head.term == term:  # else its first step is not made yet
-            if follower.sending is None:
-                follower.sending = Sending(self.copy)
-            elif follower.tries > TRIES_MAX:  # what finds no room there may have ended since
-                follower.send_anew(self.copy)
-                follower.tries = 0
-            self._desk.inside.append(Begin(queue, keeper))
+        elif appended is not None:
+            follower.told = appended
+            self._go_on(keeper, follower)
+        else:
+            self._send_copy(keeper, follower)
         self._desk.wake(later(now, AGAIN_AFTER))
+
+    def _send_copy(self, keeper: str, follower: Follower) -> None:
+        if self.copy.head.term != self.home.term:
+            return  # its first step is not made yet
+        follower.told = self.copy.head.step  # what comes behind it goes as it comes
+        if follower.sending is None:
+            follower.sending = Sending(self.copy)
+        elif follower.tries > TRIES_MAX:  # what finds no room there may have ended since
+            follower.send_anew(self.copy)
+            follower.tries = 0
+        self._desk.inside.append(Begin(self.home.queue, keeper))
 
     def tick(self, confirmed: int) -> None:
         """Says again what has no answer (rule 3)."""
@@ -298,9 +322,9 @@ class Followers:
             if not (behind or unsure):
                 continue
             patience = self._patience(follower)
-            flies = bool(follower.parts) or self._ways.busy(node_of(name), self.home.queue, now)
-            if flies:
-                self._go(name, ())
+            flies = self._ways.busy(node_of(name), self.home.queue, now)
+            if self._waits(follower):
+                self._go_on(name, follower)
             if later(follower.sent, patience) <= now:
                 follower.sent, follower.tries = now, follower.tries + 1
                 if unsure:
@@ -336,8 +360,3 @@ class Followers:
             if waits and long and presence is not None and name in presence.keepers:
                 return name
         return None
-
-
-def _parts(step: Append, most: int) -> Iterable[Ahead | Append]:
-    """A step as it is sent."""
-    return tuple(parted(step, most)) if step.weight > most else (step,)

@@ -18,7 +18,6 @@ from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.large import Gathering
 from snowmelt.protocols.queue.sending import with_bodies
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.terms import Terms
@@ -35,7 +34,6 @@ class Following:
         self._terms = terms
         self._early: dict[str, dict[words.Head, words.Append]] = {}
         """Steps that came before those that they go behind, by these (rule 2)."""
-        self._large: dict[str, Gathering] = {}
         self._next: dict[str, tuple[int, words.Head, int]] = {}
         """By queue, of the copy that comes: its term, its head, and which piece is next."""
         self._records: dict[str, words.Pairs] = {}
@@ -67,24 +65,8 @@ class Following:
         if copy.whole and has >= step.head:
             told = words.Appended(step.queue, step.term, self._desk.keeper, has)
             self._desk.send(source, told)
-        elif (whole := self._gathering(step).step(step) if step.ahead else step) is not None:
-            self._append(source, copy, whole)
-
-    def ahead(self, source: NodeId, word: words.Ahead) -> None:
-        """A body of a step that is on its way."""
-        copy, keeper = self.follows(source, word.queue, word.term), self._desk.keeper
-        if copy is None:
-            return
-        told = words.Arrived(word.queue, word.term, keeper, word.head, word.body.key)
-        self._desk.send(source, told)
-        if copy.whole and copy.head >= word.head:
-            return
-        whole = self._gathering(word).body(word)
-        if whole is not None:
-            self._append(source, copy, whole)
-
-    def _gathering(self, word: words.Append | words.Ahead) -> Gathering:
-        return self._large.setdefault(word.queue, Gathering())
+        else:
+            self._append(source, copy, step)
 
     def _append(self, source: NodeId, copy: Copy, step: words.Append) -> None:
         queue, keeper, early = step.queue, self._desk.keeper, self._early.get(step.queue, {})
@@ -133,13 +115,12 @@ class Following:
             told = words.Behind(queue, fence.term, keeper, words.NOTHING)
         self._next.pop(queue, None)
         self._records.pop(queue, None)
-        self._large.pop(queue, None)
         self._copies.disk.write(queue, copy.raise_fence(fence.term), words.Tell(source, told))
 
     def undone(self, queue: str, found: Iterable[Found]) -> None:
         """A copy is what is on the disk (rule 4)."""
         self._copies.of(queue).undo(found)
-        for coming in (self._early, self._large, self._next, self._records):
+        for coming in (self._early, self._next, self._records):
             coming.pop(queue, None)
 
     def piece(self, source: NodeId, piece: words.Piece) -> None:

@@ -30,7 +30,6 @@ from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.keyed import Keyed, stretches
-from snowmelt.protocols.queue.large import Ways
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import Answers, keep
@@ -43,6 +42,7 @@ from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.thinning import Thinning
 from snowmelt.protocols.queue.waiting import Waiting
+from snowmelt.protocols.queue.ways import Ways
 from snowmelt.protocols.queue.withdrawing import Withdrawing
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show, SpreadPut
 

@@ -23,8 +23,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """In one answer, with all that goes with the items: it must fit a frame, or nobody gets it."""
     spans_bytes: int = 16 << 20
     """Of what one answer tells of items that lie elsewhere, and of why they failed."""
-    pull_bytes: int = 4 << 20
-    """Of bodies that go with their step; what is larger goes ahead of it."""
+    way_bytes: int = 32 << 20
+    """Of what is large and goes to one node at once (`ways.py`)."""
 
     # calls
     put_items: int = 32_768

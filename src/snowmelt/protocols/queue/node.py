@@ -285,12 +285,6 @@ class QueueNode:
         if leader is not None:
             leader.withdrawing.found(word.reason)
 
-    def _arrived(self, source: NodeId, word: words.Arrived) -> None:
-        self._copies.ways.came(source, word.queue, word.head, word.key)
-        leader = self._terms.leading(word.queue, word.term)
-        if leader is not None:
-            leader.followers.arrived(word.keeper)
-
     def _behind(self, _: NodeId, word: words.Behind) -> None:
         leader = self._terms.leading(word.queue, word.term)
         taking = self._terms.taking(word.queue, word.term)
@@ -345,9 +339,7 @@ class QueueNode:
             messages.Seek: self._seek,
             messages.Sought: registry.sought,
             words.Append: self._following.append,
-            words.Ahead: self._following.ahead,
             words.Appended: self._appended,
-            words.Arrived: self._arrived,
             words.Behind: self._behind,
             words.NoRoom: self._no_room,
             words.Confirm: self._following.confirm,

@@ -305,10 +305,9 @@ class Transfer:
         if not isinstance(found, Record) or _unstored(found, batch) is None:
             self._keeping.lost(word.queue, word.key)
             return
-        store = words.Store(
-            word.queue, word.term, purpose.leader, words.Body(word.key, found.value)
-        )
-        if self._copies.ways.goes(word.target, store, self._desk.now):
+        body, name = words.Body(word.key, found.value), (word.queue, word.key)
+        if self._copies.ways.goes(word.target, name, len(body.value), self._desk.now):
+            store = words.Store(word.queue, word.term, purpose.leader, body)
             self._desk.send(word.target, store)
 
     def _deliver(self, reading: Reading, wants: words.Wants, found: Sequence[Found]) -> None:

@@ -69,8 +69,6 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
     """Where bodies lie that nobody needs any more."""
     linger: Length = Duration(0)
     """How late it may be flushed; with any, its follower answers at once."""
-    ahead: tuple[Key, ...] = ()
-    """Those of its bodies that go ahead of it (`large.py`)."""
 
     @property
     def weight(self) -> int:
@@ -82,13 +80,6 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
         """What it takes on its way, at most."""
         records = sum([len(value) for _, value in self.records if value is not None])
         return self.weight + records + 20 * (len(self.records) + len(self.over))
-
-
-class Ahead(OfTerm, frozen=True, tag="queue.ahead", array_like=True):
-    """A body of a step that is on its way."""
-
-    head: Head
-    body: Body
 
 
 class Confirm(OfTerm, frozen=True, tag="queue.confirm", array_like=True):
@@ -221,11 +212,6 @@ class Store(OfTerm, frozen=True, tag="queue.store", array_like=True):
     leader: NodeId
     body: Body
 
-    @property
-    def head(self) -> Head:
-        """What stands for a step (`ways.py`)."""
-        return Head(self.term, 0)
-
 
 class Stored(OfTerm, frozen=True, tag="queue.stored", array_like=True):
     """It is."""
@@ -275,14 +261,6 @@ class Appended(OfTerm, frozen=True, tag="queue.appended", array_like=True):
 
     keeper: Keeper
     head: Head
-
-
-class Arrived(OfTerm, frozen=True, tag="queue.arrived", array_like=True):
-    """This body of a step that is on its way has come."""
-
-    keeper: Keeper
-    head: Head
-    key: Key
 
 
 class Behind(OfTerm, frozen=True, tag="queue.behind", array_like=True):
@@ -335,8 +313,8 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
     """It heard of this term, which is later than that of whom it tells."""
 
 
-ToFollower = Append | Ahead | Confirm | Fence | Piece | Fetch | Thin
-ToLeader = Appended | Arrived | Behind | NoRoom | Confirmed | Fenced | Bring | Fetched | Superseded
+ToFollower = Append | Confirm | Fence | Piece | Fetch | Thin
+ToLeader = Appended | Behind | NoRoom | Confirmed | Fenced | Bring | Fetched | Superseded
 Bodies = Offer | Goes | Told | Store | Stored | Lacks | Pass | Spare | Spared
 Message = ToFollower | ToLeader | Bodies
 

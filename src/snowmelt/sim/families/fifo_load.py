@@ -95,7 +95,7 @@ def _limits(chance: Random) -> Limits:
     limits = Limits(
         recent_bytes=chance.choice((0, 3_000, LIMITS.recent_bytes)),
         fetch_bytes=chance.choice((100, 1_000, LIMITS.fetch_bytes)),
-        pull_bytes=chance.choice((50, 1_000, LIMITS.pull_bytes)),
+        way_bytes=chance.choice((50, 1_000, LIMITS.way_bytes)),
         lease_runs=chance.choice((2, LIMITS.lease_runs)),
         group_pieces=chance.choice((2, LIMITS.group_pieces)),
         surveyed=chance.choice((5, LIMITS.surveyed)),

@@ -5,7 +5,7 @@ from random import Random
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import MESSAGES, QueueNode, calls, words
 
-WITHIN = {words.Begin, words.Undo, words.Wants, words.Again, words.Heard, words.Kept}
+WITHIN = {words.Undo, words.Wants, words.Again, words.Heard, words.Kept}
 
 
 def test_all_that_is_sent_is_heard():

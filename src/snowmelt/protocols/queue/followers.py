@@ -25,7 +25,7 @@ from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.takeover import SILENT_MAX
 from snowmelt.protocols.queue.ways import Ways
-from snowmelt.protocols.queue.words import Append, Begin, Confirm, Fence, Head, Message
+from snowmelt.protocols.queue.words import Append, Bring, Confirm, Fence, Head, Message
 
 AGAIN_AFTER: Final = milliseconds(300)
 COMPLAIN_LONGEST: Final = seconds(80)
@@ -273,12 +273,13 @@ class Followers:
         if follower is not None:
             follower.confirmed = max(follower.confirmed, number)
 
-    def bring(self, keeper: str) -> Sending | None:
-        """The copy on its way to one that wants its next piece."""
-        follower = self._heard(keeper)
+    def bring(self, keeper: str, *, heard: bool) -> Sending | None:
+        """The copy on its way to one; it may have said that it has what came before."""
+        follower = self._heard(keeper) if heard else self.all.get(keeper)
         if follower is None:
             return None
-        follower.tries, follower.sent = 0, self._desk.now
+        if heard:
+            follower.tries, follower.sent = 0, self._desk.now
         return follower.sending
 
     def _later(self, follower: Follower) -> None:
@@ -311,7 +312,8 @@ class Followers:
         elif follower.tries > TRIES_MAX:  # what finds no room there may have ended since
             follower.send_anew(self.copy)
             follower.tries = 0
-        self._desk.inside.append(Begin(self.home.queue, keeper))
+        head = follower.sending.head
+        self._desk.inside.append(Bring(self.home.queue, self.home.term, keeper, head, 0))
 
     def tick(self, confirmed: int) -> None:
         """Says again what has no answer (rule 3)."""

@@ -275,51 +275,48 @@ class QueueNode:
         if self._desk.stream:
             self._desk.send(source, messages.Sought(self._desk.stream, seek.after, held, more))
 
-    def _appended(self, _: NodeId, word: words.Appended) -> None:
+    def _to_leader(self, _: NodeId, word: words.ToLeader) -> None:
+        """For who leads here in that very term."""
         leader = self._terms.leading(word.queue, word.term)
-        if leader is not None:
-            leader.followers.appended(word.keeper, word.head)
+        if leader is None:
+            return
+        match word:
+            case words.Appended():
+                leader.followers.appended(word.keeper, word.head)
+            case words.Confirmed():
+                leader.followers.confirmed(word.keeper, word.number)
+            case words.Behind():
+                leader.followers.is_behind(word.keeper, word.head)
+            case words.Fenced():
+                leader.followers.fenced(word.keeper, word.head)
+            case words.NoRoom():
+                leader.withdrawing.found(word.reason)
+            case words.Stored():
+                leader.storing.stored(word)
+            case words.Lacks():
+                leader.storing.lacks(word)
+            case words.Spare():
+                if leader.serving:
+                    leader.storing.spare(word)
+            case _:
+                assert_never(word)
 
-    def _no_room(self, _: NodeId, word: words.NoRoom) -> None:
-        leader = self._terms.leading(word.queue, word.term)
-        if leader is not None:
-            leader.withdrawing.found(word.reason)
-
-    def _behind(self, _: NodeId, word: words.Behind) -> None:
-        leader = self._terms.leading(word.queue, word.term)
+    def _of_copy(self, source: NodeId, word: words.Behind | words.Fenced) -> None:
+        """For who leads, or is to."""
         taking = self._terms.taking(word.queue, word.term)
-        if leader is not None:
-            leader.followers.is_behind(word.keeper, word.head)
-        elif taking is not None:
+        if taking is None:
+            self._to_leader(source, word)
+            return
+        if isinstance(word, words.Behind):
             taking.hurt[word.keeper] = None
-            self._terms.choose(word.queue, taking)
-
-    def _fenced(self, _: NodeId, word: words.Fenced) -> None:
-        leader = self._terms.leading(word.queue, word.term)
-        taking = self._terms.taking(word.queue, word.term)
-        if leader is not None:
-            leader.followers.fenced(word.keeper, word.head)
-        elif taking is not None:
+        else:
             taking.told(word.keeper, word.head, sure=word.sure)
-            self._terms.choose(word.queue, taking)
+        self._terms.choose(word.queue, taking)
 
-    def _confirmed(self, _: NodeId, word: words.Confirmed) -> None:
-        leader = self._terms.leading(word.queue, word.term)
-        if leader is not None:
-            leader.followers.confirmed(word.keeper, word.number)
-
-    def _stored(self, source: NodeId, word: words.Stored | words.Lacks) -> None:
-        leader = self._terms.leading(word.queue, word.term)
-        if leader is not None and isinstance(word, words.Stored):
-            leader.storing.stored(word)
-        elif leader is not None and isinstance(word, words.Lacks):
-            leader.storing.lacks(word)
+    def _of_body(self, source: NodeId, word: words.Stored | words.Lacks) -> None:
+        """For who leads, and for the door of whose client it is."""
+        self._to_leader(source, word)
         self._carrying.stored(source, word)
-
-    def _spare(self, _: NodeId, word: words.Spare) -> None:
-        leader = self._terms.leading(word.queue, word.term)
-        if leader is not None and leader.serving:
-            leader.storing.spare(word)
 
     def _table(self) -> dict[type, Callable[[NodeId, Any], None]]:
         registry, directory = self._registry, self._directory
@@ -339,13 +336,13 @@ class QueueNode:
             messages.Seek: self._seek,
             messages.Sought: registry.sought,
             words.Append: self._following.append,
-            words.Appended: self._appended,
-            words.Behind: self._behind,
-            words.NoRoom: self._no_room,
+            words.Appended: self._to_leader,
+            words.Behind: self._of_copy,
+            words.NoRoom: self._to_leader,
             words.Confirm: self._following.confirm,
-            words.Confirmed: self._confirmed,
+            words.Confirmed: self._to_leader,
             words.Fence: self._following.fence,
-            words.Fenced: self._fenced,
+            words.Fenced: self._of_copy,
             words.Bring: self._transfer.bring,
             words.Piece: self._following.piece,
             words.Fetch: self._transfer.fetch,
@@ -356,12 +353,11 @@ class QueueNode:
             words.Goes: self._carrying.goes,
             words.Told: self._carrying.told,
             words.Store: self._keeping.store,
-            words.Stored: self._stored,
-            words.Lacks: self._stored,
+            words.Stored: self._of_body,
+            words.Lacks: self._of_body,
             words.Pass: self._transfer.pass_on,
-            words.Spare: self._spare,
+            words.Spare: self._to_leader,
             words.Spared: self._keeping.spared,
-            words.Begin: self._transfer.begin,
             words.Undo: self._transfer.undo,
             words.Wants: self._transfer.wanted,
             words.Again: self._door.again,

@@ -174,12 +174,12 @@ class Transfer:
         else:
             self._keeping.lost(word.queue, word.key)
 
-    def bring(self, _: NodeId, bring: words.Bring) -> None:
-        """Somebody wants a piece: a follower of this node's leader, or who takes over."""
+    def bring(self, source: NodeId, bring: words.Bring) -> None:
+        """Somebody wants a piece, or is to have the first: a follower, or who takes over."""
         queue, keeper = bring.queue, bring.keeper
         leader = self._terms.leaders.get(queue)
         if leader is not None:
-            sending = leader.followers.bring(keeper)
+            sending = leader.followers.bring(keeper, heard=source != self._desk.me)
         else:
             copy = self._copies.of(queue)
             if not copy.whole or bring.term != copy.fence or copy.head != bring.head:
@@ -190,23 +190,10 @@ class Transfer:
         if sending is None or bring.head > sending.head:
             return
         number = bring.number if bring.head == sending.head else 0  # it goes on as of a later step
-        self._read_piece(queue, bring.term, keeper, sending, number)
-
-    def begin(self, _: NodeId, begin: words.Begin) -> None:
-        """A leader of this node brings a follower up."""
-        leader = self._terms.leaders.get(begin.queue)
-        follower = None if leader is None else leader.followers.all.get(begin.keeper)
-        if leader is not None and follower is not None and follower.sending is not None:
-            term = leader.home.term
-            self._read_piece(begin.queue, term, begin.keeper, follower.sending, 0)
-
-    def _read_piece(
-        self, queue: str, term: int, keeper: str, sending: Sending, number: int
-    ) -> None:
         found = sending.piece(number)
         if found is not None:
             batches, records, last = found
-            piece = ForPiece(keeper, term, sending.head, number, records, last)
+            piece = ForPiece(keeper, bring.term, sending.head, number, records, last)
             self._read(queue, tuple(batches), piece)
 
     def _read(self, queue: str, batches: tuple[Batch, ...], purpose: Purpose) -> None:

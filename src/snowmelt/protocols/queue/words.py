@@ -314,14 +314,14 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
 
 
 ToFollower = Append | Confirm | Fence | Piece | Fetch | Thin
-ToLeader = Appended | Behind | NoRoom | Confirmed | Fenced | Bring | Fetched | Superseded
-Bodies = Offer | Goes | Told | Store | Stored | Lacks | Pass | Spare | Spared
-Message = ToFollower | ToLeader | Bodies
+ToLeader = Appended | Behind | NoRoom | Confirmed | Fenced | Stored | Lacks | Spare
+ToOthers = Bring | Fetched | Superseded | Offer | Goes | Told | Store | Pass | Spared
+Message = ToFollower | ToLeader | ToOthers
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
     *get_args(ToFollower),
     *get_args(ToLeader),
-    *get_args(Bodies),
+    *get_args(ToOthers),
     *messages.MESSAGES,
     *calls.REQUESTS,
 )
@@ -413,13 +413,6 @@ Flush = OwnStep | OwnFence | Tell | Replaced | Mended | Thinned
 
 
 # --- what parts of a node say to each other -------------------------------------------------------
-
-
-class Begin(msgspec.Struct, frozen=True):
-    """The first piece of a copy is to be sent to a follower."""
-
-    queue: str
-    keeper: str
 
 
 class Again(msgspec.Struct, frozen=True):

@@ -12,11 +12,11 @@ from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.in_sync import InSync
-from snowmelt.protocols.queue.ways import Ways
 from snowmelt.protocols.queue.messages import Among, Home
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.takeover import TakeOver
+from snowmelt.protocols.queue.ways import Ways
 from snowmelt.protocols.queue.words import Head
 
 ANN, BOB, COB = KEEPERS = ("n1/1", "n2/1", "n3/1")

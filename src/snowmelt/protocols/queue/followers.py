@@ -25,7 +25,7 @@ from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.takeover import SILENT_MAX
 from snowmelt.protocols.queue.ways import Ways
-from snowmelt.protocols.queue.words import Append, Bring, Confirm, Fence, Head, Message
+from snowmelt.protocols.queue.words import Append, Bring, Confirm, Fence, Head
 
 AGAIN_AFTER: Final = milliseconds(300)
 COMPLAIN_LONGEST: Final = seconds(80)
@@ -61,6 +61,10 @@ class Follower(msgspec.Struct):
     """How many bytes of bodies its last piece has."""
     tries: int = 0
     """How often the same was sent again (rule 5)."""
+
+    def waits(self, step: int) -> bool:
+        """Whether steps up to this wait for way to it (rule 6)."""
+        return self.appended is not None and self.sending is None and self.told < step
 
     def send_anew(self, copy: Copy) -> None:
         """What is on its way goes on as of the last step."""
@@ -183,17 +187,14 @@ class Followers:
 
     def ask(self) -> None:
         """Asks all whether a later term was heard of."""
-        for one in self.all.values():
+        word = Confirm(self.home.queue, self.home.term, self.asked + 1)
+        for name, one in self.all.items():
             if one.confirmed == self.asked and one.appended == self.copy.head.step:
                 one.sent = self._desk.now
+            self._desk.send(node_of(name), word)
         self.asked += 1
-        self.to_all(Confirm(self.home.queue, self.home.term, self.asked))
         if self.all:
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
-
-    def to_all(self, message: Message) -> None:
-        for keeper in self.all:
-            self._desk.send(node_of(keeper), message)
 
     def _patience(self, follower: Follower) -> Duration:
         """How long what was sent last may be on its way (rule 5)."""
@@ -231,14 +232,9 @@ class Followers:
         if brought:  # the steps behind its copy
             self._bring_up(keeper, follower)
             return
-        if known and self._waits(follower):
+        if known and follower.waits(self.copy.head.step):
             self._go_on(keeper, follower)
         self._later(follower)
-
-    def _waits(self, follower: Follower) -> bool:
-        """Whether steps wait for way to one (rule 6)."""
-        steps = follower.appended is not None and follower.sending is None
-        return steps and follower.told < self.copy.head.step
 
     def is_behind(self, keeper: str, head: Head) -> None:
         """One has no more than this, whatever it had: its disk may be another, or older."""
@@ -325,7 +321,7 @@ class Followers:
                 continue
             patience = self._patience(follower)
             flies = self._ways.busy(node_of(name), self.home.queue, now)
-            if self._waits(follower):
+            if follower.waits(self.copy.head.step):
                 self._go_on(name, follower)
             if later(follower.sent, patience) <= now:
                 follower.sent, follower.tries = now, follower.tries + 1

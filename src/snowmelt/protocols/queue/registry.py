@@ -39,6 +39,8 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
 12. Which copies count of those that a home names its master says (`queue/in_sync.py`), and it is on
     the disk before the master counts so. A later term goes on from these alone; only when all their
     disks are gone, from the others.
+13. A queue has other settings from a new term on, which its master asks for (`altering.py`). Of
+    how many of the last term's copies the newest is sought was settled with the old ones.
 """
 
 from collections.abc import Container
@@ -58,7 +60,7 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.founding import Foundations
 from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.quitting import Quitting
-from snowmelt.protocols.queue.settings import QueueSettings, differences
+from snowmelt.protocols.queue.settings import QueueSettings, differences, otherwise
 from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.queue.words import Kept
 
@@ -143,8 +145,8 @@ class Registry:
         elif home is None:
             assert settings is not None
             self._found(source, message, settings, presence)
-        elif settings is not None and (other := differences(home.settings, settings)):
-            text = f"queue {message.queue!r} is there with other settings: {other}"
+        elif settings is not None and differences(home.settings, settings):
+            text = otherwise(message.queue, home.settings, settings)
             self._desk.send(source, messages.Nowhere(message.queue, "QueueExists", text))
         else:
             self._desk.send(source, home)
@@ -283,6 +285,14 @@ class Registry:
         elif message.queue not in self._kept.busy:
             self._kept.keep(next_home)
 
+    def alter(self, _: NodeId, message: messages.Alter) -> None:
+        """A master says how its queue is to be from now on (rule 13)."""
+        home, presence = self._kept.known.get(message.queue), self._presence
+        if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
+            return
+        if (home.term, home.run) == (message.term, message.run):
+            self._renew(home, home.master, home.mirrors, home.run, message.settings)
+
     def viewed(self) -> None:
         """A new view: homes whose keepers are away get others (rule 2)."""
         presence = self._presence
@@ -328,19 +338,29 @@ class Registry:
         if (master, *mirrors) != old:
             self._renew(home, master, mirrors, presence.run_of(master))
 
-    def _renew(self, home: messages.Home, master: str, mirrors: tuple[str, ...], run: str) -> None:
-        before = home.counted if home.active else home.before
-        term = max(home.term, self._floors.pop(home.queue, 0)) + 1
+    def _renew(
+        self,
+        home: messages.Home,
+        master: str,
+        mirrors: tuple[str, ...],
+        run: str,
+        settings: QueueSettings | None = None,
+    ) -> None:
+        last = home
+        if home.active:
+            done = {"before": home.counted, "before_term": home.term, "sought": 0}
+            last = msgspec.structs.replace(home, **done)
         self._kept.keep(
             messages.Home(
                 home.queue,
-                term,
+                max(home.term, self._floors.pop(home.queue, 0)) + 1,
                 master,
                 mirrors,
-                home.settings,
+                settings or home.settings,
                 run,
-                before=before,
-                before_term=home.term if home.active else home.before_term,
+                before=last.before,
+                before_term=last.before_term,
+                sought=last.answers_needed if settings and last.before else last.sought,
             )
         )
 

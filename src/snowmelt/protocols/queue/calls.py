@@ -569,42 +569,12 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 
 
 Request = (
-    Open
-    | Put
-    | Publish
-    | Plan
-    | Get
-    | Settle
-    | Fetch
-    | Peek
-    | Select
-    | Assign
-    | Locate
-    | Survey
-    | Release
-    | ListGroups
-    | Alter
-    | Purge
-    | Pause
-    | Redrive
-    | Describe
-    | ListQueues
-)
+    Open | Put | Publish | Plan | Get | Settle | Fetch | Peek | Select | Assign | Locate | Survey
+    | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | ListQueues
+)  # fmt: skip
 Response = (
-    Opened
-    | PutDone
-    | Receipt
-    | Planned
-    | Leased
-    | Settled
-    | Fetched
-    | Peeked
-    | Assigned
-    | Located
-    | Groups
-    | Changed
-    | QueueStatus
-    | QueueNames
-)
+    Opened | PutDone | Receipt | Planned | Leased | Settled | Fetched | Peeked | Assigned | Located
+    | Groups | Changed | QueueStatus | QueueNames
+)  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

@@ -269,8 +269,10 @@ class Registry:
                 self._renew(home, master, mirrors, run)
                 return
 
-    def said(self, source: NodeId, message: messages.Activate | messages.Among) -> None:
-        """The first step of a term is safe (rule 3), or would have other copies count (rule 12)."""
+    def said(
+        self, source: NodeId, message: messages.Activate | messages.Among | messages.Alter
+    ) -> None:
+        """A master says that its first step is safe, or what is to be otherwise (3, 12, 13)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None:
             return
@@ -279,19 +281,15 @@ class Registry:
             return
         if (home.term, home.run) != (message.term, message.run):
             return
+        if isinstance(message, messages.Alter):
+            if decides:
+                self._renew(home, home.master, home.mirrors, home.run, message.settings)
+            return
         next_home = _as_said(home, message)
         if next_home is home:
             self._desk.send(source, home)
         elif message.queue not in self._kept.busy:
             self._kept.keep(next_home)
-
-    def alter(self, _: NodeId, message: messages.Alter) -> None:
-        """A master says how its queue is to be from now on (rule 13)."""
-        home, presence = self._kept.known.get(message.queue), self._presence
-        if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
-            return
-        if (home.term, home.run) == (message.term, message.run):
-            self._renew(home, home.master, home.mirrors, home.run, message.settings)
 
     def viewed(self) -> None:
         """A new view: homes whose keepers are away get others (rule 2)."""
@@ -346,23 +344,9 @@ class Registry:
         run: str,
         settings: QueueSettings | None = None,
     ) -> None:
-        last = home
-        if home.active:
-            done = {"before": home.counted, "before_term": home.term, "sought": 0}
-            last = msgspec.structs.replace(home, **done)
-        self._kept.keep(
-            messages.Home(
-                home.queue,
-                max(home.term, self._floors.pop(home.queue, 0)) + 1,
-                master,
-                mirrors,
-                settings or home.settings,
-                run,
-                before=last.before,
-                before_term=last.before_term,
-                sought=last.answers_needed if settings and last.before else last.sought,
-            )
-        )
+        term = max(home.term, self._floors.pop(home.queue, 0)) + 1
+        wanted = settings or home.settings
+        self._kept.keep(_after(home, term, master, mirrors, run, wanted))
 
     # --- an older disk (rule 5) -------------------------------------------------------------------
 
@@ -449,6 +433,32 @@ class Registry:
             if queue not in self._kept.busy:
                 self._desk.send(node_of(home.master), home)
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+
+def _after(
+    home: messages.Home,
+    term: int,
+    master: str,
+    mirrors: tuple[str, ...],
+    run: str,
+    settings: QueueSettings,
+) -> messages.Home:
+    """The home of a later term."""
+    last = home
+    if home.active:
+        done = {"before": home.counted, "before_term": home.term, "sought": 0}
+        last = msgspec.structs.replace(home, **done)
+    return messages.Home(
+        home.queue,
+        term,
+        master,
+        mirrors,
+        settings,
+        run,
+        before=last.before,
+        before_term=last.before_term,
+        sought=last.answers_needed if last.before and settings != home.settings else last.sought,
+    )
 
 
 def _as_said(home: messages.Home, word: messages.Activate | messages.Among) -> messages.Home:

@@ -91,6 +91,14 @@ def redrive(own):
     expect(type(back) is int, "redrive tells how many: {}", back)
 
 
+@recipe("Fifo.alter", "PriorityQueue.alter")
+def alter(own):
+    own.fill()
+    yield Act(own.queue.alter, max_deliveries=9)
+    told = own.judged.stats().settings.deliveries_max
+    expect(told == 9, "alter returns when it is so, and stats says {}", told)
+
+
 @recipe("Fifo.pause", "PriorityQueue.pause")
 def pause(own):
     own.fill()

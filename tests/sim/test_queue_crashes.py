@@ -171,6 +171,11 @@ def test_with_priorities_one_of_three_nodes_crashes_at_each_of_its_writes(
     strike(3, batches, master(3, smithy), 30, settings=settings, smithy=smithy)
 
 
+def test_with_keys_who_follows_crashes_at_each_of_its_writes():
+    settings = {"priorities": ANY, "replicas": 3}
+    strike(3, 4, a_keeper(master(3)), 10, settings=settings)
+
+
 def test_while_a_crowd_waits_for_room_a_node_restarts_quickly_at_many_of_its_writes():
     # What waits at the master is on no list of what is kept; its node begins anew meanwhile.
     settings = {"replicas": 3, "items_max": 2}
@@ -208,6 +213,18 @@ def test_the_same_with_other_settings(settings):
 def test_groups_and_publications_when_a_node_stays_away(settings):
     for node in ("n1", "n2", "n3"):
         strike(3, 8, NodeId(node), 30, settings=settings, smithy=GroupSmithy, away=seconds(14))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("smithy", [Smithy, GroupSmithy])
+@pytest.mark.parametrize("priorities", [3, ANY])
+@pytest.mark.parametrize("node", ["n1", "n2", "n3"])
+def test_with_priorities_each_of_three_nodes_crashes_and_stays_away(smithy, priorities, node):
+    if smithy is GroupSmithy and priorities == ANY:
+        pytest.skip("groups have positions, and no keys")
+    settings = {"priorities": priorities, "replicas": 3}
+    strike(3, 8, NodeId(node), 25, settings=settings, smithy=smithy, away=seconds(14))
 
 
 @pytest.mark.soak

@@ -7,6 +7,7 @@ import pytest
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Expired,
@@ -20,6 +21,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Record, Write
 from snowmelt.protocols.pool.alarms import PoolTimer
+from snowmelt.protocols.queue.state import State
 from snowmelt.sim.explore import WORLDS, injuries_named, small_world
 from snowmelt.sim.explore.machines import applied
 from snowmelt.sim.explore.moves import SmallWorld
@@ -281,6 +283,10 @@ def test_a_disk_without_a_world_does_what_a_disk_does():
         ("pool", "pair", "lose"),
         ("membership", "join", "none"),
         ("membership", "leave", "none"),
+        ("queue", "put", "crash"),
+        ("queue", "pair", "lose"),
+        ("queue", "pair", "repeat"),
+        ("queue", "pair", "overtake"),
         ("priority", "one", "none"),
         ("priority", "alone", "crash"),
         ("priority", "pair", "none"),
@@ -338,11 +344,83 @@ def test_an_object_is_not_handed_over_to_one_who_has_left():
     assert (told.broken, told.refused) == ("", "rest"), "at rest nothing breaks, so it is no move"
 
 
+LOST = "there is [], and there should be [(0, 'p1/1')]"
+
+
+@pytest.mark.parametrize(
+    ("story", "world", "bug", "broken"),
+    [
+        (
+            "what_one_follower_has_is_brought_by_who_leads_next",
+            "put",
+            Bug.STALE_COPY,
+            LOST,
+        ),
+        ("what_only_its_leader_has_is_not_told", "put", Bug.COUNTED_EARLY, LOST),
+        (
+            "a_release_is_asked_again_of_who_leads_next",
+            "release",
+            Bug.FORGOTTEN_ANSWER,
+            "c1 is told Declined(error='LeaseLost'",
+        ),
+    ],
+)
+def test_a_leader_dies_and_the_next_goes_on(story, world, bug, broken):
+    life, script = small_world("queue", world), scripted((SCRIPTS / f"{story}.txt").read_text())
+    spoiled = played(SmallWorld(life(bug), life.injuries), script)
+    assert broken in spoiled.broken, spoiled.refused
+    told = played(SmallWorld(life(), life.injuries), script)
+    assert (told.broken, told.refused.replace("rest", ""), told.possible) == ("", "", ())
+
+
+def test_the_copy_of_one_follower_is_brought_to_the_next_leader():
+    script = (SCRIPTS / "what_one_follower_has_is_brought_by_who_leads_next.txt").read_text()
+    life = small_world("queue", "put")
+    told = played(SmallWorld(life(), life.injuries), scripted(script))
+    assert any("n3: Received n1 Piece" in line for line in told.lines)
+
+
+@pytest.mark.parametrize(
+    ("world", "injuries", "bug", "sentence"),
+    [
+        ("put", "crash", Bug.STALE_COPY, LOST),
+        ("pair", "overtake", Bug.SKIPPED_STEP, "the copies are not the same"),
+    ],
+)
+def test_the_walk_finds_a_bug_of_the_queue(world, injuries, bug, sentence):
+    life = small_world("queue", world)
+    found = explored(SmallWorld(life(bug), injuries_named(injuries, life)))
+    assert found.bad[0].sentence.startswith(sentence)
+
+
+def test_the_walk_finds_what_is_given_out_of_turn(monkeypatch):
+    def last(self, *_, **__):
+        return [Interval(one.stop - 1, one.stop) for one in self.ready][-1:]
+
+    monkeypatch.setattr(State, "first", last)
+    found = explored(SmallWorld(small_world("queue", "turns")(), ()))
+    assert found.bad[0].sentence == "u1 is given u1/2, and u1/1 was there before it"
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize(
     ("protocol", "world", "injuries"),
     [
+        ("queue", "copies", "none"),
+        ("queue", "turns", "crash"),
+        ("queue", "release", "crash"),
+        ("queue", "release", "lose"),
+        ("queue", "release", "repeat"),
+        ("queue", "release", "overtake"),
+        ("queue", "release", "stall"),
+        ("queue", "two", "crash,crash"),
+        ("queue", "crowd", "none"),
+        ("queue", "ranked", "none"),
+        ("queue", "keys", "none"),
+        ("queue", "pair", "crash"),
+        ("queue", "pair", "lose,repeat"),
+        ("queue", "back", "crash"),
         ("baton", "wants", "repeat"),
         ("baton", "wants", "lose"),
         ("baton", "wants", "stall"),
@@ -371,6 +449,14 @@ def test_an_object_is_not_handed_over_to_one_who_has_left():
 def test_nothing_breaks_in_larger_worlds(protocol, world, injuries):
     life = small_world(protocol, world)
     assert explored(SmallWorld(life(), injuries_named(injuries, life))).bad == ()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+def test_two_puts_two_gets_a_release_and_a_leader_who_dies_are_walked_to_their_end():
+    life = small_world("queue", "copies")
+    found = explored(SmallWorld(life(), life.injuries), states_max=3_000_000)
+    assert (found.complete, found.bad) == (True, ())
 
 
 @pytest.mark.soak

@@ -40,6 +40,7 @@ what a family's file says it leaves out.
 """
 
 from snowmelt.core.errors import BadOption
+from snowmelt.sim.explore import queue
 from snowmelt.sim.explore.baton import BatonWorld, TwoNodes
 from snowmelt.sim.explore.membership import Leaver, MembershipWorld
 from snowmelt.sim.explore.moves import INJURIES
@@ -53,6 +54,18 @@ WORLDS: dict[str, dict[str, type[SmallLife]]] = {
     "baton": {"wants": BatonWorld, "handover": TwoNodes},
     "membership": {"join": MembershipWorld, "leave": Leaver},
     "pool": {"leaver": PoolWorld, "leavers": TwoLeave, "pair": OneEach},
+    "queue": {
+        "copies": queue.QueueWorld,
+        "put": queue.OnePut,
+        "two": queue.TwoDie,
+        "release": queue.Release,
+        "turns": queue.InTurn,
+        "crowd": queue.Crowd,
+        "ranked": queue.Ranked,
+        "keys": queue.ByKeys,
+        "pair": queue.Pair,
+        "back": queue.Back,
+    },
     "priority": {
         "one": PriorityWorld,
         "alone": Alone,

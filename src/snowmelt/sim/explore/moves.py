@@ -10,12 +10,10 @@ from snowmelt.core.instant import Instant, later, seconds, spelled
 from snowmelt.core.names import NodeId, address_of
 from snowmelt.core.node import Effect, Event, Expired, Received, Send
 from snowmelt.sim.explore.machines import Machines, Process, Step
-from snowmelt.sim.explore.small import Act, Look, SmallLife
+from snowmelt.sim.explore.small import IDLE, Act, Look, SmallLife
 from snowmelt.sim.explore.value import Portrait
 from snowmelt.sim.world import Broken
 
-RESTART: Final = seconds(1)
-"""A process that ended is back by then."""
 STALL: Final = seconds(4)
 """A link that stands goes on by then."""
 
@@ -93,8 +91,18 @@ class SmallWorld:
         scene = self._scenes.number(self.life.opening())
         state = State(Instant(0), processes, ((),) * len(self.pairs), scene)
         for words in self.life.prelude:
-            state = self._quiet(self._made(state, words))
+            state = self._idle(state) if words == IDLE else self._quiet(self._made(state, words))
         return state
+
+    def _idle(self, state: State) -> State:
+        """Time has passed, until no timer is set any more."""
+        while (at := min(self._alarms(state), default=None)) is not None:
+            state = self._quiet(state._replace(now=at))
+        return state
+
+    def _alarms(self, state: State) -> list[Instant]:
+        running = [one for one in self._look(state).processes if one.runs]
+        return [at for process in running for _, at in process.timers]
 
     def _made(self, state: State, words: str) -> State:
         after = next(one.state for one in self.moves(state) if one.words == words)
@@ -161,7 +169,7 @@ class SmallWorld:
             yield act.until, self._done(act, after)
         for process in look.processes:
             if not process.runs and self.life.returns(look, process.node):
-                due = later(process.since, RESTART) if process.life else process.since
+                due = later(process.since, self.life.back_within) if process.life else process.since
                 yield due, self._started(state, process)
         for link, since in state.stalls:
             left = tuple(one for one in state.stalls if one[0] != link)
@@ -203,8 +211,8 @@ class SmallWorld:
         if not why:
             yield from self._rest(state, look)
             return
-        alarms = [at for process in look.processes for _, at in process.timers if process.runs]
-        soonest = min([*alarms, *dues], default=self.life.horizon)
+        alarms = [*self._alarms(state), *self.life.alarms(look), *dues]
+        soonest = min(alarms, default=self.life.horizon)
         if soonest >= self.life.horizon:
             text = f"{why}, after {spelled(self.life.horizon)}"
             yield Move(f"until {spelled(self.life.horizon)}", None, text)
@@ -265,7 +273,7 @@ class SmallWorld:
             ended = self.machines.end(process, kept, state.now)
             words = f"crash {process.node}" + (f" with {kept} kept" if process.asked else "")
             after = self._put(state, ended)
-            if lost != state.links:
+            if lost != state.links and self.life.mail_waits:
                 yield self._ended(f"{words}, its mail waits", after, process.node)
             yield self._ended(words, after._replace(links=lost, stalls=stalls), process.node)
 
@@ -321,6 +329,9 @@ class SmallWorld:
                 after = after._replace(scene=self._scenes.number(scene))
         except Broken as broken:
             return Move(words, None, str(broken), steps)
+        if process.asked and self.life.is_quick(process):
+            move = self._moved(words, after, self.machines.flush(process, state.now))
+            return move._replace(steps=steps + move.steps)
         return Move(words, after, "", steps)
 
     # --- what is where ----------------------------------------------------------------------------

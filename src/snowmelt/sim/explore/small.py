@@ -7,11 +7,11 @@ comes to one scene by many ways, and goes on from it in many.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from snowmelt.core.instant import START, Instant
+from snowmelt.core.instant import START, Duration, Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Effect, Event, Node
 from snowmelt.sim.explore.machines import Process
@@ -19,6 +19,8 @@ from snowmelt.sim.explore.value import LeftOut
 from snowmelt.sim.planted import Bug
 
 Scene = Hashable
+IDLE: Final = "time passes"
+"""In a prelude: until no timer is set any more."""
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -69,6 +71,11 @@ class SmallLife(ABC):
     mortal: tuple[NodeId, ...] = ()
     """Those of them that may crash."""
 
+    back_within: Duration = seconds(1)
+    """A process that ended is back by then."""
+    mail_waits: bool = True
+    """Whether what is on its way to one that crashes may come to its next life."""
+
     def __init__(self, bug: Bug | None = None) -> None:
         self._bug = bug
 
@@ -83,6 +90,11 @@ class SmallLife(ABC):
     @abstractmethod
     def acts(self, look: Look) -> Iterator[Act]:
         """What may be done now."""
+
+    def alarms(self, look: Look) -> Iterable[Instant]:
+        """Moments at which something may be done that may not be done before."""
+        del look
+        return ()
 
     @abstractmethod
     def saw(self, look: Look, node: NodeId, effects: list[Effect[Any]]) -> Scene:
@@ -102,6 +114,15 @@ class SmallLife(ABC):
     def returns(self, look: Look, node: NodeId) -> bool:
         del look, node
         return True
+
+    def is_quick(self, process: Process) -> bool:
+        """Whether its disk does at once what it is asked.
+
+        To others an answer that waits for a disk is like one that is long on its way. So this
+        leaves out crashes between the two, and what comes together while a disk is busy.
+        """
+        del process
+        return False
 
     @abstractmethod
     def unsettled(self, look: Look) -> str:

@@ -1,6 +1,7 @@
 """What the docs of queues promise, tried for each order, in a folder and at two nodes of three."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -8,7 +9,14 @@ import pytest
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster
-from snowmelt.core.errors import BadOption, Empty, Full, NoSuchQueue, QueueExists
+from snowmelt.core.errors import (
+    BadOption,
+    Empty,
+    Full,
+    LeaseLost,
+    NoSuchQueue,
+    QueueExists,
+)
 
 
 class Order(NamedTuple):
@@ -127,3 +135,76 @@ def test_a_priority_that_there_is_not_is_told_which_there_are(
     with pytest.raises(BadOption) as refused:
         jobs.put(b"x", priority=wrong)
     assert "or a float" not in str(refused.value)
+
+
+def at_once(*calls: Callable[[], Any]) -> list[BaseException | None]:
+    """Each in a thread of its own; what it failed with."""
+    together, ended = threading.Barrier(len(calls)), [None] * len(calls)
+
+    def one(at: int) -> None:
+        together.wait()
+        try:
+            calls[at]()
+        except Exception as error:
+            ended[at] = error  # type: ignore[call-overload]
+
+    threads = [threading.Thread(target=one, args=(at,)) for at in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return list(ended)
+
+
+def test_what_goes_together_is_refused_each_for_itself(two: Two) -> None:
+    one, other = two.made(max_items=5, max_bytes=1000)
+    two.put(one, b"made")
+    one.get(timeout=5).ack()
+    options = {} if two.order.priorities is None else {"priority": two.order.priorities[0]}
+    large = at_once(
+        lambda: one.put(bytes(1001), timeout=0, **options),
+        *[lambda: one.put(b"small", timeout=0, **options)] * 4,
+    )
+    assert [type(error) for error in large] == [Full, *[type(None)] * 4]
+    assert "1 items in 1001 bytes never fit" in str(large[0])
+    refused = at_once(*[lambda: one.put(b"more", timeout=0, **options)] * 16)
+    assert sum(error is None for error in refused) == 1
+    assert all("holds 5 items" in str(error) for error in refused if error is not None)
+    assert other.stats().ready == 5
+
+
+@pytest.mark.parametrize("how", ["acknowledged", "dead", "purged"])
+def test_room_wakes_who_waits_for_it(two: Two, how: str) -> None:
+    one, other = two.made(max_items=1)
+    two.put(one, b"first")
+    waits = threading.Thread(target=lambda: two.put(other, b"second", timeout=60))
+    waits.start()
+    while not one.stats().waiting_puts:
+        pass
+    if how == "purged":
+        assert one.purge() == 1
+    else:
+        item = one.get(timeout=5)
+        item.ack() if how == "acknowledged" else item.nack(dead=True)
+    waits.join(30)
+    assert not waits.is_alive()
+    assert other.get(timeout=5).body == b"second"
+
+
+def test_who_comes_too_late_hears_of_it_while_the_item_is_there(two: Two) -> None:
+    one, other = two.made(lease=0.2)
+    two.put(one, b"slow")
+    late = one.get(timeout=5)
+    held = other.get(timeout=30)
+    assert (held.body, held.failures) == (b"slow", 1)
+    for settle in (late.ack, late.nack, late.release, late.extend):
+        with pytest.raises(LeaseLost):
+            settle()
+
+
+def test_zeros_are_equal_whatever_their_signs(clusters: tuple[Any, Any], name: str) -> None:
+    one, other = clusters
+    jobs = one.priority(name, priorities=float)
+    for body, priority in ((b"a", 0.0), (b"b", -0.0), (b"c", 0), (b"d", -0.0)):
+        jobs.put(body, priority=priority)
+    assert [item.body for item in other.priority(name).get_many(9)] == [b"a", b"b", b"c", b"d"]

@@ -119,7 +119,7 @@ def _of_others(request: Any) -> str:
         case calls.Release(_, group):
             return _of_group(group)
         case calls.Redrive(_, per_second):
-            return _outside((("rate", per_second, 0, RATE_MAX),))
+            return _outside((("per_second", per_second, 0, RATE_MAX),))
         case _:
             return ""
 

@@ -186,3 +186,28 @@ def test_nobody_there_ends_with_4(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     ended = snowmelt("queues", "--data", str(tmp_path / "file"))
     assert ended.returncode == 7
+
+
+def test_settings_are_altered_and_told(run: Run, queue: str) -> None:
+    fine(run("put", queue, "seed"))
+    told = fine(run("alter", queue, "--lease", "10", "--max-items", "5", "--flush", "always"))
+    assert told == f"{queue} has flush=always, lease=10.0, max_items=5 now\n".encode()
+    settings = as_json(run("stats", queue, "--json"))["settings"]
+    assert (settings["lease"], settings["max_items"]) == (10.0, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "option is 'nothing'; allowed: replicas, durable_copies"),
+        (("--priorities", "4"), "--priorities is '4'; allowed: nothing; what order a queue has"),
+        (("--flush", "soon"), "flush is 'soon'"),
+    ],
+)
+def test_what_is_not_to_be_altered_says_why(
+    run: Run, arguments: tuple[str, ...], text: str
+) -> None:
+    fine(run("put", "as-it-was", "seed"))
+    ended = run("alter", "as-it-was", *arguments)
+    assert ended.returncode == 2
+    assert text in ended.stderr.decode()

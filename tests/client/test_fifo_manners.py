@@ -186,7 +186,8 @@ def test_a_queue_with_other_settings_says_which_option_differs(queues: Queues) -
         queues.fifo("manners-settings", lease=30, flush=0.5, max_items=5).put(b"two")
     assert str(raised.value) == (
         "queue 'manners-settings' is there with other settings: "
-        'flush="always", asked 0.5; lease=60, asked 30'
+        'flush="always", asked 0.5; lease=60, asked 30; leave them out to take it as it is, or '
+        "alter it: snowmelt alter manners-settings --flush 0.5 --lease 30"
     )
 
 

@@ -17,7 +17,7 @@ from snowmelt.protocols.membership import Severed
 from snowmelt.protocols.queue import leader, records, sending
 from snowmelt.protocols.queue.batches import STAGED
 from snowmelt.protocols.queue.calls import Leased
-from snowmelt.protocols.queue.copy import Copy
+from snowmelt.protocols.queue.copy import HOME, Copy
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.keyed import Keyed
 from snowmelt.protocols.queue.leader import Leader
@@ -226,6 +226,24 @@ def keys_have_no_say(patch):
     patch.setattr(Keyed, "foremost", foremost)
 
 
+def leases_of_before_have_the_new_length(patch):
+    patch.setattr(leader, "keep_lengths", lambda _state, _lease: None)
+
+
+def who_leads_goes_on_with_the_bounds_of_before(patch):
+    told = leader.restored
+
+    def before(settings, kept, limits):
+        state = told(settings, kept, limits)
+        if HOME in kept:
+            last = msgspec.msgpack.decode(kept[HOME], type=Home).settings
+            bounds = {"items_max": last.items_max, "bytes_max": last.bytes_max}
+            state.settings = replace(settings, **bounds)
+        return state
+
+    patch.setattr(leader, "restored", before)
+
+
 def first(seeds):
     """Those that found it when they were looked for last; then the first there are."""
     return dict.fromkeys((*seeds, *range(40)))
@@ -256,6 +274,8 @@ def first(seeds):
         (what_is_to_be_admitted_is_spared, (27, 28)),
         (what_a_lost_disk_had_is_not_copied_anew, (68, 77)),
         (keys_have_no_say, (3, 19)),
+        (leases_of_before_have_the_new_length, (18,)),
+        (who_leads_goes_on_with_the_bounds_of_before, (120,)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

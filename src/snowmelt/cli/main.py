@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "rescue": ("rescue",),
     "migrate": ("migrate",),
     "queue": ("put", "peek", "stats", "queues", "purge", "redrive"),
+    "altering": ("alter",),
     "ranks": ("select", "quantile"),
     "taking": ("get",),
     "groups": ("groups",),

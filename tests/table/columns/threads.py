@@ -235,8 +235,8 @@ def must_be_closed(row: Row) -> str:
 
 
 def undone(row: Row) -> str:
-    if row.call.endswith((".pause", ".resume")):
-        return "two that pause and resume one queue undo each other"
+    if row.call.endswith((".pause", ".resume", ".alter")):
+        return "two that pause, resume or alter one queue undo each other"
     return ""
 
 

@@ -91,6 +91,16 @@ def redrive(own):
     expect(type(back) is int, "redrive tells how many: {}", back)
 
 
+@recipe("Fifo.alter", "PriorityQueue.alter")
+def alter(own):
+    """To what it is: whoever opens it next says the same settings as before."""
+    own.fill()
+    before = own.judged.stats().settings
+    yield Act(own.queue.alter, max_deliveries=before.deliveries_max)
+    now = own.judged.stats().settings
+    expect(now == before, "only what is named is altered: {}", now)
+
+
 @recipe("Fifo.pause", "PriorityQueue.pause")
 def pause(own):
     own.fill()

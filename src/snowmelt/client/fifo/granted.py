@@ -92,6 +92,9 @@ class GrantedSteps(LeaseSteps):
         self._calls = 0
         """Of a master, under this grant."""
         self._lease = Duration(0)
+        """How long leases last; each tells it anew where it is extended."""
+        self._was_there = False
+        """Whether it was opened: from then on it is taken as it is, for it may be altered."""
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -121,8 +124,6 @@ class GrantedSteps(LeaseSteps):
                 elif where is master_of and self._is_old():
                     grant = yield from self._looked_up(grant, wait)
                     body = _in_time(body, wait)
-                if type(body) is Get and body.ahead and self.deliveries_max == 1:
-                    body = msgspec.structs.replace(body, items_max=1, ahead=False)
                 began = steady_now()
                 whom = where(grant)
                 if weight > grant.inline and where is store_of:
@@ -137,7 +138,12 @@ class GrantedSteps(LeaseSteps):
                 return answer, began
 
     def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
-        return self._opened(self._settings, wait, make)
+        if self._was_there and self._settings is not None:
+            try:
+                return (yield from self._opened(None, wait, make=False))
+            except NoSuchQueue:
+                self._was_there = False
+        return (yield from self._opened(self._settings, wait, make))
 
     def _look(self, wait: Wait) -> Steps[None]:
         """What is there, whatever it was made with; raises `NoSuchQueue`, or `QueueExists`."""
@@ -160,6 +166,7 @@ class GrantedSteps(LeaseSteps):
         settings = opened.settings
         self.check_kind(settings)
         self.missing, self._lease, self._calls = False, settings.lease, 0
+        self._was_there = True
         self.deliveries_max = settings.deliveries_max
         if self.several:
             self._ranks_are(Ranks.of(self.name, settings))
@@ -184,11 +191,10 @@ class GrantedSteps(LeaseSteps):
     def _looked_up(self, grant: Grant, wait: Wait) -> Steps[Grant]:
         """The same grant, or a new one where another is master by now."""
         try:
-            opened: Opened = yield Query(
-                Open(self.name, self._settings, make=False), min(_LOOK, wait.left)
-            )
+            opened: Opened = yield Query(Open(self.name, None, make=False), min(_LOOK, wait.left))
         except SnowmeltError:
             return grant
+        self.deliveries_max = opened.settings.deliveries_max
         new = _granted(opened)
         if new.master == grant.master:
             return grant

@@ -42,6 +42,7 @@ from snowmelt.client.queue.bodies import (
     parcels,
     together,
 )
+from snowmelt.client.queue.options import QueueOptions, altered_options
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.client.together.joint import Asked
 from snowmelt.client.together.joint_puts import One, Puts
@@ -55,6 +56,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.calls import (
+    Alter,
     Changed,
     Describe,
     Get,
@@ -71,6 +73,7 @@ from snowmelt.protocols.queue.calls import (
     QueueStatus,
     Redrive,
     Settle,
+    Settled,
 )
 from snowmelt.protocols.queue.labels import each_own
 from snowmelt.runtime.clock import steady_now
@@ -220,7 +223,8 @@ class FifoSteps(GrantedSteps):
             return None
         ends = later(asked, leased.lease)
         told = parts if self.ranks is None else with_ranks(parts, self.ranks)
-        return Delivered(leased.token, told, self._lease or leased.lease, ends)
+        lease = self._lease if self._lease > leased.lease else leased.lease
+        return Delivered(leased.token, told, lease, ends)
 
     def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
         """The parts that came along and those fetched; what nobody can give goes back.
@@ -251,11 +255,15 @@ class FifoSteps(GrantedSteps):
 
     def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
         """Tells one word to the master."""
-        del delivered
+        settled: Settled
         try:
-            _, asked = yield from self._ask(self._settle(word), Wait(0), master_of, make=False)
+            settled, asked = yield from self._ask(
+                self._settle(word), Wait(0), master_of, make=False
+            )
         except LeaseLost as error:
             return steady_now(), Refused(str(error))
+        if settled.lease:
+            delivered.lease = self._lease = settled.lease
         return asked, None
 
     def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
@@ -303,6 +311,11 @@ class FifoSteps(GrantedSteps):
     def purge(self, dead: bool, timeout: float) -> Steps[int]:
         changed: Changed = yield from self.ask_about(Purge(self.name, dead), timeout)
         return changed.items
+
+    def alter(self, options: QueueOptions, timeout: float) -> Steps[None]:
+        """From now on these are so; this user takes it as it is then."""
+        yield from self.ask_about(Alter(self.name, altered_options(options)), timeout)
+        self._grant = None
 
     def pause(self, paused: bool, timeout: float) -> Steps[None]:
         """Stops handing out, or goes on."""

@@ -15,6 +15,7 @@ from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.batch import Batch
+from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval, Position
 
 
@@ -105,6 +106,15 @@ class OverlayQueue(Taking[OverlaySteps]):
     def stats(self, *, timeout: float = TIMEOUT) -> OverlayStatus:
         """How the queue is: how many items wait, by priority, are leased, delayed, dead."""
         return run(self._port, self._steps.stats(timeout))
+
+    def alter(self, *, timeout: float = TIMEOUT, **options: Any) -> None:
+        """Refused: the settings of a queue on the overlay are as they were when it was made."""
+        del timeout
+        allowed = (
+            'those of a queue without ordering="overlay": make one of another name, and put there '
+            "what you get here"
+        )
+        raise BadOption("settings to alter", ", ".join(options) or "none", allowed)
 
     def redrive(self, *, timeout: float = TIMEOUT) -> int:
         """Brings dead items back to their positions; returns how many."""

@@ -14,6 +14,7 @@ from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.tasks import TogetherAsync
 from snowmelt.core.batch import Batch
+from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval, Position
 
 
@@ -104,6 +105,15 @@ class OverlayQueue(Taking[OverlaySteps]):
     async def stats(self, *, timeout: float = TIMEOUT) -> OverlayStatus:
         """How the queue is: how many items wait, by priority, are leased, delayed, dead."""
         return await run_async(self._port, self._steps.stats(timeout))
+
+    async def alter(self, *, timeout: float = TIMEOUT, **options: Any) -> None:
+        """Refused: the settings of a queue on the overlay are as they were when it was made."""
+        del timeout
+        allowed = (
+            'those of a queue without ordering="overlay": make one of another name, and put there '
+            "what you get here"
+        )
+        raise BadOption("settings to alter", ", ".join(options) or "none", allowed)
 
     async def redrive(self, *, timeout: float = TIMEOUT) -> int:
         """Brings dead items back to their positions; returns how many."""

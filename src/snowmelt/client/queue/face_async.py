@@ -1,7 +1,7 @@
 """What a queue with a leader is asked for as a whole, of whatever kind, with `await`."""
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
@@ -12,6 +12,7 @@ from snowmelt.client.leases.taking_async import Taking
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.queue.groups_async import Group
+from snowmelt.client.queue.options import QueueOptions
 from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.tasks import TogetherAsync
@@ -118,6 +119,26 @@ class Queue(Taking[S]):
     async def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
         """How the queue is: how many items wait, are leased, delayed, dead, and more."""
         return await run_async(self._port, self._steps.stats(timeout))
+
+    async def alter(self, *, timeout: float = TIMEOUT, **options: Unpack[QueueOptions]) -> None:
+        """Alters some settings of the queue while it runs; returns once they are so.
+
+        They are named as in `cluster.fifo`; what is not named stays. A put that waits comes in when
+        the bounds let it; what is more than a smaller bound stays in the queue. What is leased is
+        leased for as long as it was, and what is dead stays dead. Programs that have the queue open
+        go on; who opens it with other settings than it has by now is told `QueueExists`.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders", max_items=2)
+        ...         _ = await orders.put_many([b"one", b"two"])
+        ...         await orders.alter(max_items=1000, lease=60)
+        ...         _ = await orders.put(b"three", timeout=0)
+        ...         (await orders.stats()).settings.items_max
+        1000
+        """
+        await run_async(self._port, self._steps.alter(options, timeout))
 
     async def pause(self, *, timeout: float = TIMEOUT) -> None:
         """Stops the handing out of items; puts are taken all the time."""

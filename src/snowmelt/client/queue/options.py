@@ -12,6 +12,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.protocols.queue.settings import (
     ANY,
+    FOR_EVER,
     OF_PRIORITIES,
     OPTIONS,
     PRIORITIES_MAX,
@@ -50,6 +51,22 @@ def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
     """
     given = read_options(options, OPTIONS)
     return QueueSettings(**({"replicas": 0} | given)).checked() if given else None
+
+
+def altered_options(options: QueueOptions) -> tuple[tuple[str, int], ...]:
+    """What is to be altered, as a call names it.
+
+    >>> altered_options({"lease": 60, "max_items": 0})
+    (('lease', 60000000000), ('items_max', 0))
+    >>> altered_options({})
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: option is nothing; allowed: replicas, durable_copies, flush,...
+    """
+    strange = next((one for one in options if one not in OPTIONS), None)
+    if strange is not None or not options:
+        allowed = ", ".join(OPTIONS) + (f"; {FOR_EVER}" if strange else "")
+        raise BadOption("option", strange or "nothing", allowed)
+    return tuple(read_options(options, OPTIONS).items())
 
 
 class PriorityOptions(QueueOptions, total=False):

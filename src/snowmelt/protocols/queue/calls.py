@@ -289,6 +289,8 @@ class Settled(msgspec.Struct, frozen=True, tag="fifo.settled", array_like=True):
     """Done; so many items are still held under the lease."""
 
     left: int
+    lease: Duration = Duration(0)
+    """For how long, from when that was asked, if it was extended."""
 
 
 class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
@@ -467,6 +469,13 @@ class Groups(msgspec.Struct, frozen=True, tag="fifo.groups", array_like=True):
 # --- the queue as a whole ------------------------------------------------------------------------
 
 
+class Alter(msgspec.Struct, frozen=True, tag="fifo.alter", array_like=True):
+    """From now on some settings are so, by the names that `QueueSettings` has for them."""
+
+    queue: str
+    settings: tuple[tuple[str, int], ...]
+
+
 class Purge(msgspec.Struct, frozen=True, tag="fifo.purge", array_like=True):
     """Removes all items that wait (or all dead ones); what is leased stays with its holder."""
 
@@ -560,41 +569,12 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 
 
 Request = (
-    Open
-    | Put
-    | Publish
-    | Plan
-    | Get
-    | Settle
-    | Fetch
-    | Peek
-    | Select
-    | Assign
-    | Locate
-    | Survey
-    | Release
-    | ListGroups
-    | Purge
-    | Pause
-    | Redrive
-    | Describe
-    | ListQueues
-)
+    Open | Put | Publish | Plan | Get | Settle | Fetch | Peek | Select | Assign | Locate | Survey
+    | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | ListQueues
+)  # fmt: skip
 Response = (
-    Opened
-    | PutDone
-    | Receipt
-    | Planned
-    | Leased
-    | Settled
-    | Fetched
-    | Peeked
-    | Assigned
-    | Located
-    | Groups
-    | Changed
-    | QueueStatus
-    | QueueNames
-)
+    Opened | PutDone | Receipt | Planned | Leased | Settled | Fetched | Peeked | Assigned | Located
+    | Groups | Changed | QueueStatus | QueueNames
+)  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

@@ -6,6 +6,8 @@ from typing import Final, Generic, TypeVar
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.protocols.queue.desk import Desk
 
+AS_ALL: Final = Duration(0)
+"""In place of how long a lease lasts: as long as the queue's do."""
 SPARE: Final = 64
 """So many deadlines more may be kept than twice those that count."""
 
@@ -78,9 +80,9 @@ class Deadlines(Ends[int]):
         super().__init__()
         self._lease = lease
 
-    def begin(self, token: int, now: Instant) -> Instant:
-        """The whole time of a lease, from now on."""
-        end = later(now, self._lease)
+    def begin(self, token: int, now: Instant, length: Duration = AS_ALL) -> Instant:
+        """The whole time of a lease, from now on; of one of before, what it was given for."""
+        end = later(now, length or self._lease)
         self.put(token, end)
         return end
 

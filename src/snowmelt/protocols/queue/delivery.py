@@ -91,7 +91,7 @@ class Delivery:
                     self.open.end(operation)
                     return
                 if token not in self._deadlines:
-                    self._desk.wake(self._deadlines.begin(token, self._desk.now))
+                    self._desk.wake(self._deadlines.begin(token, self._desk.now, lease.length))
                 self._deliver(owed, lease, {})
             case Show(_, positions):
                 self._show(owed, positions, {})

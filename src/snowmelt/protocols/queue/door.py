@@ -121,6 +121,8 @@ class Door:
                 leader.look(operation, request)
             case calls.Assign() | calls.Locate() | calls.Survey() | calls.ListGroups():
                 leader.grouping.hear(operation, request)
+            case calls.Alter():
+                leader.altering.hear(operation, request)
             case calls.Purge() | calls.Pause() | calls.Redrive() | calls.Release():
                 leader.change(operation, request)
             case _:

@@ -87,7 +87,7 @@ class Following:
         if step.term > copy.fence:
             changes += copy.raise_fence(step.term)
         told = words.Appended(step.queue, step.term, self._desk.keeper, step.head)
-        if step.linger:
+        if step.linger and copy.flushed.term == step.term:  # else it would be sure of itself
             self._copies.disk.write(step.queue, changes, words.OwnStep(step.head), step.linger)
             self._desk.send(source, told)
         else:

@@ -19,6 +19,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.admission import Admission
+from snowmelt.protocols.queue.altering import Altering, keep_lengths
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines, delay
@@ -95,8 +96,11 @@ class Leader:
         self.withdrawing = Withdrawing(
             desk, home, self.state, self.log, self.publishing, self._later
         )
-        for token in self.state.leases:
-            desk.wake(self._deadlines.begin(token, desk.now))
+        self.altering = Altering(desk, home, self.log)
+        if copy.home is not None:
+            keep_lengths(self.state, copy.home.settings.lease)
+        for token, lease in self.state.leases.items():
+            desk.wake(self._deadlines.begin(token, desk.now, lease.length))
         self.state.changed[STATUS] = None  # the first step of the term
         self.storing.viewed()
 
@@ -152,11 +156,14 @@ class Leader:
             return False
         items_max = min(get.items_max, self._desk.limits.get_items)
         bytes_max = min(get.bytes_max, self._desk.limits.fetch_bytes)
+        ahead = get.ahead and self.home.settings.deliveries_max > 1
+        if get.ahead and not ahead:  # each delivery is the last
+            items_max = 1
         found = self.state.first(items_max, bytes_max, before=get.before)
         if not found:
             return False
         self._tokens += 1
-        self.state.take(operation, self._tokens, found, ahead=get.ahead)
+        self.state.take(operation, self._tokens, found, ahead=ahead)
         self.log.owe(Deliver(operation, self._tokens, refused))
         return True
 
@@ -219,9 +226,10 @@ class Leader:
         if settle.back:
             self._give_back(operation, settle)
         left = lease.left.total
-        if left and settle.extend and token in self._deadlines:
-            self._desk.wake(self._deadlines.begin(token, self._desk.now))
-        return calls.Settled(left)
+        if not (left and settle.extend and token in self._deadlines):
+            return calls.Settled(left)
+        self._desk.wake(self._deadlines.begin(token, self._desk.now, lease.length))
+        return calls.Settled(left, lease.length or self.home.settings.lease)
 
     def _give_back(self, operation: OperationId, settle: calls.Settle) -> None:
         due = delay(self._desk, settle.due)
@@ -392,6 +400,7 @@ class Leader:
         self.admission.tick()
         self.publishing.tick()
         self.storing.tick()
+        self.altering.tick()
         self._redrive()
         self.delivery.tick()
         self.followers.tick(self.log.confirmed)

@@ -52,6 +52,8 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     """Whose copies count (`queue/in_sync.py`); where none are named, all do."""
     sets: Count = 0
     """How often that was written down in this term."""
+    sought: Count = 0
+    """Of how many of those before the newest must be sought, if other settings were theirs."""
 
     def __post_init__(self) -> None:
         _check(self.settings)
@@ -65,7 +67,7 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     def answers_needed(self) -> int:
         """Of how many of those before the newest must be sought, to miss nothing that was told."""
         copies = len(self.before)
-        return max(1, copies - self.settings.quorum(copies) + 1)
+        return self.sought or max(1, copies - self.settings.quorum(copies) + 1)
 
 
 class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
@@ -124,6 +126,16 @@ class Among(OfTerm, frozen=True, tag="fifo.among", array_like=True):
     number: Count
     """One more than that of the set that is written down."""
     in_sync: tuple[Keeper, ...]
+
+
+class Alter(OfTerm, frozen=True, tag="fifo.alter-home", array_like=True):
+    """I am the master in this term, and somebody would have the queue with these settings."""
+
+    run: Keeper
+    settings: QueueSettings
+
+    def __post_init__(self) -> None:
+        _check(self.settings)
 
 
 class Unreached(OfTerm, frozen=True, tag="fifo.unreached", array_like=True):
@@ -195,6 +207,7 @@ Message = (
     | Claim
     | Activate
     | Among
+    | Alter
     | Unreached
     | Aside
     | Quits

@@ -331,6 +331,7 @@ class QueueNode:
             messages.Quits: registry.quits,
             messages.Needs: self._leaving.heard,
             messages.Among: registry.said,
+            messages.Alter: registry.said,
             messages.Unreached: registry.unreached,
             messages.Aside: registry.unreached,
             messages.Seek: self._seek,

@@ -7,7 +7,7 @@ A record has a key whose first byte is its kind:
     b POSITION  a block of batches
     d NUMBER    what ended in many blocks (`endings.py`)
     k PAGE      the keys of some positions (`keys.py`)
-    l TOKEN     a lease: whose call it answers, and what it has
+    l TOKEN     a lease: whose call it answers, what it has, and for how long if not as others
     c CLIENT    which of its last gets had something
     p, n NAME   a producer
     e TOKEN     which call ended a lease of which something went back
@@ -27,6 +27,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.spans import stepped, steps
@@ -54,6 +55,13 @@ class _Status(msgspec.Struct, frozen=True, array_like=True):
     redriving: int
     bound: int = 0
     keeps: bool = False
+
+
+class _Leased(msgspec.Struct, frozen=True, array_like=True):
+    operation: OperationId
+    left: list[int]
+    ahead: bool
+    length: Duration = Duration(0)
 
 
 def changed(state: State) -> tuple[Pairs, tuple[Interval, ...]]:
@@ -138,7 +146,8 @@ def record(state: State, key: bytes) -> bytes | None:
 
 
 def _of_lease(lease: Lease) -> bytes:
-    return _ENCODE((lease.operation, steps(lease.left), lease.ahead))
+    row = lease.operation, steps(lease.left), lease.ahead
+    return _ENCODE((*row, lease.length) if lease.length else row)
 
 
 # --- read again -----------------------------------------------------------------------------------
@@ -170,10 +179,10 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
         case b"b" | b"d":
             state.batches.restore(key, value)
         case b"l":
-            operation, row, ahead = _DECODE(value, type=tuple[OperationId, list[int], bool])
-            token = int.from_bytes(rest)
-            state.leases[token] = Lease(operation, IntervalSet(stepped(row)), ahead)
-            state.tokens[operation] = token
+            told, token = _DECODE(value, type=_Leased), int.from_bytes(rest)
+            left = IntervalSet(stepped(told.left))
+            state.leases[token] = Lease(told.operation, left, told.ahead, told.length)
+            state.tokens[told.operation] = token
         case b"c" | b"k":
             (state.takers if key[:1] == b"c" else state.keys).restore(key, value)
         case b"p" | b"n":

@@ -39,6 +39,8 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
 12. Which copies count of those that a home names its master says (`queue/in_sync.py`), and it is on
     the disk before the master counts so. A later term goes on from these alone; only when all their
     disks are gone, from the others.
+13. A queue has other settings from a new term on, which its master asks for (`altering.py`). Of
+    how many of the last term's copies the newest is sought was settled with the old ones.
 """
 
 from collections.abc import Container
@@ -58,7 +60,7 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.founding import Foundations
 from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.quitting import Quitting
-from snowmelt.protocols.queue.settings import QueueSettings, differences
+from snowmelt.protocols.queue.settings import QueueSettings, differences, otherwise
 from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.queue.words import Kept
 
@@ -143,8 +145,8 @@ class Registry:
         elif home is None:
             assert settings is not None
             self._found(source, message, settings, presence)
-        elif settings is not None and (other := differences(home.settings, settings)):
-            text = f"queue {message.queue!r} is there with other settings: {other}"
+        elif settings is not None and differences(home.settings, settings):
+            text = otherwise(message.queue, home.settings, settings)
             self._desk.send(source, messages.Nowhere(message.queue, "QueueExists", text))
         else:
             self._desk.send(source, home)
@@ -267,8 +269,10 @@ class Registry:
                 self._renew(home, master, mirrors, run)
                 return
 
-    def said(self, source: NodeId, message: messages.Activate | messages.Among) -> None:
-        """The first step of a term is safe (rule 3), or would have other copies count (rule 12)."""
+    def said(
+        self, source: NodeId, message: messages.Activate | messages.Among | messages.Alter
+    ) -> None:
+        """A master says that its first step is safe, or what is to be otherwise (3, 12, 13)."""
         home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None:
             return
@@ -276,6 +280,10 @@ class Registry:
         if decides and self._is_outgrown(home, message.term, presence):
             return
         if (home.term, home.run) != (message.term, message.run):
+            return
+        if isinstance(message, messages.Alter):
+            if decides:
+                self._renew(home, home.master, home.mirrors, home.run, message.settings)
             return
         next_home = _as_said(home, message)
         if next_home is home:
@@ -328,21 +336,17 @@ class Registry:
         if (master, *mirrors) != old:
             self._renew(home, master, mirrors, presence.run_of(master))
 
-    def _renew(self, home: messages.Home, master: str, mirrors: tuple[str, ...], run: str) -> None:
-        before = home.counted if home.active else home.before
+    def _renew(
+        self,
+        home: messages.Home,
+        master: str,
+        mirrors: tuple[str, ...],
+        run: str,
+        settings: QueueSettings | None = None,
+    ) -> None:
         term = max(home.term, self._floors.pop(home.queue, 0)) + 1
-        self._kept.keep(
-            messages.Home(
-                home.queue,
-                term,
-                master,
-                mirrors,
-                home.settings,
-                run,
-                before=before,
-                before_term=home.term if home.active else home.before_term,
-            )
-        )
+        wanted = settings or home.settings
+        self._kept.keep(_after(home, term, master, mirrors, run, wanted))
 
     # --- an older disk (rule 5) -------------------------------------------------------------------
 
@@ -429,6 +433,32 @@ class Registry:
             if queue not in self._kept.busy:
                 self._desk.send(node_of(home.master), home)
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+
+def _after(
+    home: messages.Home,
+    term: int,
+    master: str,
+    mirrors: tuple[str, ...],
+    run: str,
+    settings: QueueSettings,
+) -> messages.Home:
+    """The home of a later term."""
+    last = home
+    if home.active:
+        done = {"before": home.counted, "before_term": home.term, "sought": 0}
+        last = msgspec.structs.replace(home, **done)
+    return messages.Home(
+        home.queue,
+        term,
+        master,
+        mirrors,
+        settings,
+        run,
+        before=last.before,
+        before_term=last.before_term,
+        sought=last.answers_needed if last.before and settings != home.settings else last.sought,
+    )
 
 
 def _as_said(home: messages.Home, word: messages.Activate | messages.Among) -> messages.Home:

@@ -1,5 +1,6 @@
 """What a person chooses for one queue, checked where it is made."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -26,6 +27,10 @@ ANY: Final = 0
 """In place of how many priorities there are: each item has a key of 64 bits, the least first."""
 HOLD_LONGEST: Final = seconds(7 * 86_400)
 """For how long a staged put may wait to be published."""
+FOR_EVER: Final = (
+    "what order a queue has is settled when it is made: make another of a new name, and put there "
+    "what you get here"
+)
 _COUNT_MAX: Final = 2**62
 
 
@@ -86,6 +91,21 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         if replicas > nodes:
             raise BadOption("replicas", replicas, f"at most {nodes}, the nodes present")
         return msgspec.structs.replace(self, replicas=replicas).checked()
+
+    def altered(self, some: Mapping[str, int], nodes: int) -> "QueueSettings":
+        """The same but for these, where so many nodes are present; raises `BadOption`.
+
+        >>> QueueSettings(lease=seconds(60)).altered({"items_max": 9}, nodes=1).items_max
+        9
+        >>> QueueSettings().altered({"priorities": 3}, nodes=1)
+        Traceback (most recent call last):
+        snowmelt.core.errors.BadOption: option is 'priorities'; allowed: replicas, durable_copies...
+        """
+        for name in some:
+            if name not in OPTIONS.values():
+                raise BadOption("option", name, f"{', '.join(OPTIONS)}; {FOR_EVER}")
+        wanted = msgspec.structs.replace(self, **some)
+        return wanted.checked() if wanted.replicas == self.replicas else wanted.made_on(nodes)
 
     @property
     def told(self) -> "QueueSettings":
@@ -157,15 +177,48 @@ def differences(there: QueueSettings, asked: QueueSettings) -> str:
     >>> differences(QueueSettings(priorities=ANY), QueueSettings(priorities=ANY, floats=True))
     'priorities=any int, asked any float'
     """
-    if not asked.replicas:
-        copies = asked.durable_copies or there.durable_copies
-        asked = msgspec.structs.replace(asked, replicas=there.replicas, durable_copies=copies)
-    there, asked = there.told, asked.told
+    there, asked = there.told, _beside(there, asked).told
     return "; ".join(
         f"{option}={one}, asked {other}"
         for option, name in {**OPTIONS, **OF_PRIORITIES}.items()
         if (one := _shown(option, there, name)) != (other := _shown(option, asked, name))
     )
+
+
+def _beside(there: QueueSettings, asked: QueueSettings) -> QueueSettings:
+    """What is asked for, with as many copies as there are where nothing is said of them."""
+    if asked.replicas:
+        return asked
+    copies = asked.durable_copies or there.durable_copies
+    return msgspec.structs.replace(asked, replicas=there.replicas, durable_copies=copies)
+
+
+def otherwise(queue: str, there: QueueSettings, asked: QueueSettings) -> str:
+    """The same as a sentence, with what is to be done.
+
+    >>> otherwise("jobs", QueueSettings(), QueueSettings(lease=seconds(60)))
+    "queue 'jobs' is there with other settings: lease=30, asked 60; leave them out to ...
+    """
+    text = f"queue {queue!r} is there with other settings: {differences(there, asked)}"
+    asked = _beside(there, asked)
+    of_order = "priorities", "floats", "largest_first"
+    if any(getattr(there, name) != getattr(asked, name) for name in of_order):
+        return f"{text}; {FOR_EVER}"
+    words = " ".join(
+        f"--{option.replace('_', '-')} {_said(option, getattr(asked, name))}"
+        for option, name in OPTIONS.items()
+        if getattr(there, name) != getattr(asked, name)
+    )
+    return (
+        f"{text}; leave them out to take it as it is, or alter it: snowmelt alter {queue} {words}"
+    )
+
+
+def _said(option: str, value: int) -> str:
+    """As a person gives it."""
+    if option == "flush" and not value:
+        return "always"
+    return f"{value / SECOND:g}" if option in ("flush", "lease") else str(value)
 
 
 def _shown(option: str, settings: QueueSettings, name: str) -> str:

@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
+from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
@@ -56,6 +57,8 @@ class Lease(msgspec.Struct):
     left: IntervalSet
     ahead: bool = False
     """Whether its items wait for their turn (`core/failures.py`)."""
+    length: Duration = Duration(0)
+    """How long it lasts, if it was given before leases had the length that they have."""
 
 
 class State:

@@ -48,6 +48,8 @@ class TakeOver(msgspec.Struct):
     """Those that can't be read."""
     unsure: dict[str, None] = {}
     """Those that may lack what they told."""
+    anew: bool = False
+    """Whether this run has not led it before."""
 
     def told(self, keeper: str, head: Head, *, sure: bool) -> None:
         """One is fenced, and has this."""

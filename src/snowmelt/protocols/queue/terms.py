@@ -138,8 +138,8 @@ class Terms:
             return
         if self._copies.gives_up(queue):
             return  # the controller says it again
+        self._takeovers[queue] = TakeOver(home, anew=queue not in self._begun)
         self._begun[queue] = home.term
-        self._takeovers[queue] = TakeOver(home)
         fence = words.OwnFence(home.term)
         self._copies.disk.write(queue, copy.raise_fence(home.term), fence)
         if home.before:
@@ -243,11 +243,11 @@ class Terms:
         for name, head in taking.heads.items():
             if name in followers:
                 leader.followers.begins(name, head)
-        if home.settings.linger and not taking.certain:
+        if leader.state.bound and not taking.certain:
             leader.state.tails.leap(leader.state.bound)
         copy.whole = True
         self.leaders[queue] = leader
-        if self._alone:
+        if self._alone and taking.anew:
             leader.end_leases()
         leader.tick()
         self.touched[queue] = None

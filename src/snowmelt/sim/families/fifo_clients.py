@@ -224,8 +224,8 @@ class Consumer(consumers.Consumer, Program):
 
     def opened(self) -> FifoSteps:
         """Some know nothing of a queue but its name."""
-        settings = self.ledger.settings if self._makes else None
-        cast = self.queue, settings, self.producer(), self.chance
+        asked_for = self.asked_for if self._makes else None
+        cast = self.queue, asked_for, self.producer(), self.chance
         return steps_for(self.ledger.settings, *cast)
 
     def query(self, step: Query, told: Done) -> None:

@@ -10,10 +10,11 @@ from snowmelt.check.history import Ended
 from snowmelt.client.fifo.steps import DAMAGED, FifoSteps
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.queue.options import Producer
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.calling import Ask
 from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.families import programs
 from snowmelt.sim.families.fifo_actors import Stage, Then
 from snowmelt.sim.families.fifo_words import Ledger, numbers, put_of
@@ -38,8 +39,13 @@ class Program(programs.Program):
     # --- its process ------------------------------------------------------------------------------
 
     def opened(self) -> FifoSteps:
-        settings = self.ledger.settings
-        return steps_for(settings, self.queue, settings, self.producer(), self.chance)
+        cast = self.queue, self.asked_for, self.producer(), self.chance
+        return steps_for(self.ledger.settings, *cast)
+
+    @property
+    def asked_for(self) -> QueueSettings | None:
+        """With which settings it opens its queue: with none, once they were altered."""
+        return None if self.ledger.agreed.is_altered else self.ledger.settings
 
     def producer(self) -> Producer:
         return Producer(None, names=self.new_name)
@@ -90,6 +96,10 @@ class Program(programs.Program):
         match body, outcome:
             case calls.Open(), Succeeded(calls.Opened() as opened):
                 self.master = opened.master
+            case calls.Open(), Failed(reason) if "QueueExists" in reason:
+                if not self.ledger.agreed.is_altered:
+                    self.ledger.wrong(f"{self.name} is told {reason}", self.name)
+                self.steps = self.opened()  # whoever reads it leaves them out
             case calls.Put(hold=0), Succeeded(calls.PutDone() as done):
                 self.ledger.done(put_of(self.ledger, body), done, at)
             case calls.Get(settle=settle), Succeeded(calls.Leased() as leased):
@@ -122,8 +132,10 @@ class Program(programs.Program):
             judge_damage(self.ledger, held, places(settle.back))
         if taken and settle.back and not (settle.due or settle.reason):
             self.ledger.given_back(held, places(settle.back), called, at)
-        if taken and settle.extend:
-            self.ledger.extended(held, called)
+        if isinstance(outcome, Succeeded) and settle.extend:
+            longest = self.ledger.agreed.longest_lease(called, at)
+            lease = Duration(getattr(outcome.value, "lease", 0) or longest)
+            self.ledger.extended(held, called, lease)
         if done or settle.back:
             ended = Ended.SUCCEEDED if taken else Ended.UNKNOWN
             self.ledger.settled(held, done, called, at, ended)

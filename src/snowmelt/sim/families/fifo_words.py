@@ -32,8 +32,7 @@ class Ledger(PositionLedger):
     def __init__(
         self, queue: str, settings: QueueSettings, leaps: Sequence[Instant] = (), early: int = 0
     ) -> None:
-        terms = msgspec.convert(settings, Terms, from_attributes=True)
-        super().__init__(queue, terms, leaps=leaps, early=early)
+        super().__init__(queue, terms_of(settings), leaps=leaps, early=early)
         self.settings = settings
         self._keyed = settings.priorities == ANY
 
@@ -93,6 +92,11 @@ class Ledger(PositionLedger):
         self.seen(_came(part), at, held, called)
 
 
+def terms_of(settings: QueueSettings) -> Terms:
+    """What is agreed with these."""
+    return msgspec.convert(settings, Terms, from_attributes=True)
+
+
 def put_of(ledger: Ledger, put: calls.Put) -> Put:
     """Who asked for this."""
     first = Batch(put.offsets, put.blob)[0]
@@ -101,7 +105,9 @@ def put_of(ledger: Ledger, put: calls.Put) -> Put:
 
 def numbers(status: calls.QueueStatus) -> Numbers:
     """How many there are."""
-    told = {one: getattr(status, one) for one in Numbers.__struct_fields__ if one != "tails"}
+    others = "tails", "terms"
+    told = {one: getattr(status, one) for one in Numbers.__struct_fields__ if one not in others}
+    told["terms"] = terms_of(status.settings)
     rows = enumerate(status.tails or (status.tail,))
     return Numbers(**told, tails=tuple([(rank << PRIORITY_BITS) + one for rank, one in rows]))
 

@@ -37,6 +37,7 @@ from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import LAST_BACK
 from snowmelt.sim.families.programs import in_reach
+from snowmelt.sim.families.queue_altering import ALTERED_SHARE, Alterer
 from snowmelt.sim.families.queue_staging import Planner
 from snowmelt.sim.faults import (
     ClockJump,
@@ -208,6 +209,12 @@ class QueueLife(FamilyLife):
         self._steward.begin([self._sometime(scenario.faults_end) for _ in range(12)])
         world.at(scenario.faults_end, self._steward.rest)
         self._moves.plan(world, nodes, putters)
+        dice = self._dice("altered")
+        if self.engine.moves and dice.random() < ALTERED_SHARE:
+            times = [
+                Instant(dice.randrange(scenario.faults_end)) for _ in range(dice.randint(1, 9))
+            ]
+            Alterer(self._stage, dice, self._ledgers, sorted(times), scenario.style)
 
     def _add_node(self, world: World, node: NodeId) -> None:
         founder, said = self._scenario.nodes[0], self._stage.said

@@ -5,6 +5,7 @@ from typing import NoReturn
 
 from snowmelt.check.history import Ended, Operation
 from snowmelt.core.instant import Instant
+from snowmelt.sim.judge.agreed import Agreed
 from snowmelt.sim.judge.values import FASTEST_PPM, MANY, Came, Put, Terms
 from snowmelt.sim.world import Broken
 
@@ -17,6 +18,8 @@ class Book:
     ) -> None:
         self.queue = queue
         self.terms = terms
+        """As they were when it was made."""
+        self.agreed = Agreed(terms)
         self.leaps = leaps
         """When steady clocks leap: leases of that time may be over sooner."""
         self.early = early
@@ -50,8 +53,7 @@ class Book:
 
     def had_room(self, put: Put, at: Instant) -> bool:
         """Whether there was room for it all the while, for certain, until it was refused."""
-        if self.terms.bytes_max:
-            return False
+        most = self.agreed.least_items(put.called, at)
         done = {
             value
             for ack in self.acks
@@ -60,9 +62,7 @@ class Book:
         }
         others = [one for one in self.puts if one is not put and one.called <= at]
         there = [one for put in others if put.ended is not Ended.FAILED for one in put.values]
-        return (
-            len([one for one in there if one not in done]) + len(put.values) <= self.terms.items_max
-        )
+        return len([one for one in there if one not in done]) + len(put.values) <= most
 
     def is_in(self, put: Put, at: Instant) -> None:
         """It is in the queue, says the queue; the first time counts."""
@@ -94,5 +94,5 @@ class Book:
 
     def redriving(self, at: Instant) -> None:
         """The dead, if there can be any, come back as if they had never failed."""
-        if self.redriven is None and (self.doomed or self.terms.deliveries_max < MANY):
+        if self.redriven is None and (self.doomed or self.agreed.least_deliveries() < MANY):
             self.redriven = at

@@ -12,7 +12,8 @@ replaced in its sleep would tell of the past.
    a rank shows none that so many are before, all the while; nothing, where it went as it was read.
 3. The numbers: a position told is below the tail; what was acknowledged is counted as done; what
    was told to be in the queue, and nobody tried to acknowledge, is in it, and nothing else is; the
-   bounds are kept; nothing is lost but what may be. No copies vanish while all is well.
+   bounds are kept, and are those that were agreed (`agreed.py`); nothing is lost but what may be.
+   No copies vanish while all is well.
 4. A group is not behind what it was told.
 """
 
@@ -154,24 +155,28 @@ class Looks:
         """Somebody heard the numbers (3)."""
         ledger = self._ledger
         if ledger.excuses.cover(called, said) is None:
-            self._bounds(told)
+            self._bounds(told, called, said)
             self._tail(told, called)
             self._inside(told, called, said)
             self._copies(told, called, said)
         if not (told.short_of_copies or told.waiting_puts):
             ledger.excuses.whole(called)
 
-    def _bounds(self, told: Numbers) -> None:
+    def _bounds(self, told: Numbers, called: Instant, said: Instant) -> None:
         """The bounds are kept at every moment; only what comes back from the dead is no put."""
-        ledger, terms = self._ledger, self._ledger.terms
+        ledger, agreed = self._ledger, self._ledger.agreed
+        if told.terms is not None and told.terms not in agreed.within(called, said):
+            ledger.wrong(f"{told.terms} are its settings, it says, and were not then", told.master)
         if told.ready_of and sum(told.ready_of) != told.ready:
             text = f"{told.ready_of} are ready by priority, it says, and {told.ready} in all"
             ledger.wrong(text, told.master)
-        if terms.items_max and told.bound > terms.items_max and ledger.redriven is None:
-            text = f"{told.bound} items are in it, and {terms.items_max} may be"
+        items = agreed.most("items_max", told.bound, called, said)
+        if items and told.bound > items and ledger.redriven is None:
+            text = f"{told.bound} items are in it, and {items} may be"
             ledger.wrong(text, told.master)
-        if terms.bytes_max and told.bytes > terms.bytes_max:
-            text = f"{told.bytes} bytes are in it, and {terms.bytes_max} may be"
+        size = agreed.most("bytes_max", told.bytes, called, said)
+        if size and told.bytes > size:
+            text = f"{told.bytes} bytes are in it, and {size} may be"
             ledger.wrong(text, told.master)
         if told.lost and not ledger.excuses.may_lose:
             ledger.wrong(f"{told.lost} items are lost, it says", told.master)

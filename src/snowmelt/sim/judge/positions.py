@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from snowmelt.check.history import Ended, Kind, Operation
-from snowmelt.core.instant import Instant, later
+from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.sim.judge.book import Book
 from snowmelt.sim.judge.lapses import Lapse, Lapses
@@ -139,6 +139,11 @@ class PositionLedger(Book):
             return None
         if len(set(given.positions)) != len(given.positions):
             self.wrong(f"lease {given.token} holds a position twice", process)
+        longest = self.agreed.longest_lease(called, said)
+        lapsed = self.excuses.cover(called, said) is not None
+        if given.lease > longest and not lapsed:  # (`agreed.py`, rule 4)
+            text = f"lease {given.token} is for {given.lease} ns, and may be for {longest}"
+            self.wrong(text, process)
         held = Held(
             process,
             given.token,
@@ -275,10 +280,10 @@ class PositionLedger(Book):
                 own = held.process, Kind.BACK, (value,), called, at
                 self.backs.append(Operation(*own))
 
-    def extended(self, held: Held, called: Instant) -> None:
+    def extended(self, held: Held, called: Instant, lease: Duration) -> None:
         """Its time began anew, not before this."""
-        held.ends = max(held.ends, later(called, shortest(self.terms.lease)))
-        held.lasts = max(held.lasts, later(called, self.terms.lease))
+        held.ends = max(held.ends, later(called, shortest(lease)))
+        held.lasts = max(held.lasts, later(called, lease))
 
     def lease_lost(self, held: Held, at: Instant, word: tuple[int, ...] = ()) -> None:
         """What was said about these of a lease was refused: the lease must be over, then."""
@@ -310,6 +315,8 @@ class PositionLedger(Book):
 
     def _lapsed(self, lapse: Lapse) -> None:
         """What was told within a lapse is known no more."""
+        if lapse.names:
+            self.agreed.lapsed()
         self.looks.lapsed(lapse)
         puts = [one for one in self.puts if undone(one, lapse)]
         for put in puts:

@@ -84,6 +84,8 @@ class Numbers(msgspec.Struct, frozen=True):
     """By priority, behind the last position that was given."""
     ready_of: tuple[int, ...] = ()
     """How many are ready by priority, where there are several."""
+    terms: Terms | None = None
+    """What is agreed of it, as it says."""
 
     @property
     def bound(self) -> int:

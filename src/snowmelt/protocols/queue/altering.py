@@ -1,0 +1,72 @@
+"""A queue's settings are altered while it runs: the controller makes a term that has others.
+
+1. A leader says what they are to be, again and again while it leads. The next term has them, if no
+   other is made before; and what was asked of this leader is asked again of the next.
+2. Who asks is told so by a leader whose settings are these, when it is sure that it leads.
+3. What was leased before is leased for as long as it was, whatever leases last from then on. What
+   is dead stays dead, and what is more than a bound lets in stays in.
+"""
+
+from typing import Final
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue import calls, messages
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.words import ReplyTo
+
+AGAIN_AFTER: Final = milliseconds(500)
+
+
+class Altering:
+    """Of one queue, in one term."""
+
+    def __init__(self, desk: Desk, home: Home, log: Log) -> None:
+        self._desk = desk
+        self._home = home
+        self._log = log
+        self._wanted: QueueSettings | None = None
+        """What the settings are to be; whoever asks for others is heard in the next term."""
+        self._asked = Instant(0)
+
+    def hear(self, operation: OperationId, ask: calls.Alter) -> None:
+        """Somebody would have it otherwise (rules 1 and 2)."""
+        presence = self._desk.presence
+        try:
+            nodes = 0 if presence is None else len(presence.keepers)
+            wanted = self._home.settings.altered(dict(ask.settings), nodes)
+        except BadOption as error:
+            self._log.owe(ReplyTo(operation, Declined("BadOption", str(error))))
+            return
+        if wanted == self._home.settings:
+            self._log.owe(ReplyTo(operation, calls.Changed(0)))
+        elif self._wanted is None:
+            self._wanted = wanted
+            self.tick()
+
+    def tick(self) -> None:
+        """Says it, and says it again (rule 1)."""
+        presence, now, home = self._desk.presence, self._desk.now, self._home
+        if self._wanted is None:
+            return
+        if presence is not None and (not self._asked or later(self._asked, AGAIN_AFTER) <= now):
+            self._asked = now
+            word = messages.Alter(home.queue, home.term, home.run, self._wanted)
+            self._desk.send(presence.view.coordinator, word)
+        self._desk.wake(later(self._asked, AGAIN_AFTER))
+
+
+def keep_lengths(state: State, lease: Duration) -> None:
+    """What was given for so long is held for so long (rule 3)."""
+    if lease == state.settings.lease:
+        return
+    for token, one in state.leases.items():
+        if not one.length:
+            one.length = lease
+            state.changed[b"l" + token.to_bytes(8)] = None

@@ -415,6 +415,8 @@ def test_the_walk_finds_what_is_given_out_of_turn(monkeypatch):
         ("queue", "release", "overtake"),
         ("queue", "release", "stall"),
         ("queue", "two", "crash,crash"),
+        ("queue", "alter", "none"),
+        ("queue", "alter", "crash"),
         ("queue", "crowd", "none"),
         ("queue", "ranked", "none"),
         ("queue", "keys", "none"),

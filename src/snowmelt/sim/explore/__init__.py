@@ -60,6 +60,7 @@ WORLDS: dict[str, dict[str, type[SmallLife]]] = {
         "two": queue.TwoDie,
         "release": queue.Release,
         "turns": queue.InTurn,
+        "alter": queue.Altered,
         "crowd": queue.Crowd,
         "ranked": queue.Ranked,
         "keys": queue.ByKeys,

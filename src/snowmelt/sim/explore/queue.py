@@ -4,8 +4,9 @@ Whole machines are explored: who leads, who follows, and who decides on homes, w
 node. What is known from outside, and what may never be seen, stands in `queue_scene.py`.
 
 A program does one thing after another: `put` an item (`put 3`: of this priority, or with this key),
-`get` one, `release` it or `ack` it. Users stand beside their nodes: what they are told they know at
-once. Who asked a node that ended asks another after a while, under the same number.
+`get` one, `release` it or `ack` it; `alter 1`: so many copies are to be durable. Users stand beside
+their nodes: what they are told they know at once. Who asked a node that ended asks another after a
+while, under the same number.
 
 What makes it small, each at its place below:
 
@@ -186,6 +187,9 @@ class QueueWorld(SmallLife):
             case "get":
                 call: Any = calls.Get(QUEUE, 1, 1 << 20, PATIENCE)
                 return unsure(scene, user), user._replace(call=call, sure=free(scene))
+            case word if word.startswith("alter"):
+                settings = (("durable_copies", int(word[len("alter") :])),)
+                return scene, user._replace(call=calls.Alter(QUEUE, settings))
             case word if word.startswith("put"):
                 value, rank = f"{user.name}/{user.number}", int(word[len("put") :] or 0)
                 kept = tuple(one.value for one in scene.things if one.kept and one.rank == rank)
@@ -274,6 +278,8 @@ class QueueWorld(SmallLife):
                 return scene.thing(thing._replace(done=sure)).with_(
                     done._replace(got="", held=START)
                 )
+            case calls.Changed():
+                return scene.with_(done)
             case Declined("LeaseLost") if user.held <= look.now:
                 return scene.with_(done._replace(got="", held=START))
             case _:
@@ -335,6 +341,16 @@ class Release(QueueWorld):
     users: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
         ("p1", ("put",)),
         ("c1", ("get", "release")),
+    )
+
+
+class Altered(QueueWorld):
+    """From now on fewer copies must be durable."""
+
+    words: ClassVar[str] = "three copies; a put, while one copy is to be enough; the leader dies"
+    users: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (
+        ("p1", ("put",)),
+        ("a1", ("alter 1",)),
     )
 
 

@@ -10,7 +10,8 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.queue.calls import Describe, Get, Leased, Put, Settle
-from snowmelt.protocols.queue.waiting import SPARE, Waiting
+from snowmelt.protocols.queue.deadlines import SPARE
+from snowmelt.protocols.queue.waiting import Waiting
 
 
 def waiting(gets: int) -> NodeBench:
@@ -62,7 +63,7 @@ def test_deadlines_of_those_who_were_served_do_not_heap_up() -> None:
         operation = OperationId(NodeId("c-1"), number)
         gets.add_get(operation, Get("q", 1, 1, seconds(9_000)), "", Instant(number))
         gets.leave(gets.first(Instant(number)).operation)
-    assert len(gets._gets_end) <= SPARE + 2
+    assert len(gets._ends._heap) <= SPARE + 2
 
 
 def test_so_many_may_wait_and_more_are_refused() -> None:

@@ -10,7 +10,7 @@ Each part below has rules with numbers of its own, at the top of its file.
 
 The life of an item (the picture is in docs/queue.md):
 
-1. *Put* (`admission.py`, `room.py`). A client sends a batch to the leader, under its producer's
+1. *Put* (`admission.py`, `waiting.py`). A client sends a batch to the leader, under its producer's
    name and a number. A number that was used is told its first answer (`producers.py`). Where
    there is room the batch has the next positions. Else it waits in its order, or is refused. A
    position has its priority in the upper bits (`tails.py`): a put of several has the next of each.
@@ -22,7 +22,7 @@ The life of an item (the picture is in docs/queue.md):
    a token, for a time. Bodies come with the answer. What does not fit one answer is told as spans,
    and any copy gives their bodies (`spans.py`, `transfer.py`).
 4. *Settling*. Under the token, items are acknowledged or given back. What is given back, or whose
-   lease ends, is ready again at its own position. After too many failures it is dead (`dead.py`).
+   lease ends, is ready again at its own position. After too many failures it is dead.
 5. *Erasing*. The bodies of a put are erased with the step that ends its last item.
 
 Two ways round that, for programs that must do everything exactly once:

@@ -12,9 +12,9 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.producers import Edges
-from snowmelt.protocols.queue.room import Room, WaitingPut
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.waiting import Room, WaitingPut
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
 
 

@@ -4,6 +4,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
 from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue.desk import Desk
 
 AS_ALL: Final = Duration(0)
@@ -21,7 +22,7 @@ def delay(desk: Desk, due: int) -> int:
     return moment
 
 
-K = TypeVar("K", int, tuple[str, int])
+K = TypeVar("K", int, tuple[str, int], OperationId)
 
 
 class Ends(Generic[K]):

@@ -23,7 +23,6 @@ from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.disk import Disk
-from snowmelt.protocols.queue.fitting import fitting
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.gathering import gathered
 from snowmelt.protocols.queue.open_calls import OpenCalls
@@ -287,6 +286,21 @@ class Delivery:
     def tick(self) -> None:
         if self._lacks and later(self._sought, AGAIN_AFTER) <= self._desk.now:
             self._seek()
+
+
+def fitting(parts: list[calls.Part], most: int) -> list[calls.Part]:
+    """As many of these as fit one answer of so many bytes, and the first.
+
+    >>> some = [calls.Part(at, bytes(8), b"body") for at in range(3)]
+    >>> [part.start for part in fitting(some, 25)], len(fitting(some, 1))
+    ([0, 1], 1)
+    """
+    size = 0
+    for at, part in enumerate(parts):
+        size += len(part.blob) + len(part.headers) + len(part.offsets)
+        if size > most and at:
+            return parts[:at]
+    return parts
 
 
 def _admitted(answer: msgspec.Struct) -> Admitted | calls.Receipt | Declined:

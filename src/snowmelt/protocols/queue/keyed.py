@@ -2,9 +2,11 @@
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
+from decimal import ROUND_CEILING, Decimal
 
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.protocols.queue.batches import Batches
+from snowmelt.protocols.queue.calls import Select
 from snowmelt.protocols.queue.index import FEW, Entry, Index, entries_of
 from snowmelt.protocols.queue.keys import Keys
 
@@ -125,3 +127,24 @@ def stretches(places: list[int]) -> list[Interval]:
         stop = place + 1
     found.append(Interval(start, stop))
     return found
+
+
+def selected(ready: IntervalSet, ask: Select) -> tuple[Interval, ...]:
+    """Where the item of a rank is; nowhere if there is none. O(intervals), or as keys have it.
+
+    A share is what its digits say: 0.07 of a hundred is the seventh.
+
+    >>> ready = IntervalSet([Interval(0, 4), Interval(9, 105)])
+    >>> selected(ready, Select("q", rank=5)), selected(ready, Select("q", share=0.07))
+    ((Interval(start=9, stop=10),), (Interval(start=11, stop=12),))
+    """
+    part = Decimal(repr(float(ask.share))) * ready.total
+    left = ask.rank or max(1, int(part.to_integral_value(ROUND_CEILING)))
+    if isinstance(ready, Keyed):
+        place = ready.nth(left)
+        return () if place is None else (Interval(place, place + 1),)
+    for one in ready:
+        if left <= one.size:
+            return (Interval(one.start + left - 1, one.start + left),)
+        left -= one.size
+    return ()

@@ -26,21 +26,21 @@ from snowmelt.protocols.queue.deadlines import Deadlines, delay
 from snowmelt.protocols.queue.delivery import Delivery
 from snowmelt.protocols.queue.desk import Desk, Seat
 from snowmelt.protocols.queue.disk import Disk
-from snowmelt.protocols.queue.fitting import tellable
+from snowmelt.protocols.queue.failures import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
-from snowmelt.protocols.queue.keyed import Keyed, stretches
+from snowmelt.protocols.queue.keyed import Keyed, selected, stretches
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
-from snowmelt.protocols.queue.selecting import counted, selected
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS
 from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
+from snowmelt.protocols.queue.tails import counted
 from snowmelt.protocols.queue.thinning import Thinning
 from snowmelt.protocols.queue.waiting import Waiting
 from snowmelt.protocols.queue.ways import Ways
@@ -354,11 +354,12 @@ class Leader:
 
     def gone(self, client: NodeId) -> None:
         """Nobody is there for what this client asked: nothing is kept for it."""
-        self.waiting.gone(client)
         for operation, request in self.delivery.open.gone(client).items():
             if type(request) is calls.Put:
                 self._later.pop(operation, None)
                 self.admission.gone(operation, request)
+            elif type(request) is calls.Get:
+                self.waiting.leave(operation)
             elif type(request) is SpreadPut:
                 self.storing.gone(operation, request)
 
@@ -404,7 +405,7 @@ class Leader:
         self._redrive()
         self.delivery.tick()
         self.followers.tick(self.log.confirmed)
-        for end in (self._deadlines.next, self.waiting.next_deadline()):
+        for end in (self._deadlines.next, self.waiting.next_deadline):
             if end is not None:
                 desk.wake(end)
 

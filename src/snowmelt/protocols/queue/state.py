@@ -28,9 +28,7 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.batches import Batch, Batches
-from snowmelt.protocols.queue.dead import Dead
-from snowmelt.protocols.queue.failures import Failure, failed_again
-from snowmelt.protocols.queue.fitting import tellable
+from snowmelt.protocols.queue.failures import Dead, Failure, failed_again, tellable
 from snowmelt.protocols.queue.groups import Groups
 from snowmelt.protocols.queue.keyed import Keyed, stretches
 from snowmelt.protocols.queue.keys import Keys

@@ -29,6 +29,18 @@ def bounded(some: IntervalSet, below: Iterable[int]) -> IntervalSet:
     return IntervalSet([one for at, count in rows for one in some.common(Interval(at, at + count))])
 
 
+def counted(ready: IntervalSet, priorities: int) -> tuple[int, ...]:
+    """How many there are of each. O(intervals).
+
+    >>> counted(IntervalSet([Interval(0, 4), Interval(1 << 48, (1 << 48) + 1)]), 3)
+    (4, 1, 0)
+    """
+    counts = [0] * priorities
+    for one in ready:
+        counts[one.start >> PRIORITY_BITS] += one.size
+    return tuple(counts)
+
+
 class Tails(list[int]):
     """By priority, how many positions were given.
 

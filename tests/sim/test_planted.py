@@ -75,7 +75,7 @@ FOUND_BY = {
     Bug.LATE_CLOCK: 67,
     Bug.COUNTED_EARLY: 35,
     Bug.TOLD_UNFLUSHED: 24,
-    Bug.SKIPPED_STEP: 0,
+    Bug.SKIPPED_STEP: 65,
     Bug.STALE_COPY: 7,
     Bug.UNFENCED: 42,
     Bug.LATE_LEASE: 572,

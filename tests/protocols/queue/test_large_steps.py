@@ -10,7 +10,6 @@ from snowmelt.core.node import Send
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.followers import Follower, Followers
-from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.ways import LOST_AFTER, Ways
@@ -28,7 +27,7 @@ class Bench:
     """A leader's followers, and what they are sent."""
 
     def __init__(self):
-        self.ways = Ways(LIMITS.way_bytes)
+        self.ways = Ways(32 << 20)
         self.desk = Desk(NodeId("n1"), Random(1))
         self.copy = Copy("q")
         home = Home("q", 1, "n1/1", ("n2/1",), QueueSettings(replicas=2))

@@ -32,7 +32,7 @@ COMPLAIN_LONGEST: Final = seconds(80)
 STEP_MAX: Final = 66 << 20
 """No larger step is sent: a copy is, in pieces. Many records can be as large, and no single put."""
 LIGHT_BYTES: Final = 1 << 20
-LARGE: Final = 8
+LARGE: Final = 16
 """One part of so many of what may be on its way to a node is a large step (rule 6)."""
 BYTES_PER_SECOND: Final = 32 << 20
 TRIES_MAX: Final = 4

@@ -197,13 +197,11 @@ class Leader:
         before = self._said.get(operation)
         if before is not None:
             return before
-        said = self._keep(operation, self._settled(operation, settle))
+        most = self._desk.limits.answered
+        said = keep(self._said, operation, self._settled(operation, settle), most)
         if settle.token not in self.state.leases:
             self._deadlines.forget(settle.token)
         return said
-
-    def _keep(self, operation: OperationId, answer: msgspec.Struct) -> msgspec.Struct:
-        return keep(self._said, operation, answer, self._desk.limits.answered)
 
     def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
         state, token = self.state, settle.token
@@ -283,7 +281,8 @@ class Leader:
         """Does something to all of it, once."""
         before = self._said.get(operation)
         if before is None:
-            before = self._keep(operation, calls.Changed(self._changed(ask)))
+            done, most = calls.Changed(self._changed(ask)), self._desk.limits.answered
+            before = keep(self._said, operation, done, most)
         self.log.owe(ReplyTo(operation, before))
 
     def _changed(self, ask: calls.Purge | calls.Pause | calls.Redrive | calls.Release) -> int:

@@ -23,7 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """In one answer, with all that goes with the items: it must fit a frame, or nobody gets it."""
     spans_bytes: int = 16 << 20
     """Of what one answer tells of items that lie elsewhere, and of why they failed."""
-    way_bytes: int = 32 << 20
+    way_bytes: int = 64 << 20
     """Of what is large and goes to one node at once (`ways.py`)."""
 
     # calls

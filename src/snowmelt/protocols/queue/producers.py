@@ -310,16 +310,9 @@ def _packed_recent(known: Producer) -> msgspec.Raw:
     r"""A map of the last numbers, as msgpack has it.
 
     >>> bytes(_packed_recent(Producer(0, {7: (1, 2)})))
-    b'\x81\x07\x92\x01\x02'
+    b'\xdf\x00\x00\x00\x01\x07\x92\x01\x02'
     """
     if not known.packed:
         for pair in known.recent.items():
             known.packed += _ENCODE(pair)[1:]
-    return msgspec.Raw(_map_head(len(known.recent)) + known.packed)
-
-
-def _map_head(count: int) -> bytes:
-    """How msgpack begins a map of so many."""
-    if count < 16:
-        return bytes((0x80 | count,))
-    return b"\xde" + count.to_bytes(2) if count < 1 << 16 else b"\xdf" + count.to_bytes(4)
+    return msgspec.Raw(b"\xdf" + len(known.recent).to_bytes(4) + known.packed)

@@ -50,7 +50,7 @@ class RecordsKept(msgspec.Struct, frozen=True):
 
 
 class KeepRecord(msgspec.Struct, frozen=True, tag="membership.keep-record", array_like=True):
-    """Asked of membership within a node that leads: that etcd keep this."""
+    """Asked of membership within a node that leads: that etcd keep this, or erase it if empty."""
 
     ticket: int
     key: str

@@ -70,7 +70,7 @@ class Leader(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A record to be kept, and the ticket under which that is told."""
+    """A record to be kept, or erased if it is empty, and the ticket under which that is told."""
 
     ticket: int
     key: str
@@ -143,7 +143,7 @@ class Records:
             return (), self._took(flight, answer, now)
         if answer.succeeded:
             for change in flight.changes:
-                self._revisions[change.key] = answer.revision
+                self._revisions[change.key] = answer.revision if change.value else 0
         elif not self._was_done(flight, answer):
             return (), []
         return flight.changes, self._next(now)
@@ -182,10 +182,10 @@ class Records:
             return False
         for change in flight.changes:
             row = found.get(change.key)
-            if row is None or row.value != change.value:
+            if (b"" if row is None else row.value) != change.value:
                 self.deposed = f"the record {change.key!r} was changed by somebody else"
                 return False
-            self._revisions[change.key] = row.revision
+            self._revisions[change.key] = 0 if row is None else row.revision
         return True
 
     def _next(self, now: Instant) -> Effects:
@@ -201,7 +201,7 @@ class Records:
         asked = etcd.Transact(
             next(self._numbers),
             (etcd.Holds(LEADER, self._mine), *unchanged),
-            tuple(etcd.Put(change.key, change.value) for change in changes),
+            tuple(_asked(change) for change in changes),
             (etcd.Read(LEADER), *(etcd.Read(key) for key in keys)),
         )
         return self._ask(Flight(asked, tuple(changes), now))
@@ -209,6 +209,10 @@ class Records:
     def _ask(self, flight: Flight) -> Effects:
         self._flight = flight
         return [Send(etcd.ETCD, flight.asked)]
+
+
+def _asked(change: Change) -> etcd.Operation:
+    return etcd.Put(change.key, change.value) if change.value else etcd.Delete(change.key)
 
 
 def _together(waiting: list[Change]) -> tuple[list[Change], list[Change]]:

@@ -8,6 +8,7 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, backwards
 from snowmelt.core.names import Address, NodeId
+from snowmelt.protocols.queue.deletes import Delete, Deleted
 from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
 
 SPAN_BYTES: Final = 64
@@ -123,6 +124,8 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
     """Whom to ask when these are gone: any node, by chance."""
     door: Place | None = None
     """Where to put what has more bytes than `inline_max`: any node; None where the leader is."""
+    since: int = 0
+    """With which term it was made: another queue of its name has a later one."""
 
 
 # --- items in ------------------------------------------------------------------------------------
@@ -166,6 +169,8 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """The most urgent first, and each priority once."""
     keys: bytes = b""
     """In a queue of any priorities, that of each item, as in `keys.py`."""
+    since: int = 0
+    """For the queue that was made with this term, and no later one of its name; 0: for any."""
 
     @property
     def count(self) -> int:
@@ -305,6 +310,8 @@ class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
     """Whether items wait at the client for their turn: what it had not begun has not failed."""
     before: int = -1
     """Lease only what comes before the item at this position, and don't wait; -1: any."""
+    since: int = 0
+    """As in `Put`."""
 
 
 class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
@@ -570,11 +577,12 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 
 Request = (
     Open | Put | Publish | Plan | Get | Settle | Fetch | Peek | Select | Assign | Locate | Survey
-    | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | ListQueues
+    | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | Delete
+    | ListQueues
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Leased | Settled | Fetched | Peeked | Assigned | Located
-    | Groups | Changed | QueueStatus | QueueNames
+    | Groups | Changed | QueueStatus | Deleted | QueueNames
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

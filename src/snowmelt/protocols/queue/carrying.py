@@ -5,6 +5,7 @@
 2. Each time it is told who is to have the bodies and has not; it sends them there. To each node few
    large ones are on their way at once (`ways.py`). Who has them says so, to the leader as well.
 3. With its client goes what it put.
+4. What is for a queue that was deleted does not come into another one of its name.
 """
 
 from typing import Final
@@ -13,12 +14,15 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.asking import put_problem
 from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
+from snowmelt.protocols.queue.finding import of_another
+from snowmelt.protocols.queue.messages import Nowhere
 from snowmelt.protocols.queue.open_calls import PUT_COST, OpenCalls
 from snowmelt.protocols.queue.segments import Segment, stored
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -88,6 +92,9 @@ class Carrying:
         if home is None:
             self._directory.refresh(put.queue)
             return
+        if put.since not in (0, home.since):  # rule 4
+            self._end(operation, of_another(put.queue))
+            return
         offered = Offered(
             put.producer,
             put.sequence,
@@ -136,13 +143,22 @@ class Carrying:
 
     def told(self, _: NodeId, word: Told) -> None:
         """What became of it."""
-        if self._carried.pop(word.operation, None) is not None:
-            self._open.end(word.operation)
-            answer: msgspec.Struct = word.answer
-            if isinstance(word.answer, Admitted):
-                where, *rest = msgspec.structs.astuple(word.answer)
-                answer = calls.PutDone(where.start, where.stop, *rest)
-            self._desk.reply(word.operation, answer)
+        answer: msgspec.Struct = word.answer
+        if isinstance(word.answer, Admitted):
+            where, *rest = msgspec.structs.astuple(word.answer)
+            answer = calls.PutDone(where.start, where.stop, *rest)
+        self._end(word.operation, answer)
+
+    def _end(self, operation: OperationId, answer: msgspec.Struct) -> None:
+        if self._carried.pop(operation, None) is not None:
+            self._open.end(operation)
+            self._desk.reply(operation, answer)
+
+    def nowhere(self, message: Nowhere) -> None:
+        """The queue is there no more."""
+        mine = [one for one, of in self._carried.items() if of.put.queue == message.queue]
+        for operation in mine:
+            self._end(operation, Declined(message.error, message.text))
 
     def gone(self, client: NodeId) -> None:
         """Rule 3."""
@@ -151,7 +167,7 @@ class Carrying:
 
     def tick(self) -> None:
         """Offers again."""
-        for operation, carried in self._carried.items():
+        for operation, carried in list(self._carried.items()):
             again = later(carried.offered, AGAIN_AFTER)
             if again > self._desk.now:
                 self._desk.wake(again)

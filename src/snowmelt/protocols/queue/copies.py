@@ -1,9 +1,11 @@
 """All copies of a node, and what is at hand of their bodies: what its parts share."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.node import Halt, Started
+from snowmelt.core.record import Change, erase
 from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, kept_in
@@ -11,6 +13,9 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.ways import Ways
 from snowmelt.protocols.queue.words import Head, Undo
+
+MARKS_MOST: Final = 2_000
+"""Of so many queues at most a node knows that they were deleted."""
 
 
 class Copies:
@@ -24,7 +29,7 @@ class Copies:
         self._copies: dict[str, Copy] = {}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._copies))
+        return iter([queue for queue, copy in self._copies.items() if not copy.deleted])
 
     def of(self, queue: str) -> Copy:
         """The one of a queue; an empty one where there was none."""
@@ -43,6 +48,16 @@ class Copies:
 
     def known(self, queue: str) -> Copy | None:
         return self._copies.get(queue)
+
+    def erase(self, queue: str, term: int) -> tuple[Change, ...]:
+        """The queue was deleted by this term. Of the last so many that is written down."""
+        changes, copies = self.of(queue).erase(term), self._copies
+        copies[queue] = copies.pop(queue)
+        old = [name for name, copy in copies.items() if copy.deleted][:-MARKS_MOST]
+        for name in old:
+            del copies[name]
+            changes += erase(COPY + name.encode()), erase(TWIN + name.encode())
+        return changes
 
     def begin(self, started: Started) -> None:
         """From the disk."""
@@ -73,5 +88,6 @@ class Copies:
     def held(self, after: str, most: int) -> tuple[tuple[messages.Held, ...], bool]:
         """What the controller asks: which copies there are, some at once, and whether of more."""
         names = sorted(name for name in self._copies if name > after)
-        held = (messages.Held(one, self.of(one).fence, self.of(one).home) for one in names[:most])
+        copies = [(name, self._copies[name]) for name in names[:most]]
+        held = [messages.Held(name, one.fence, one.home, one.deleted) for name, one in copies]
         return tuple(held), len(names) > most

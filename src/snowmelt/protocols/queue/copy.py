@@ -51,6 +51,8 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     head: Head
     fence: int
     form: int = FORM
+    deleted: bool = False
+    """Whether the queue was deleted by the term of the fence (`erasing.py`)."""
 
 
 def kept_in(queue: str, value: bytes) -> Kept:
@@ -89,6 +91,8 @@ class Copy:
         """Whether all of its records could be read (rule 4)."""
         self.undoing = False
         """Whether it is read again (rule 6)."""
+        self.deleted = False
+        """Whether it is none, since the queue was deleted by the term of its fence."""
         self.recent: deque[Append] = deque()
         """Its last steps, for those who lack no more than these."""
         self.recent_bytes = 0
@@ -143,14 +147,14 @@ class Copy:
         return Erase(own + where.start.to_bytes(8), own + where.stop.to_bytes(8))
 
     def _kept(self) -> tuple[Change, ...]:
-        value = _ENCODE(Kept(self.head, self.fence))
+        value = _ENCODE(Kept(self.head, self.fence, FORM, self.deleted))
         return Write(COPY + self._name, value), Write(TWIN + self._name, value)
 
     # --- terms ------------------------------------------------------------------------------------
 
     def raise_fence(self, term: int) -> tuple[Change, ...]:
         """Nothing below this term is taken any more (rule 2)."""
-        self.fence = max(self.fence, term)
+        self.fence, self.deleted = max(self.fence, term), False
         return self._kept()
 
     @property
@@ -202,7 +206,7 @@ class Copy:
 
     def replace(self, head: Head, pairs: Pairs, places: Collection[Interval]) -> tuple[Change, ...]:
         """All records are these from now on; of bodies those go that lie at no such place."""
-        self.head, self.whole = head, True
+        self.head, self.whole, self.deleted = head, True, False
         self.forget()
         self.records = {key: value for key, value in pairs if value is not None}
         gone = IntervalSet([Interval(0, SPREAD)])
@@ -214,6 +218,15 @@ class Copy:
         changes += [Write(self._record + key, value) for key, value in self.records.items()]
         return (*changes, *self._kept())
 
+    # --- a queue that was deleted ----------------------------------------------------------------
+
+    def erase(self, term: int) -> tuple[Change, ...]:
+        """Nothing is left of it but this fence (`erasing.py`)."""
+        self.records, self.head, self.reach = {}, NOTHING, NOTHING
+        self.fence, self.whole, self.undoing, self.deleted = term, True, False, True
+        self.forget()
+        return Erase(*self.where()), self._erased(0, SPREAD), *self._kept()
+
     # --- a new life -------------------------------------------------------------------------------
 
     def restore(self, kept: Kept) -> None:
@@ -221,3 +234,4 @@ class Copy:
         if kept.head >= self.head:
             self.head = self.flushed = kept.head
         self.fence = max(self.fence, kept.fence)
+        self.deleted = kept.deleted

@@ -12,10 +12,11 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, words
 from snowmelt.protocols.queue.asking import put_problem
 from snowmelt.protocols.queue.carrying import Carrying
+from snowmelt.protocols.queue.deletes import Delete
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.disk import Disk
-from snowmelt.protocols.queue.finding import Finding
+from snowmelt.protocols.queue.finding import Finding, of_another
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import PUT_COST
@@ -24,6 +25,8 @@ from snowmelt.protocols.queue.storing import inline_bound
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
 
+OF_ONE: Final = (calls.Get, calls.Put)
+"""What is not for another queue of the same name."""
 READ_WITHIN: Final = milliseconds(100)
 """So long after a process slept it may read what came meanwhile."""
 
@@ -66,6 +69,8 @@ class Door:
             return
         if type(request) is calls.Open:
             self._finding.open(operation, request)
+        elif type(request) is Delete:
+            self._finding.delete(operation, request)
         elif type(request) is calls.Fetch:
             self._transfer.fetch_span(operation, request)
         elif self._serves(operation, request):
@@ -98,8 +103,11 @@ class Door:
         if len(opened.calls) >= self._desk.limits.waiting_answers and leader.busy:
             return True  # silence promises nothing: it is asked again
         self._terms.touched[request.queue] = None
-        weight = 0
-        if type(request) is calls.Put:
+        weight, kind = 0, type(request)
+        if kind in OF_ONE and request.since not in (0, leader.home.since):
+            self._desk.reply(operation, of_another(request.queue))
+            return True
+        if kind is calls.Put:
             weight = request.size + PUT_COST
             if weight > leader.storing.inline and len(request.runs) < 2:
                 self._carrying.carry(operation, request, leader.home.settings)
@@ -173,5 +181,5 @@ class Door:
             return
         other = self._finding.place(self._desk.chance.choice(list(presence.keepers)))
         door = other if inline_bound(home.settings, presence) <= INLINE_MAX else None
-        opened = calls.Opened(home.queue, home.settings, leader, leader, other, door)
+        opened = calls.Opened(home.queue, home.settings, leader, leader, other, door, home.since)
         self._desk.reply(operation, opened)

@@ -5,13 +5,13 @@ from typing import Any
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.calling import Elsewhere
-from snowmelt.protocols.queue import calls
+from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.protocols.queue import calls, deletes
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.asking import problem
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
-from snowmelt.protocols.queue.messages import Home, Nowhere
+from snowmelt.protocols.queue.messages import Delete, Home, Nowhere
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.words import Heard
 
@@ -19,6 +19,12 @@ Serves = Callable[[OperationId, Any], bool]
 """Does what is asked, if its queue is served here; says whether it is."""
 Opened = Callable[[OperationId, Home], None]
 """Grants a queue."""
+
+
+def of_another(queue: str) -> Declined:
+    """What is told to who means a queue that was deleted, where there is another of its name."""
+    text = f"queue {queue!r} was deleted; another one of this name was made since"
+    return Declined("QueueDeleted", text)
 
 
 class Finding:
@@ -44,6 +50,13 @@ class Finding:
         if wrong:
             desk.decline(operation, "BadOption", wrong)
         return not wrong
+
+    def delete(self, operation: OperationId, ask: deletes.Delete) -> None:
+        """Whoever decides on homes is asked; a client that hears nothing asks again."""
+        presence = self._desk.presence
+        assert presence is not None, "else nothing is asked"
+        word = Delete(ask.queue, operation, ask.if_empty, ask.lost)
+        self._desk.send(presence.view.coordinator, word)
 
     def ask(
         self, operation: OperationId, request: Any, settings: QueueSettings | None = None

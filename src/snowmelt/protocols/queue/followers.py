@@ -290,7 +290,8 @@ class Followers:
         follower.sent = now
         appended = follower.appended
         if appended is None and not follower.fenced:
-            fence = Fence(queue, term, keeper, follower.run, self.copy.head)
+            since = self.home.since
+            fence = Fence(queue, term, keeper, follower.run, self.copy.head, since)
             self._desk.send(node_of(keeper), fence)
         elif appended is not None:
             follower.told = appended

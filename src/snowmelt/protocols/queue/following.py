@@ -119,7 +119,13 @@ class Following:
 
     def undone(self, queue: str, found: Iterable[Found]) -> None:
         """A copy is what is on the disk (rule 4)."""
-        self._copies.of(queue).undo(found)
+        copy = self._copies.of(queue)
+        if copy.undoing:  # else it was erased meanwhile
+            copy.undo(found)
+            self.forget(queue)
+
+    def forget(self, queue: str) -> None:
+        """What was on its way is for a copy that is none any more."""
         for coming in (self._early, self._next, self._records):
             coming.pop(queue, None)
 

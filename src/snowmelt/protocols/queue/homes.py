@@ -4,23 +4,27 @@ On a disk each stands twice, since losing one would lose a queue. In etcd they a
 cluster, and who leads is told them when it begins (`membership.facts`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Halt, Send, Started
-from snowmelt.core.record import Write
+from snowmelt.core.record import Change, Write, erase
 from snowmelt.protocols.membership import KeepRecord, Leads, RecordsKept
 from snowmelt.protocols.membership.records import HOMES
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
+from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.words import Kept
 
 FIRST_IN_ETCD: Final = "/first"
 """Beside the homes in etcd, under a name that no queue may have: `first_term`."""
+FLOOR: Final = (b"n", b"o")
+"""The records, twice, of `floor`; it is `first_term` where there is none."""
+FLOOR_IN_ETCD: Final = "/floor"
 
 
 class Homes:
@@ -36,15 +40,41 @@ class Homes:
         self.known: dict[str, Home] = {}
         self.asleep: dict[str, None] = {}
         """Whose home is not active: they are told again, and no other costs a tick anything."""
+        self.graves: dict[str, Home] = {}
+        """Of queues that were deleted (`deleting.py`)."""
         self.first_term = 1
-        """With which a new queue begins (`rescuing.py`, rule 6)."""
+        """With which the first queues began (`rescuing.py`, rule 6)."""
+        self.floor = 1
+        """With which a new queue begins (`deleting.py`, rule 6)."""
+        self.floors: dict[str, int] = {}
+        """The latest terms that others have met and that are not known here."""
+        self.leads = on_disk
+        """Whether homes are for this node to decide on, if it is the coordinator (rule 7)."""
+        self.decides = False
+        """Whether all who were here when this coordinator began have told what they keep."""
         self.busy: dict[str, int] = {}
         """By queue, the term of the home that is to be kept."""
         self._desk = desk
         self._decided = decided
         self._tickets = 0
+        self._with: tuple[Change, ...] = ()
+        """What goes to the disk with the next home."""
         self._asked: dict[int, tuple[Home, NodeId | None]] = {}
         """By ticket, what etcd was asked to keep."""
+
+    @property
+    def presence(self) -> Presence | None:
+        """Who is here, if it is for this node to decide."""
+        presence = self._desk.presence
+        if presence is None or presence.view.coordinator != self._desk.me or not self.leads:
+            return None
+        return presence
+
+    def next_term(self, queue: str) -> int:
+        """The next of a queue: above all that anybody can have met."""
+        known = self.known.get(queue) or self.graves.get(queue)
+        met = self.floor - 1 if known is None else known.term
+        return max(met, self.floors.get(queue, 0)) + 1
 
     def begin(self, started: Started) -> None:
         """From the disk."""
@@ -53,24 +83,34 @@ class Homes:
         for record in started.records:
             if record.key in FIRST_TERM:
                 self.first_term = msgspec.msgpack.decode(record.value, type=int)
+            if record.key in FLOOR:
+                self.floor = msgspec.msgpack.decode(record.value, type=int)
             if record.key[:1] in (b"h", b"i"):
                 self._have(msgspec.msgpack.decode(record.value, type=Home))
+        there = self.known | self.graves
         for hurt in started.damaged:
-            if hurt[:1] in (b"h", b"i") and hurt[1:].decode() not in self.known:
+            if hurt[:1] in (b"h", b"i") and hurt[1:].decode() not in there:
                 text = f"where queue {hurt[1:].decode()!r} is at home can't be read on this disk"
                 self._desk.effect(Halt(text))
+        self.floor = max(self.floor, self.first_term)
 
     def lead(self, leads: Leads) -> None:
         """From etcd."""
+        self.leads = True
         for name, kept in leads.homes:
             if name == FIRST_IN_ETCD:
                 self.first_term = msgspec.msgpack.decode(kept, type=int)
+            elif name == FLOOR_IN_ETCD:
+                self.floor = msgspec.msgpack.decode(kept, type=int)
             else:
                 self._have(msgspec.msgpack.decode(kept, type=Home))
+        self.floor = max(self.floor, self.first_term)
 
     def forget(self) -> None:
         """Others decide: what is known here may be old."""
-        for known in (self.known, self.asleep, self.busy, self._asked):
+        self.leads = self.decides = False
+        met = self.asleep, self.busy, self._asked, self.floors
+        for known in (self.known, self.graves, *met):
             known.clear()
 
     def keep(self, home: Home, also: NodeId | None = None) -> None:
@@ -80,12 +120,29 @@ class Homes:
         if self.on_disk:
             name = home.queue.encode()
             both = Write(b"h" + name, value), Write(b"i" + name, value)
-            self._desk.write(both, Kept(home, also))
+            self._desk.write((*both, *self._with), Kept(home, also))
+            self._with = ()
         else:
-            self._tickets += 1
+            self._ask(home.queue, value)
             self._asked[self._tickets] = home, also
-            record = KeepRecord(self._tickets, HOMES + home.queue, value)
-            self._desk.effect(Send(self._desk.me, record))
+
+    def _ask(self, name: str, value: bytes) -> None:
+        self._tickets += 1
+        record = KeepRecord(self._tickets, HOMES + name, value)
+        self._desk.effect(Send(self._desk.me, record))
+
+    def forget_graves(self, queues: Iterable[str]) -> None:
+        """New queues begin above them all, which is kept first, with the next home at the latest."""
+        gone = {queue: self.graves.pop(queue) for queue in queues}
+        self.floor = max([self.floor, *[one.term + 1 for one in gone.values()]])
+        value = msgspec.msgpack.encode(self.floor)
+        if self.on_disk:
+            keys = [kind + queue.encode() for queue in gone for kind in (b"h", b"i")]
+            self._with = *[Write(key, value) for key in FLOOR], *[erase(key) for key in keys]
+            return
+        self._ask(FLOOR_IN_ETCD, value)
+        for queue in gone:
+            self._ask(queue, b"")
 
     def kept(self, kept: RecordsKept | Kept) -> None:
         if isinstance(kept, Kept):
@@ -102,6 +159,13 @@ class Homes:
         self._decided(home, also)
 
     def _have(self, home: Home) -> None:
+        if home.end is not None:
+            self.known.pop(home.queue, None)
+            self.asleep.pop(home.queue, None)
+            self.floors.pop(home.queue, None)
+            self.graves[home.queue] = home
+            return
+        self.graves.pop(home.queue, None)
         self.known[home.queue] = home
         if home.active:
             self.asleep.pop(home.queue, None)

@@ -16,7 +16,7 @@ from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Started
 from snowmelt.core.record import Change, Write, erase
-from snowmelt.protocols.queue.batches import Batch, Within
+from snowmelt.protocols.queue.batches import Batch, Within, parsed
 from snowmelt.protocols.queue.calls import Span
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import body_key
@@ -172,6 +172,18 @@ class Keeping:
                 del self._doubted[word.queue, key]
         if not held:
             self._held.pop(word.queue, None)
+
+    def deleted(self, queue: str, terms: range) -> None:
+        """Those from these terms are of a queue that was deleted."""
+        held, writing = self._held.get(queue, {}), self._writing
+        coming = [key for name, key in writing if name == queue and parsed(key)[1] in terms]
+        for key in coming:
+            del writing[queue, key]
+        for key in [*coming, *[one for one in held.values() if parsed(one)[1] in terms]]:
+            held.pop(key[:NAME_BYTES], None)
+            self._erase(queue, key)
+        if not held:
+            self._held.pop(queue, None)
 
     def tick(self) -> None:
         """Asks (rule 3)."""

@@ -23,6 +23,7 @@ from snowmelt.protocols.queue.altering import Altering, keep_lengths
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines, delay
+from snowmelt.protocols.queue.deletes import Deleted
 from snowmelt.protocols.queue.delivery import Delivery
 from snowmelt.protocols.queue.desk import Desk, Seat
 from snowmelt.protocols.queue.disk import Disk
@@ -350,6 +351,12 @@ class Leader:
             tails=tuple(state.tails) if several else (),
             ready_of=counted(state.ready, home.settings.priorities) if several else (),
         )
+
+    def held(self) -> Deleted:
+        """How much is in it."""
+        told = msgspec.structs.asdict(self._status())
+        counts = {name: told[name] for name in Deleted.__struct_fields__ if name in told}
+        return Deleted(counted=True, **counts)
 
     def gone(self, client: NodeId) -> None:
         """Nobody is there for what this client asked: nothing is kept for it."""

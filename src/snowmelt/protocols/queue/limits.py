@@ -78,6 +78,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one producer's numbers that were refused last: who may not try again; see above."""
     queues: int = 10_000
     """In one cluster."""
+    graves: int = 1_000
+    """Of queues that were deleted, in one cluster, which are told apart from those never made."""
     foundations: int = 32
     """Of queues, under way at once; those that are asked for beyond wait in line."""
     questions: int = 10_000

@@ -7,6 +7,9 @@ import msgspec
 from snowmelt.core.ahead import COUNT_MAX, Count, Whole
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue.deletes import Deleted
 from snowmelt.protocols.queue.settings import QueueSettings
 
 TERM_MAX: Final = 1 << 22
@@ -34,6 +37,13 @@ class OfTerm(msgspec.Struct, frozen=True, array_like=True):
 # --- where a queue is at home ---------------------------------------------------------------------
 
 
+class End(msgspec.Struct, frozen=True, array_like=True):
+    """That a queue was deleted, by which call, and what that was told."""
+
+    by: OperationId
+    told: Deleted
+
+
 class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     """Who leads a queue in this term, its master, and who follows: its mirrors."""
 
@@ -54,6 +64,10 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     """How often that was written down in this term."""
     sought: Count = 0
     """Of how many of those before the newest must be sought, if other settings were theirs."""
+    since: Term = 0
+    """With which term the queue was made: what is older is of a deleted one of its name."""
+    end: End | None = None
+    """Of a queue that was deleted: it has no keepers, and this is its grave (`deleting.py`)."""
 
     def __post_init__(self) -> None:
         _check(self.settings)
@@ -89,6 +103,9 @@ class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
     queue: Name
     error: str
     text: str
+    first: Term = 0
+    below: Term = 0
+    """What has terms from `first` to below this is of one that was deleted."""
 
 
 class Claim(OfTerm, frozen=True, tag="fifo.claim", array_like=True):
@@ -152,6 +169,51 @@ class Aside(OfTerm, frozen=True, tag="fifo.aside", array_like=True):
     keeper: Keeper
 
 
+# --- how a queue ends -----------------------------------------------------------------------------
+
+
+class Delete(msgspec.Struct, frozen=True, tag="fifo.end", array_like=True):
+    """A client has a queue deleted."""
+
+    queue: Name
+    operation: OperationId
+    if_empty: bool = False
+    lost: bool = False
+
+
+class Done(msgspec.Struct, frozen=True, tag="fifo.done", array_like=True):
+    """What that client is told."""
+
+    operation: OperationId
+    answer: Deleted | Declined
+
+
+class Close(OfTerm, frozen=True, tag="fifo.close", array_like=True):
+    """Asks its leader to serve a queue no more, and to count what is in it."""
+
+    if_empty: bool
+
+
+class Closed(OfTerm, frozen=True, tag="fifo.closed", array_like=True):
+    """So much is; it is served no more, unless it was to be empty and is not."""
+
+    held: Deleted | None
+    """None where this node does not lead in that term."""
+
+
+class Erase(OfTerm, frozen=True, tag="fifo.erase", array_like=True):
+    """What you have of a queue from before this term is of one that was deleted."""
+
+
+class Erased(OfTerm, frozen=True, tag="fifo.erased", array_like=True):
+    """I have nothing of it, in this run."""
+
+    run: Keeper
+
+
+# --- what the controller asks, which begins -------------------------------------------------------
+
+
 class Seek(msgspec.Struct, frozen=True, tag="fifo.seek", array_like=True):
     """A coordinator that began asks which copies you have, of the queues behind `after`."""
 
@@ -166,6 +228,8 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     """The latest term that was announced to the copy."""
     home: Home | None
     """Of the term of its last step; None when the copy has none, or it can't be read."""
+    deleted: bool = False
+    """Whether the queue was deleted by that term, and the copy erased."""
 
 
 class Sought(msgspec.Struct, frozen=True, tag="fifo.sought", array_like=True):
@@ -212,6 +276,12 @@ Message = (
     | Aside
     | Quits
     | Needs
+    | Delete
+    | Done
+    | Close
+    | Closed
+    | Erase
+    | Erased
     | Seek
     | Sought
     | Roll

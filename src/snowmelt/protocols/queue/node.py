@@ -43,6 +43,7 @@ from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.desk import NODE, REST, Desk
 from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.door import Door
+from snowmelt.protocols.queue.erasing import Erasing
 from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.keeping import Keeping
 from snowmelt.protocols.queue.limits import LIMITS, Limits
@@ -88,6 +89,10 @@ class QueueNode:
         )
         self._leaving = leaving.Leaving(desk, self._copies, self._keeping)
         disk, terms = self._copies.disk, self._terms
+        self._erasing = Erasing(
+            desk, self._directory, self._copies, self._terms, self._following, self._keeping,
+            self._carrying,
+        )  # fmt: skip
         self._door = Door(desk, self._directory, disk, terms, self._transfer, self._carrying)
         self._late: dict[str, None] = {}
         """Queues that wait for the disk with their next step."""
@@ -267,6 +272,7 @@ class QueueNode:
         for mine in (0 if known is None else known.term, 0 if copy is None else copy.fence):
             if self._desk.alarm(source, queue, home.term, mine):
                 return
+        self._erasing.made(queue, home.since)
         self._terms.heard(home)
         self._directory.heard(home)
 
@@ -319,10 +325,11 @@ class QueueNode:
         self._carrying.stored(source, word)
 
     def _table(self) -> dict[type, Callable[[NodeId, Any], None]]:
-        registry, directory = self._registry, self._directory
+        registry, directory, erasing = self._registry, self._directory, self._erasing
+        deletions = registry.deletions
         return {
             messages.Home: self._home,
-            messages.Nowhere: directory.nowhere,
+            messages.Nowhere: erasing.nowhere,
             messages.Rolled: directory.rolled,
             messages.Where: registry.where,
             messages.Roll: registry.roll,
@@ -334,6 +341,12 @@ class QueueNode:
             messages.Alter: registry.said,
             messages.Unreached: registry.unreached,
             messages.Aside: registry.unreached,
+            messages.Delete: deletions.asked,
+            messages.Close: erasing.close,
+            messages.Closed: deletions.closed,
+            messages.Erase: erasing.erase,
+            messages.Erased: deletions.erased,
+            messages.Done: self._done,
             messages.Seek: self._seek,
             messages.Sought: registry.sought,
             words.Append: self._following.append,
@@ -342,7 +355,7 @@ class QueueNode:
             words.NoRoom: self._to_leader,
             words.Confirm: self._following.confirm,
             words.Confirmed: self._to_leader,
-            words.Fence: self._following.fence,
+            words.Fence: self._fence,
             words.Fenced: self._of_copy,
             words.Bring: self._transfer.bring,
             words.Piece: self._following.piece,

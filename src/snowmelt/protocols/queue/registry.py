@@ -41,6 +41,8 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
     disks are gone, from the others.
 13. A queue has other settings from a new term on, which its master asks for (`altering.py`). Of
     how many of the last term's copies the newest is sought was settled with the old ones.
+14. A queue may be deleted (`deleting.py`). What others keep under later terms than this disk knows
+    may be that it was.
 """
 
 from collections.abc import Container
@@ -56,6 +58,7 @@ from snowmelt.core.node import Started
 from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
 from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.census import Census
+from snowmelt.protocols.queue.deleting import Deletions, buried
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.founding import Foundations
 from snowmelt.protocols.queue.homes import Homes
@@ -80,15 +83,10 @@ class Registry:
         self.reads_old = Instant(-1)
         """Until then this process reads what came while it slept: of that complaints count for
         nothing. Who does not answer still is complained of again."""
-        self._leads = on_disk
-        """Whether homes are for this node to decide on, if it is the coordinator (rule 7)."""
         self._census = Census(desk)
         self._foundations = Foundations(desk)
         self._quitting = Quitting(desk)
-        self._decides = False
-        """Whether all who were here when this coordinator began have told what they keep."""
-        self._floors: dict[str, int] = {}
-        """The latest terms that others have met and that are not known here."""
+        self.deletions = Deletions(desk, self._kept)
         self._later: dict[str, messages.Home | None] = {}
         """Of queues that others keep under later terms: the home of the latest copy."""
         self._shunned: dict[tuple[str, str], Instant] = {}
@@ -104,35 +102,27 @@ class Registry:
         if isinstance(fact, RecordsKept | Kept):
             self._kept.kept(fact)
             return
-        self._leads, self._decides = isinstance(fact, Leads), False
         self._census, self._foundations = Census(self._desk), Foundations(self._desk)
         self._kept.forget()
-        for met in (self._floors, self._later, self._shunned, self._deaf):
+        self.deletions.forget()
+        for met in (self._later, self._shunned, self._deaf):
             met.clear()
         if isinstance(fact, Leads):
             self._kept.lead(fact)
             self.viewed()
 
-    @property
-    def _presence(self) -> Presence | None:
-        """Who is here, if it is for this node to decide."""
-        presence = self._desk.presence
-        if presence is None or presence.view.coordinator != self._desk.me or not self._leads:
-            return None
-        return presence
-
     # --- questions --------------------------------------------------------------------------------
 
     def where(self, source: NodeId, message: messages.Where) -> None:
         """Where a queue is at home; it is made if that is asked for."""
-        presence = self._presence
+        presence = self._kept.presence
         if presence is None:
             return
         home, settings = self._kept.known.get(message.queue), message.settings
         if message.queue in self._kept.busy or (home is None and not self._census.complete):
             return  # it is asked again
-        if home is None and message.queue in self._floors:
-            term = self._floors[message.queue]
+        if home is None and message.queue in self._kept.floors:
+            term = self._kept.floors[message.queue]
             text = (
                 f"queue {message.queue!r} is kept under term {term}, but the coordinator's disk "
                 "does not know it, and no copy here says where it was at home: start the nodes "
@@ -140,11 +130,12 @@ class Registry:
             )
             self._desk.send(source, messages.Nowhere(message.queue, "Unavailable", text))
         elif home is None and settings is None:
-            text = f"there is no queue {message.queue!r}"
-            self._desk.send(source, messages.Nowhere(message.queue, "NoSuchQueue", text))
-        elif home is None:
+            self._desk.send(source, self.deletions.nowhere(message.queue))
+        elif home is None and not self.deletions.erasing(message.queue):
             assert settings is not None
             self._found(source, message, settings, presence)
+        elif home is None:
+            pass  # it is asked again
         elif settings is not None and differences(home.settings, settings):
             text = otherwise(message.queue, home.settings, settings)
             self._desk.send(source, messages.Nowhere(message.queue, "QueueExists", text))
@@ -152,7 +143,7 @@ class Registry:
             self._desk.send(source, home)
 
     def roll(self, source: NodeId, message: messages.Roll) -> None:
-        if self._presence is not None:
+        if self._kept.presence is not None:
             names = tuple(sorted(self._kept.known))
             ranked = [one for one in names if self._kept.known[one].settings.priorities != 1]
             self._desk.send(source, messages.Rolled(message.number, names, tuple(ranked)))
@@ -178,9 +169,10 @@ class Registry:
             return
         master = _drawn(queue, presence)
         mirrors = presence.after(master, settings.replicas - 1)
-        term, run = self._kept.first_term, presence.run_of(master)
+        term, run = self._kept.next_term(queue), presence.run_of(master)
         self._desk.note(f"{queue} is made on {settings.replicas} of {here} nodes")
-        self._kept.keep(messages.Home(queue, term, master, mirrors, settings, run), source)
+        home = messages.Home(queue, term, master, mirrors, settings, run, since=term)
+        self._kept.keep(home, source)
 
     def _found_next(self) -> None:
         """Who waited is asked after as if it were asked now; a few at a time (rule 10)."""
@@ -194,8 +186,13 @@ class Registry:
 
     def claim(self, _: NodeId, message: messages.Claim) -> None:
         """A master began anew (rule 2), or somebody met a later term (rule 6)."""
-        home, presence = self._kept.known.get(message.queue), self._presence
-        if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
+        home, presence = self._kept.known.get(message.queue), self._kept.presence
+        if (
+            presence is None
+            or home is None
+            or not self._kept.decides
+            or home.queue in self._kept.busy
+        ):
             return
         own = message.run.startswith(home.master + "/")
         if self._is_outgrown(home, message.term, presence):
@@ -211,15 +208,20 @@ class Registry:
             return False
         if self._desk.alarm("a node", home.queue, term, home.term):
             return False
-        self._floors[home.queue] = max(term, self._floors.get(home.queue, 0))
+        self._kept.floors[home.queue] = max(term, self._kept.floors.get(home.queue, 0))
         if home.master in presence.keepers:
             self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
         return True
 
     def unreached(self, _: NodeId, message: messages.Unreached | messages.Aside) -> None:
         """A keeper does not answer its master, or is to lead in its place (rule 2)."""
-        home, presence = self._kept.known.get(message.queue), self._presence
-        if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
+        home, presence = self._kept.known.get(message.queue), self._kept.presence
+        if (
+            presence is None
+            or home is None
+            or not self._kept.decides
+            or home.queue in self._kept.busy
+        ):
             return
         if self._is_outgrown(home, message.term, presence) or self._desk.now <= self.reads_old:
             return
@@ -273,10 +275,10 @@ class Registry:
         self, source: NodeId, message: messages.Activate | messages.Among | messages.Alter
     ) -> None:
         """A master says that its first step is safe, or what is to be otherwise (3, 12, 13)."""
-        home, presence = self._kept.known.get(message.queue), self._presence
+        home, presence = self._kept.known.get(message.queue), self._kept.presence
         if presence is None or home is None:
             return
-        decides = self._decides and home.queue not in self._kept.busy
+        decides = self._kept.decides and home.queue not in self._kept.busy
         if decides and self._is_outgrown(home, message.term, presence):
             return
         if (home.term, home.run) != (message.term, message.run):
@@ -293,26 +295,27 @@ class Registry:
 
     def viewed(self) -> None:
         """A new view: homes whose keepers are away get others (rule 2)."""
-        presence = self._presence
+        presence = self._kept.presence
         if presence is None:
             return
         self._census.viewed(presence)
+        self.deletions.viewed(presence)
         self._look_round()
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
     def _look_round(self) -> None:
         if self._census.complete:
             self._take_up_later()
-            self._decides = True
-        if self._decides and self._presence is not None:
+            self._kept.decides = True
+        if self._kept.decides and self._kept.presence is not None:
             for home in list(self._kept.known.values()):
                 if home.queue not in self._kept.busy:
-                    self._rehouse(home, self._presence)
+                    self._rehouse(home, self._kept.presence)
 
     def quits(self, source: NodeId, message: messages.Quits) -> None:
         """Somebody is to leave in order (rule 11)."""
-        presence, quitting = self._presence, self._quitting
-        if presence is None or not self._decides or message.run not in presence.streams:
+        presence, quitting = self._kept.presence, self._quitting
+        if presence is None or not self._kept.decides or message.run not in presence.streams:
             return  # it asks again
         quitting.quits(message.run)
         self._look_round()
@@ -344,50 +347,57 @@ class Registry:
         run: str,
         settings: QueueSettings | None = None,
     ) -> None:
-        term = max(home.term, self._floors.pop(home.queue, 0)) + 1
+        term = max(home.term, self._kept.floors.pop(home.queue, 0)) + 1
         wanted = settings or home.settings
         self._kept.keep(_after(home, term, master, mirrors, run, wanted))
 
     # --- an older disk (rule 5) -------------------------------------------------------------------
 
     def sought(self, _: NodeId, message: messages.Sought) -> None:
-        if self._presence is None or not self._census.sought(message):
+        if self._kept.presence is None or not self._census.sought(message):
             return
         for held in message.held:
-            self._learn(held)
+            if not self.deletions.is_over(message.run, held):
+                self._learn(held)
         if self._census.complete:
             self._look_round()
 
     def _learn(self, held: messages.Held) -> None:
         queue, home = held.queue, self._kept.known.get(held.queue)
+        home = home or self._kept.graves.get(queue)
         known = 0 if home is None else home.term
         met = max(held.fence, 0 if held.home is None else held.home.term)
         if not known < met < messages.TERM_MAX - 1 or queue in self._kept.busy:
             return
         if self._desk.alarm("a node", queue, met, known):
             return
-        self._floors[queue] = max(met, self._floors.get(queue, 0))
-        best = self._later.get(queue)
-        if held.home is None or (best is not None and best.term >= held.home.term):
+        self._kept.floors[queue] = max(met, self._kept.floors.get(queue, 0))
+        best, found = self._later.get(queue), held.home
+        if held.deleted:
+            found = buried(queue, held.fence)
+        if found is None or (best is not None and best.term >= found.term):
             self._later.setdefault(queue, None)
         else:
-            self._later[queue] = held.home
+            self._later[queue] = found
 
     def _take_up_later(self) -> None:
         """What others keep under later terms goes on from there."""
         found, self._later = self._later, {}
-        presence = self._presence
+        presence = self._kept.presence
         assert presence is not None, "it was looked for"
         for queue, best in found.items():
             home = self._kept.known.get(queue)
             if best is None or queue in self._kept.busy:
                 continue
-            if home is not None and (home.term >= best.term or self._decides):
+            if home is not None and (home.term >= best.term or self._kept.decides):
                 if home.term < best.term:
                     text = f"a copy of term {best.term} is left out: {queue} went on without it"
                     self._desk.note(text)
                 continue
             self._desk.note(f"{queue}: term {best.term} is known to others, and not to this disk")
+            if best.end is not None:  # rule 14
+                self._kept.keep(best)
+                continue
             last = msgspec.structs.replace(best, active=True)
             old = (last.master, *last.mirrors)
             master = next((one for one in old if one in presence.keepers), "")
@@ -398,6 +408,9 @@ class Registry:
     # --- deciding ---------------------------------------------------------------------------------
 
     def _decided(self, home: messages.Home, also: NodeId | None) -> None:
+        if home.end is not None:
+            self.deletions.buried(home)
+            return
         done, keepers = (
             "is served by" if home.active else "is given to",
             (home.master, *home.mirrors),
@@ -407,8 +420,8 @@ class Registry:
         if home.active:
             self._foundations.ended(home.queue)
             self._found_next()
-        if self._presence is not None and self._decides:  # a view may have come meanwhile
-            self._rehouse(home, self._presence)
+        if self._kept.presence is not None and self._kept.decides:  # a view may have come meanwhile
+            self._rehouse(home, self._kept.presence)
 
     def _tell(self, home: messages.Home, also: NodeId | None = None) -> None:
         nodes = [node_of(keeper) for keeper in (home.master, *home.mirrors, *home.before)]
@@ -420,9 +433,10 @@ class Registry:
 
     def tick(self) -> None:
         """Tells masters again of homes that they have not brought to life."""
-        if self._presence is None:
+        if self._kept.presence is None:
             return
         self._census.tick()
+        self.deletions.tick()
         if self._quitting.stays():  # what was moved away from it may have left a gap
             self._look_round()
         self._found_next()
@@ -458,6 +472,7 @@ def _after(
         before=last.before,
         before_term=last.before_term,
         sought=last.answers_needed if last.before and settings != home.settings else last.sought,
+        since=home.since,
     )
 
 

@@ -179,6 +179,7 @@ def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -
         best.run,
         before=_keepers(home),
         before_term=home.term,
+        since=home.since,
     )
     return Housed(queue, left, last, gone, next_home)
 

@@ -167,7 +167,8 @@ class Terms:
                 self._ask_piece(queue, taking)
             for keeper in taking.unheard(desk.keeper, self._gone(taking)):
                 if keeper != desk.keeper:
-                    desk.send(node_of(keeper), words.Fence(queue, term, keeper))
+                    fence = words.Fence(queue, term, keeper, since=taking.home.since)
+                    desk.send(node_of(keeper), fence)
             desk.wake(later(desk.now, AGAIN_AFTER))
 
     def _complain(self, queue: str, taking: TakeOver) -> None:

@@ -96,6 +96,8 @@ class Fence(OfTerm, frozen=True, tag="queue.fence", array_like=True):
     run: Keeper = ""
     """Of the keeper, which the leader knows of; its earlier runs told nothing above `head`."""
     head: Head = NOTHING
+    since: Term = 0
+    """With which term the queue was made: an older copy is of another one."""
 
 
 class Piece(OfTerm, frozen=True, tag="queue.piece", array_like=True):
@@ -390,7 +392,7 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
     """Another is told when it is flushed."""
 
     target: NodeId
-    message: Appended | Behind | Fenced | Bring | Stored
+    message: Appended | Behind | Fenced | Bring | Stored | messages.Erased
 
 
 class Replaced(msgspec.Struct, frozen=True, gc=False):

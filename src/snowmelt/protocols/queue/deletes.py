@@ -1,0 +1,33 @@
+"""What clients ask, and are told, of the end of a queue."""
+
+import msgspec
+
+
+class Delete(msgspec.Struct, frozen=True, tag="fifo.delete", array_like=True):
+    """Has a queue deleted, with all that is in it."""
+
+    queue: str
+    if_empty: bool = False
+    """Only if nothing is."""
+    lost: bool = False
+    """Also where nobody who is here can say what is in it."""
+
+
+class Deleted(msgspec.Struct, frozen=True, tag="fifo.deleted", array_like=True):
+    """It is; so many items were thrown away."""
+
+    counted: bool
+    """Whether they could be counted: else its nodes were away, and nobody knows."""
+    ready: int = 0
+    delayed: int = 0
+    leased: int = 0
+    dead: int = 0
+    assigned: int = 0
+    """How many were held by groups that were not done with them."""
+    staged: int = 0
+    """How many waited to be published."""
+
+    @property
+    def items(self) -> int:
+        """How many in all."""
+        return self.ready + self.delayed + self.leased + self.dead + self.assigned + self.staged

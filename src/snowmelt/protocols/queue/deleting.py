@@ -1,0 +1,268 @@
+"""How a queue ends: whoever decides on homes has its leader close it, and has all erase it.
+
+The home of a queue that was deleted has no keepers, and says so: it is the queue's *grave*. Rules:
+
+1. Its leader *closes* it first: it serves nobody any more, and says what is in it; or it goes on,
+   if nothing must be in it and something is. Meanwhile nothing else is decided on the queue. A
+   leader that can't be asked any more closed nothing.
+2. Then its grave is written down, with a later term. From then on there is no such queue, whatever
+   becomes of who wrote it.
+3. All who are here are told, and erase what they have (`erasing.py`). Only when those who had a
+   copy have said so, or have left, is it told as deleted, and can one of its name be made. So
+   nothing is told as done in it after that.
+4. Who comes back with an older copy is told when it says what it keeps (`census.py`).
+5. The next queue of that name is made with a term above that of the grave; all its homes name it,
+   as `since`. So no token of one is a token of the other, and a copy with none but earlier terms is
+   known as one of a queue that was deleted, by whoever hears of the home.
+6. The last so many graves are kept. Others are forgotten, when it is written down that all new
+   queues are made with terms above theirs: the *floor*. So a copy with none but terms below the
+   floor, of which neither home nor grave is known, is of a queue that was deleted: whatever was
+   made while this disk was away, if it is an older one, was made above. Not so below the term with
+   which the first queues began: these may have been lost, and not found (`rescuing.py`, rule 6).
+7. Where nobody who is here can go on with a queue, nobody can say what is in it. It is deleted only
+   if that is asked for in so many words, and nobody closes it then.
+8. The same call is told the same, for as long as the grave is kept.
+"""
+
+from typing import Final
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue.absence import waits
+from snowmelt.protocols.queue.deletes import Deleted
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.homes import Homes
+from snowmelt.protocols.queue.messages import (
+    Close,
+    Closed,
+    Delete,
+    Done,
+    End,
+    Erase,
+    Erased,
+    Held,
+    Home,
+    Nowhere,
+)
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.streams import Presence, node_of
+
+AGAIN_AFTER: Final[Duration] = milliseconds(300)
+NOT_COUNTED: Final = Deleted(counted=False)
+UNKNOWN: Final = End(OperationId(NodeId(""), 0), NOT_COUNTED)
+"""That of a queue which was deleted while this disk was away."""
+
+
+class Deletions:
+    """Of all queues, at whoever decides on homes."""
+
+    def __init__(self, desk: Desk, kept: Homes) -> None:
+        self._desk = desk
+        self._kept = kept
+        self._closing: dict[str, Delete] = {}
+        """Queues that their leaders are to close (rule 1)."""
+        self._erasing: dict[str, dict[str, None]] = {}
+        """By queue, the runs that have older copies and have not said that they erased them."""
+        self._waiting: dict[str, dict[OperationId, NodeId]] = {}
+        """By queue, which calls wait, and at whose door."""
+        self._asked = Instant(0)
+
+    def forget(self) -> None:
+        """Others decide."""
+        for known in (self._closing, self._erasing, self._waiting):
+            known.clear()
+
+    # --- closing ----------------------------------------------------------------------------------
+
+    def asked(self, source: NodeId, ask: Delete) -> None:
+        """Somebody would have it deleted; silence is asked again."""
+        kept, queue = self._kept, ask.queue
+        presence, home = kept.presence, kept.known.get(queue)
+        if presence is None or not kept.decides:
+            return
+        if len(self._waiting) > self._desk.limits.questions:
+            self._waiting.clear()  # who waits still asks again
+        self._waiting.setdefault(queue, {})[ask.operation] = source
+        if queue in kept.busy:
+            return
+        served = home is not None and home.active and home.master in presence.keepers
+        if home is None:
+            self._is_done(queue)
+        elif served:  # rule 1
+            self._closing[queue] = ask
+            kept.busy[queue] = home.term
+            self._close(home, ask)
+        elif ask.lost:  # rule 7
+            self._bury(home, End(ask.operation, NOT_COUNTED), presence)
+        elif (whom := waits(home, presence, self._desk.now)) is not None:
+            text = f"{whom.text}, or delete it with lost=True (--lost), and what it has is given up"
+            self._tell(queue, ask.operation, Declined(whom.error, text))
+
+    def _close(self, home: Home, ask: Delete) -> None:
+        self._desk.send(node_of(home.master), Close(home.queue, home.term, ask.if_empty))
+        self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    def closed(self, source: NodeId, word: Closed) -> None:
+        """Its leader says what is in it, or that it does not lead."""
+        kept, queue, held = self._kept, word.queue, word.held
+        presence, ask, home = kept.presence, self._closing.get(queue), kept.known.get(queue)
+        if presence is None or ask is None or home is None or word.term != home.term:
+            return
+        if node_of(home.master) != source:
+            return
+        if held is None:
+            self._closed_nothing(home)
+        elif ask.if_empty and held.items:
+            self._tell(queue, ask.operation, Declined("BadOption", _not_empty(queue, held)))
+            self._closed_nothing(home)
+        else:
+            del self._closing[queue]
+            self._bury(home, End(ask.operation, held), presence)
+
+    def _closed_nothing(self, home: Home) -> None:
+        """It stays as it was; a view may have come meanwhile."""
+        del self._closing[home.queue]
+        self._kept.keep(home)
+
+    # --- what is left of it -----------------------------------------------------------------------
+
+    def _bury(self, home: Home, end: End, presence: Presence) -> None:
+        """Rule 2."""
+        queue, keepers = home.queue, (home.master, *home.mirrors, *home.before)
+        runs = [presence.run_of(one) for one in keepers if one in presence.keepers]
+        self._erasing[queue] = self._erasing.get(queue, {}) | dict.fromkeys(runs)
+        self._forget_some()
+        self._kept.keep(buried(queue, self._kept.next_term(queue), end))
+
+    def buried(self, grave: Home) -> None:
+        """It is written down: all are told (rule 3)."""
+        presence, queue = self._kept.presence, grave.queue
+        self._desk.note(f"{queue} was deleted: its last term is {grave.term}")
+        if presence is None:
+            return
+        for member in presence.view.members:
+            self._desk.send(member.id, Erase(queue, grave.term + 1))
+        self._is_erased(queue)
+
+    def erased(self, _: NodeId, word: Erased) -> None:
+        """One has nothing of it any more."""
+        runs = self._erasing.get(word.queue)
+        if runs is not None and word.run in runs and word.term == self._since(word.queue):
+            del runs[word.run]
+            self._is_erased(word.queue)
+
+    def _is_erased(self, queue: str) -> None:
+        if queue not in self._kept.busy and not self._erasing.get(queue):
+            self._erasing.pop(queue, None)
+            self._is_done(queue)
+        else:
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    def _is_done(self, queue: str) -> None:
+        """Who waits is told, if there is nothing of it any more (rules 3 and 8)."""
+        grave = self._kept.graves.get(queue)
+        if self.erasing(queue):
+            return
+        for operation in list(self._waiting.get(queue, ())):
+            if grave is not None and grave.end is not None and grave.end.by == operation:
+                self._tell(queue, operation, grave.end.told)
+            elif queue not in self._kept.known:
+                text = f"there is no queue {queue!r}"
+                self._tell(queue, operation, Declined("NoSuchQueue", text))
+
+    def _tell(self, queue: str, operation: OperationId, answer: Deleted | Declined) -> None:
+        waiting = self._waiting.get(queue, {})
+        if operation in waiting:
+            self._desk.send(waiting.pop(operation), Done(operation, answer))
+        if not waiting:
+            self._waiting.pop(queue, None)
+
+    def erasing(self, queue: str) -> bool:
+        """Whether none of this name may be made yet (rule 3)."""
+        return queue in self._erasing
+
+    # --- who comes back ---------------------------------------------------------------------------
+
+    def is_over(self, run: str, held: Held) -> bool:
+        """Whether a copy is of a queue that was deleted; who has it is told (rules 4 and 6)."""
+        kept, queue = self._kept, held.queue
+        met = max(held.fence, 0 if held.home is None else held.home.term)
+        if held.deleted:
+            return False
+        if queue in kept.known or queue in kept.graves:
+            if met >= self._since(queue):
+                return False
+            self._erasing.setdefault(queue, {})[run] = None
+            self._desk.send(node_of(run), Erase(queue, self._since(queue)))
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+            return True
+        if not kept.first_term <= met < kept.floor:
+            return False
+        self._desk.send(node_of(run), self.nowhere(queue))
+        return True
+
+    def nowhere(self, queue: str) -> Nowhere:
+        """There is none, and what is left of it may be erased."""
+        kept, text = self._kept, f"there is no queue {queue!r}"
+        first = 0 if queue in kept.graves else kept.first_term
+        below = self._since(queue) if queue in kept.graves else kept.floor
+        return Nowhere(queue, "NoSuchQueue", text, first, below)
+
+    def _since(self, queue: str) -> int:
+        """Copies from before this term are over (rule 5)."""
+        home, grave = self._kept.known.get(queue), self._kept.graves.get(queue)
+        if home is not None:
+            return home.since
+        return 0 if grave is None else grave.term + 1
+
+    def _forget_some(self) -> None:
+        """Rule 6."""
+        kept = self._kept
+        old = [
+            queue
+            for queue, grave in kept.graves.items()
+            if queue not in self._erasing
+            and queue not in kept.busy
+            and grave.term > kept.first_term
+        ]
+        if len(old) > self._desk.limits.graves:
+            kept.forget_graves(old[: len(old) // 2])
+
+    # --- as time goes by --------------------------------------------------------------------------
+
+    def viewed(self, presence: Presence) -> None:
+        """Who is gone is not waited for."""
+        for queue in list(self._closing):
+            home = self._kept.known[queue]
+            if home.master not in presence.keepers:
+                self._closed_nothing(home)
+        for queue, runs in list(self._erasing.items()):
+            self._erasing[queue] = {run: None for run in runs if run in presence.streams}
+            self._is_erased(queue)
+
+    def tick(self) -> None:
+        """What has no answer is said again."""
+        kept, now = self._kept, self._desk.now
+        if kept.presence is None or not (self._closing or self._erasing):
+            return
+        self._desk.wake(later(now, AGAIN_AFTER))
+        if later(self._asked, AGAIN_AFTER) > now:
+            return
+        self._asked = now
+        for queue, ask in self._closing.items():
+            self._close(kept.known[queue], ask)
+        for queue, runs in self._erasing.items():
+            for run in runs if queue not in kept.busy else ():
+                self._desk.send(node_of(run), Erase(queue, self._since(queue)))
+
+
+def buried(queue: str, term: int, end: End = UNKNOWN) -> Home:
+    """The grave of a queue."""
+    return Home(queue, term, "", (), QueueSettings(), active=True, end=end)
+
+
+def _not_empty(queue: str, held: Deleted) -> str:
+    counts = [f"{getattr(held, one)} {one}" for one in held.__struct_fields__[1:]]
+    there = ", ".join(one for one in counts if not one.startswith("0 "))
+    return f"if_empty is True; allowed: only for an empty queue, and {queue!r} has {there}"

@@ -122,6 +122,22 @@ def test_a_purge_needs_a_yes(run: Run, queue: str) -> None:
     assert fine(run("peek", queue)) == b""
 
 
+def test_a_queue_is_deleted_and_its_name_is_free(run: Run, queue: str) -> None:
+    fine(run("put", queue, "one", "two"))
+    ended = run("delete", queue)
+    assert (ended.returncode, ended.stdout, b"--yes" in ended.stderr) == (2, b"", True)
+    ended = run("delete", queue, "--if-empty")
+    assert (ended.returncode, b"has 2 ready" in ended.stderr) == (2, True)
+    said = fine(run("delete", queue, "--yes"))
+    assert said == b"%b is deleted, with 2 items (2 ready)\n" % queue.encode()
+    ended = run("delete", queue, "--yes")
+    assert (ended.returncode, b"there is no queue" in ended.stderr) == (2, True)
+    fine(run("put", queue, "three", "--priorities", "2"))
+    assert fine(run("get", queue)) == b"three"
+    said = fine(run("delete", queue, "--if-empty"))
+    assert said == b"%b is deleted, with nothing in it\n" % queue.encode()
+
+
 def test_a_priority_queue_is_made_by_the_first_priority_and_taken_like_any(
     run: Run, queue: str, tmp_path: Path
 ) -> None:

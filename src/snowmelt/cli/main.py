@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "cluster": ("up", "status", "ping", "forget"),
     "rescue": ("rescue",),
     "migrate": ("migrate",),
-    "queue": ("put", "peek", "stats", "queues", "purge", "redrive"),
+    "queue": ("put", "peek", "stats", "queues", "purge", "delete", "redrive"),
     "altering": ("alter",),
     "ranks": ("select", "quantile"),
     "taking": ("get",),

@@ -1,4 +1,4 @@
-"""`snowmelt put`, `peek`, `stats`, `queues`, `purge`, `redrive`: queues from a shell.
+"""`snowmelt put`, `peek`, `stats`, `queues`, `purge`, `delete`, `redrive`: queues from a shell.
 
 Bodies are bytes, and what is piped in or out stays as it is. How items are taken out is in
 `taking.py`.
@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from snowmelt.cli.asking import HERE, JSON, Place
-from snowmelt.cli.queue_show import peek_lines, queue_object, queue_table, seen_object
+from snowmelt.cli.queue_show import items_in, peek_lines, queue_object, queue_table, seen_object
 from snowmelt.cli.urgency import (
     LARGEST_FIRST,
     PRIORITIES,
@@ -194,6 +194,29 @@ def purge(
             confirm(_question(found, dead, at.timeout))
         count = found.purge(dead=dead, timeout=at.timeout)
     print(f"{count} items removed from {queue}")
+
+
+def delete(
+    queue: Annotated[str, QUEUE],
+    if_empty: Annotated[bool, typer.Option("--if-empty", help="Only if nothing is in it.")] = False,
+    lost: Annotated[
+        bool,
+        typer.Option("--lost", help="Also if nodes are away, and nobody can say what is in it."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    at: Place = HERE,
+) -> None:
+    """Delete a queue with all that is in it, for ever. Its name is free afterwards."""
+    with at.open() as cluster:
+        if not (yes or if_empty):
+            what = "whatever is in it"
+            if not lost:
+                told = cluster.queue(queue, timeout=at.timeout).stats(timeout=at.timeout)
+                what = items_in(told)
+            confirm(f"Delete {queue} for ever, with {what}?")
+        gone = cluster.delete(queue, if_empty=if_empty, lost=lost, timeout=at.timeout)
+    what = items_in(gone) if gone.counted else "whatever its nodes have, which are away"
+    print(f"{queue} is deleted, with {what}")
 
 
 def _question(queue: Fifo | PriorityQueue | OverlayQueue, dead: bool, timeout: float) -> str:

@@ -12,6 +12,8 @@ from snowmelt.client.overlay.steps import OverlayStatus
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.priority.settings import QueueSettings as OverlaySettings
 from snowmelt.protocols.queue.calls import QueueStatus
+from snowmelt.protocols.queue.deletes import COUNTS as IN_IT
+from snowmelt.protocols.queue.deletes import Deleted
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 
 SHOWN_BYTES = 60
@@ -27,6 +29,18 @@ COUNTS = (
     "done",
     "lost",
 )
+
+
+def items_in(told: QueueStatus | OverlayStatus | Deleted) -> str:
+    """How many items a queue has, or had.
+
+    >>> items_in(Deleted(counted=True, ready=2, leased=1)), items_in(Deleted(counted=True))
+    ('3 items (2 ready, 1 leased)', 'nothing in it')
+    """
+    counts = {name: getattr(told, name, 0) for name in IN_IT}
+    total = sum(counts.values())
+    parts = ", ".join([f"{count} {name}" for name, count in counts.items() if count])
+    return f"{total} {'item' if total == 1 else 'items'} ({parts})" if total else "nothing in it"
 
 
 def settings_object(settings: QueueSettings) -> dict[str, object]:

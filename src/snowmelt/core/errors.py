@@ -86,6 +86,10 @@ class NoSuchQueue(CallerError, LookupError):
     """There is no queue of this name."""
 
 
+class QueueDeleted(NoSuchQueue):
+    """The queue was deleted since it was taken here. Taken again, it is the next of that name."""
+
+
 class QueueExists(CallerError):
     """The queue is there, with other settings than those asked for."""
 

@@ -9,6 +9,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
+from snowmelt.core.node import Requested
 from snowmelt.core.record import BULK
 from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.calls import Describe, Get, Open, Put, Settle
@@ -28,12 +29,10 @@ def with_three(count: int = 3, limits: Limits = LIMITS, **settings: Any) -> Clus
 
 def records(bench: ClusterBench, name: str, queue: str = "q") -> list[bytes]:
     """What a node's disk has of a queue, but for homes and for marks."""
-    disk, found = bench.slots[NodeId(name)].disk, []
-    for one in disk.start().records:
-        if one.key[:1] == b"j" and one.key[1:].startswith(queue.encode() + b"\0"):
-            found.append(one.key)
-    bodies = disk.scan(BULK + queue.encode() + b"\0", BULK + queue.encode() + b"\1", 1 << 40)
-    return [*found, *[one.key for one in bodies]]
+    disk, begin = bench.slots[NodeId(name)].disk, queue.encode() + b"\0"
+    bodies = disk.scan(BULK + begin, BULK + begin[:-1] + b"\1", 1 << 40)
+    kept = disk.start().records
+    return [one.key for one in (*bodies, *kept) if one.key.startswith((b"j" + begin, BULK))]
 
 
 # --- what is told ---------------------------------------------------------------------------------
@@ -60,8 +59,6 @@ def test_deleting_it_again_says_that_there_is_none_and_the_same_call_is_told_the
     bench.run(1)
     told = bench.answers.pop(operation)
     slot = bench.slots[NodeId("n3")]
-    from snowmelt.core.node import Requested  # noqa: PLC0415
-
     bench._give(slot, Requested(operation, Delete("q")))
     bench.run(1)
     assert bench.answers[operation] == told

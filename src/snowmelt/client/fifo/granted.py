@@ -28,8 +28,10 @@ from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.errors import (
     DiskFull,
+    LeaseLost,
     NoSuchQueue,
     OutcomeUnknown,
+    QueueDeleted,
     QueueExists,
     SnowmeltError,
     Unavailable,
@@ -43,6 +45,7 @@ from snowmelt.protocols.queue.calls import (
     Open,
     Opened,
     Put,
+    Settle,
 )
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
@@ -93,8 +96,11 @@ class GrantedSteps(LeaseSteps):
         """Of a master, under this grant."""
         self._lease = Duration(0)
         """How long leases last; each tells it anew where it is extended."""
-        self._was_there = False
-        """Whether it was opened: from then on it is taken as it is, for it may be altered."""
+        self.since = 0
+        """With which term it was made, once it was opened; from then on it is taken as it is, for it
+        may be altered, and no other of its name is."""
+        self.over = False
+        """Whether it was deleted since."""
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -120,10 +126,10 @@ class GrantedSteps(LeaseSteps):
                 grant = self._grant  # another thread may hear meanwhile that it is over
                 if grant is None:
                     grant = self._grant = yield from self._open(wait, make)
-                    body = _in_time(body, wait)
+                    body = _in_time(body, wait, self.since)
                 elif where is master_of and self._is_old():
                     grant = yield from self._looked_up(grant, wait)
-                    body = _in_time(body, wait)
+                    body = _in_time(body, wait, self.since)
                 began = steady_now()
                 whom = where(grant)
                 if weight > grant.inline and where is store_of:
@@ -132,18 +138,15 @@ class GrantedSteps(LeaseSteps):
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
                 self._grant = None
                 yield going.after(error)
+            except NoSuchQueue as error:
+                raise self._ended(error, body) from None
             else:
                 if steady_now() - began > FIRST_WAIT:  # somebody was silent, perhaps
                     self._grant = None
                 return answer, began
 
     def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
-        if self._was_there and self._settings is not None:
-            try:
-                return (yield from self._opened(None, wait, make=False))
-            except NoSuchQueue:
-                self._was_there = False
-        return (yield from self._opened(self._settings, wait, make))
+        return self._opened(self._settings, wait, make)
 
     def _look(self, wait: Wait) -> Steps[None]:
         """What is there, whatever it was made with; raises `NoSuchQueue`, or `QueueExists`."""
@@ -158,19 +161,37 @@ class GrantedSteps(LeaseSteps):
                 return
 
     def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[Grant]:
+        ask = Open(self.name, asked, make)
+        if self.since:  # no other is to be made in its place
+            ask = Open(self.name, make=False)
         try:
-            opened: Opened = yield Query(Open(self.name, asked, make), wait.left)
-        except NoSuchQueue:
-            self.missing = True
-            raise
+            opened: Opened = yield Query(ask, wait.left)
+        except NoSuchQueue as error:
+            raise self._ended(error, ask) from None
+        self._is_same(opened)
+        if self._settings is None or asked is not None:  # it is as it should be
+            self.since = opened.since
         settings = opened.settings
         self.check_kind(settings)
         self.missing, self._lease, self._calls = False, settings.lease, 0
-        self._was_there = True
         self.deliveries_max = settings.deliveries_max
         if self.several:
             self._ranks_are(Ranks.of(self.name, settings))
         return _granted(opened)
+
+    def _is_same(self, opened: Opened) -> None:
+        """It is the queue that was there; raises `QueueDeleted` for another of its name."""
+        if self.since not in (0, opened.since):
+            raise self._ended(NoSuchQueue(), opened)
+
+    def _ended(self, error: NoSuchQueue, asked: Any) -> SnowmeltError:
+        """There is no such queue: it was deleted, if it was there before."""
+        self._grant, self.missing = None, not self.since
+        if not self.since:
+            return error
+        self.over = True
+        text = f"queue {self.name!r} was deleted since it was taken here; take it again to go on"
+        return LeaseLost(text) if type(asked) is Settle else QueueDeleted(text)
 
     def check_kind(self, settings: QueueSettings) -> None:
         """A queue with priorities is taken for no fifo; raises `QueueExists`."""
@@ -191,7 +212,10 @@ class GrantedSteps(LeaseSteps):
     def _looked_up(self, grant: Grant, wait: Wait) -> Steps[Grant]:
         """The same grant, or a new one where another is master by now."""
         try:
-            opened: Opened = yield Query(Open(self.name, None, make=False), min(_LOOK, wait.left))
+            opened: Opened = yield Query(Open(self.name, make=False), min(_LOOK, wait.left))
+            self._is_same(opened)
+        except NoSuchQueue as error:
+            raise self._ended(error, None) from None
         except SnowmeltError:
             return grant
         self.deliveries_max = opened.settings.deliveries_max
@@ -210,7 +234,7 @@ class GrantedSteps(LeaseSteps):
         wait = Wait(timeout)
         if self._grant is None:
             yield from self._look(wait)
-        if self._grant is None:
+        if self._grant is None and not self.since:
             return (yield from ask_anybody(body, wait, weight))
         return (yield from self._ask(body, wait, master_of, weight, make=False))[0]
 
@@ -221,8 +245,9 @@ def _granted(opened: Opened) -> Grant:
     return Grant(master, store, door, opened.settings.inline_max)
 
 
-def _in_time(body: Any, wait: Wait) -> Any:
-    """The same call, with the patience that is left."""
-    if type(body) is Get or (type(body) is Put and not body.hold):
-        return msgspec.structs.replace(body, patience=wait.patience)
-    return body
+def _in_time(body: Any, wait: Wait, since: int) -> Any:
+    """The same call, with the patience that is left, and for the queue that was found."""
+    if type(body) not in (Get, Put):
+        return body
+    patience = Duration(0) if type(body) is Put and body.hold else wait.patience
+    return msgspec.structs.replace(body, patience=patience, since=since)

@@ -172,6 +172,7 @@ class FifoSteps(GrantedSteps):
             turn=self.producer.turn(),
             runs=items.runs,
             keys=items.keys,
+            since=self.since,
         )
         done: PutDone
         done, _ = yield from self._ask(put, wait, store_of, len(items.blob))
@@ -200,11 +201,14 @@ class FifoSteps(GrantedSteps):
             settle = self._settle(word)
         weight = min(bytes_max, _WEIGHT_MAX)
         while True:
-            get = Get(self.name, items_max, bytes_max, wait.patience, settle, ahead, before)
+            patience, since = wait.patience, self.since
+            get = Get(self.name, items_max, bytes_max, patience, settle, ahead, before, since)
             leased: Leased
             try:
                 leased, asked = yield from self._ask(get, wait, master_of, weight, make=False)
             except NoSuchQueue:
+                if self.since:
+                    raise
                 if wait.over:
                     return None
                 yield Rest(min(_MISSING_PAUSE, wait.left))

@@ -173,7 +173,8 @@ class RankedSteps(FifoSteps):
         try:
             return (yield from super()._open(wait, make=False))
         except NoSuchQueue:
-            pass
+            if self.since:
+                raise
         try:
             return (yield from self._opened(USUAL, wait, make=True))
         except QueueExists:  # another made it meanwhile

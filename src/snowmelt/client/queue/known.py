@@ -30,6 +30,12 @@ class Known:
     def __len__(self) -> int:
         return len(self._made)
 
+    def forget(self, name: str) -> None:
+        """What was made for this queue, or for the one producer of it. O(all)."""
+        for key in list(self._made):
+            if key == name or (isinstance(key, tuple) and key[0] == name):
+                self._made.pop(key, None)
+
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What was made for this before, or is made now."""
         found: T | None = self._made.get(key)

@@ -19,6 +19,7 @@ from snowmelt.client.overlay.steps import OverlaySteps, overlay_queues
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.codecs import codec_of
+from snowmelt.client.queue.deleting import delete
 from snowmelt.client.queue.known import Known
 from snowmelt.client.queue.options import (
     PriorityOptions,
@@ -29,6 +30,7 @@ from snowmelt.client.queue.options import (
 )
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
+from snowmelt.protocols.queue.deletes import Deleted
 from snowmelt.protocols.queue.settings import QueueSettings
 
 S = TypeVar("S", bound=FifoSteps)
@@ -177,6 +179,35 @@ class Queues:
             names.difference_update(told.ranked if kind == "fifo" else ())
         return sorted(names)
 
+    def delete(
+        self,
+        name: str,
+        *,
+        if_empty: bool = False,
+        lost: bool = False,
+        timeout: float = TIMEOUT,
+    ) -> Deleted:
+        """Deletes a queue, with all that is in it; returns how much that was.
+
+        Its name is free afterwards, for a queue of any kind. Whoever has this one in hand (another
+        program, a loop, a worker) is told `QueueDeleted`, or `LeaseLost` for what it holds. With
+        `if_empty` a queue with anything in it stays. When nobody who is present can say what is in
+        it, since its nodes are away or lost, it stays, unless you say `lost`.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         cluster.fifo("orders").put_many([b"one", b"two"])
+        ...         told = cluster.delete("orders")
+        ...         told.items, cluster.queues()
+        (Interval(start=0, stop=2),)
+        (2, [])
+        """
+        steps = delete(queue_name(name), bool(if_empty), bool(lost), timeout)
+        told = run(self._queues, steps)
+        self._known.forget(name)
+        return told
+
     def _led(
         self,
         kind: type[S],
@@ -188,9 +219,12 @@ class Queues:
         """Of a queue that a node leads: its handles share them, but where a producer is named."""
         if producer is not None or sequence is not None:
             return kind(name, settings, Producer(producer, sequence))
-        return self._known.once(
-            (queue_name(name), settings, kind), lambda: kind(name, settings, self._own(name))
-        )
+        key = queue_name(name), settings, kind
+        steps = self._known.once(key, lambda: kind(name, settings, self._own(name)))
+        if not steps.over:
+            return steps
+        self._known.forget(name)
+        return self._led(kind, name, settings, producer, sequence)
 
     def _overlaid(
         self, name: str, options: Mapping[str, Any], codec: str | None, *, fifo: bool

@@ -1,5 +1,7 @@
 """What clients ask, and are told, of the end of a queue."""
 
+from typing import Any, Final
+
 import msgspec
 
 
@@ -31,3 +33,12 @@ class Deleted(msgspec.Struct, frozen=True, tag="fifo.deleted", array_like=True):
     def items(self) -> int:
         """How many in all."""
         return self.ready + self.delayed + self.leased + self.dead + self.assigned + self.staged
+
+
+COUNTS: Final = Deleted.__struct_fields__[1:]
+"""What of it says how many."""
+
+
+def counted(status: Any) -> Deleted:
+    """What is in a queue that has this status."""
+    return Deleted(True, *[getattr(status, name, 0) for name in COUNTS])

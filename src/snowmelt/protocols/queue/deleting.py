@@ -30,7 +30,7 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.absence import waits
-from snowmelt.protocols.queue.deletes import Deleted
+from snowmelt.protocols.queue.deletes import COUNTS, Deleted
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.messages import (
@@ -263,6 +263,6 @@ def buried(queue: str, term: int, end: End = UNKNOWN) -> Home:
 
 
 def _not_empty(queue: str, held: Deleted) -> str:
-    counts = [f"{getattr(held, one)} {one}" for one in held.__struct_fields__[1:]]
+    counts = [f"{getattr(held, one)} {one}" for one in COUNTS]
     there = ", ".join(one for one in counts if not one.startswith("0 "))
     return f"if_empty is True; allowed: only for an empty queue, and {queue!r} has {there}"

@@ -11,6 +11,7 @@
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue.carrying import Carrying
 from snowmelt.protocols.queue.copies import Copies
+from snowmelt.protocols.queue.deletes import counted
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.following import Following
@@ -39,7 +40,7 @@ class Erasing:
         """The queue is to be deleted: its leader stops, and says what is in it (rule 2)."""
         leader, held = self._terms.leading(word.queue, word.term), None
         if leader is not None and leader.serving:
-            held = leader.held()
+            held = counted(leader.status())
             if not (word.if_empty and held.items):
                 self._terms.resign(word.queue)
         self._desk.send(source, Closed(word.queue, word.term, held))
@@ -55,10 +56,10 @@ class Erasing:
         told = Erased(queue, word.term, self._desk.stream)
         self._copies.disk.write(queue, (), Tell(source, told))
 
-    def nowhere(self, _: NodeId, message: Nowhere) -> None:
+    def nowhere(self, source: NodeId, message: Nowhere) -> None:
         """There is no such queue, or none like that: who asked here is told."""
         self.made(message.queue, message.below, message.first)
-        self._directory.nowhere(message)
+        self._directory.nowhere(source, message)
         if message.error == "NoSuchQueue":
             self._carrying.nowhere(message)
 

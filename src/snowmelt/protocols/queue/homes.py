@@ -132,7 +132,7 @@ class Homes:
         self._desk.effect(Send(self._desk.me, record))
 
     def forget_graves(self, queues: Iterable[str]) -> None:
-        """New queues begin above them all, which is kept first, with the next home at the latest."""
+        """New queues begin above them all: that is kept first, and with the next home."""
         gone = {queue: self.graves.pop(queue) for queue in queues}
         self.floor = max([self.floor, *[one.term + 1 for one in gone.values()]])
         value = msgspec.msgpack.encode(self.floor)

@@ -23,7 +23,6 @@ from snowmelt.protocols.queue.altering import Altering, keep_lengths
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines, delay
-from snowmelt.protocols.queue.deletes import Deleted
 from snowmelt.protocols.queue.delivery import Delivery
 from snowmelt.protocols.queue.desk import Desk, Seat
 from snowmelt.protocols.queue.disk import Disk
@@ -207,6 +206,9 @@ class Leader:
     def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
         state, token = self.state, settle.token
         lease = state.leases.get(token)
+        if token >> TOKEN_BITS < self.home.since:
+            text = f"queue {self.home.queue!r}, of which lease {token} is, was deleted"
+            return Declined("LeaseLost", text)
         if lease is None and state.enders.get(token) == operation:
             return calls.Settled(0)
         over = lease is None and (settle.back or settle.extend or not settle.done)
@@ -260,7 +262,7 @@ class Leader:
     def look(self, operation: OperationId, ask: calls.Peek | calls.Select | calls.Describe) -> None:
         """Shows something, and changes nothing."""
         if isinstance(ask, calls.Describe):
-            self.log.owe(ReplyTo(operation, self._status()))
+            self.log.owe(ReplyTo(operation, self.status()))
             return
         if isinstance(ask, calls.Select):
             self.log.owe(Show(operation, selected(self.state.ready, ask)))
@@ -320,7 +322,8 @@ class Leader:
         else:
             state.redrive_at(0)
 
-    def _status(self) -> calls.QueueStatus:
+    def status(self) -> calls.QueueStatus:
+        """How the queue is."""
         state, home = self.state, self.home
         several = home.settings.priorities > 1
         return calls.QueueStatus(
@@ -351,12 +354,6 @@ class Leader:
             tails=tuple(state.tails) if several else (),
             ready_of=counted(state.ready, home.settings.priorities) if several else (),
         )
-
-    def held(self) -> Deleted:
-        """How much is in it."""
-        told = msgspec.structs.asdict(self._status())
-        counts = {name: told[name] for name in Deleted.__struct_fields__ if name in told}
-        return Deleted(counted=True, **counts)
 
     def gone(self, client: NodeId) -> None:
         """Nobody is there for what this client asked: nothing is kept for it."""

@@ -87,7 +87,12 @@ class NoSuchQueue(CallerError, LookupError):
 
 
 class QueueDeleted(NoSuchQueue):
-    """The queue was deleted since it was taken here. Taken again, it is the next of that name."""
+    """The queue was deleted since it was taken here. Taken again, it is the next of that name.
+
+    Of what was asked and not answered before, it is not known whether it was done until then.
+    """
+
+    definite = False
 
 
 class QueueExists(CallerError):

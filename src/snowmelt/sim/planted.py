@@ -48,6 +48,8 @@ class Bug(Enum):
     LATE_LEASE = "late-lease"
     FORGOTTEN_ANSWER = "forgotten-answer"
     CUT_ENDURED = "cut-endured"
+    FORGOTTEN_GRAVE = "forgotten-grave"
+    LEFT_COPY = "left-copy"
     REUSED_POSITION = "reused-position"
     LAST_FIRST = "last-first"
     IGNORED_TOKEN = "ignored-token"  # noqa: S105 - a lease's, not a password

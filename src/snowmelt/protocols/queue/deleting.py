@@ -22,6 +22,8 @@ The home of a queue that was deleted has no keepers, and says so: it is the queu
 7. Where nobody who is here can go on with a queue, nobody can say what is in it. It is deleted only
    if that is asked for in so many words, and nobody closes it then.
 8. The same call is told the same, for as long as the grave is kept.
+9. Where this disk is an older one, others may know that a queue was deleted, and know it late. It
+   is, if it has not gone on meanwhile.
 """
 
 from typing import Final
@@ -66,11 +68,13 @@ class Deletions:
         """By queue, the runs that have older copies and have not said that they erased them."""
         self._waiting: dict[str, dict[OperationId, NodeId]] = {}
         """By queue, which calls wait, and at whose door."""
+        self._marks: dict[str, int] = {}
+        """By which terms others say that queues were deleted."""
         self._asked = Instant(0)
 
     def forget(self) -> None:
         """Others decide."""
-        for known in (self._closing, self._erasing, self._waiting):
+        for known in (self._closing, self._erasing, self._waiting, self._marks):
             known.clear()
 
     # --- closing ----------------------------------------------------------------------------------
@@ -189,7 +193,8 @@ class Deletions:
         kept, queue = self._kept, held.queue
         met = max(held.fence, 0 if held.home is None else held.home.term)
         if held.deleted:
-            return False
+            self._marks[queue] = max(held.fence, self._marks.get(queue, 0))
+            return kept.decides and self.was_deleted(queue)
         if queue in kept.known or queue in kept.graves:
             if met >= self._since(queue):
                 return False
@@ -200,6 +205,16 @@ class Deletions:
         if not kept.first_term <= met < kept.floor:
             return False
         self._desk.send(node_of(run), self.nowhere(queue))
+        return True
+
+    def was_deleted(self, queue: str) -> bool:
+        """Whether one that did not go on yet, as an older disk knows it, was deleted (rule 9)."""
+        kept, home = self._kept, self._kept.known.get(queue)
+        if home is None or home.active or queue in kept.busy:
+            return False
+        if self._marks.get(queue, -1) < home.since:
+            return False
+        kept.keep(buried(queue, kept.next_term(queue)))
         return True
 
     def nowhere(self, queue: str) -> Nowhere:

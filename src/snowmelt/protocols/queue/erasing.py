@@ -4,7 +4,8 @@
    every home says with which term its queue was made, and so does a leader that fences.
 2. It serves nobody in that queue any more. Who waits here is told at once that it was deleted.
 3. Of the copy is left that the queue was deleted by that term, of the last so many queues: a
-   coordinator whose disk is older than that hears of it (`registry.py`, rule 5).
+   coordinator whose disk is older than that hears of it (`registry.py`, rule 5), and whoever is to
+   lead by its word hears nothing.
 4. It says that it has nothing when that is on the disk, however often it is asked.
 """
 
@@ -18,7 +19,7 @@ from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.keeping import Keeping
 from snowmelt.protocols.queue.messages import Close, Closed, Erase, Erased, Nowhere
 from snowmelt.protocols.queue.terms import Terms
-from snowmelt.protocols.queue.words import NOTHING, OwnStep, Tell
+from snowmelt.protocols.queue.words import NOTHING, Fence, OwnStep, Tell
 
 
 class Erasing:
@@ -62,6 +63,13 @@ class Erasing:
         self._directory.nowhere(source, message)
         if message.error == "NoSuchQueue":
             self._carrying.nowhere(message)
+
+    def fence(self, source: NodeId, word: Fence) -> None:
+        """Somebody is to lead, or leads: perhaps it is a queue that was deleted (rule 3)."""
+        copy = self._copies.known(word.queue)
+        if copy is None or not copy.deleted or copy.fence < word.since:
+            self.made(word.queue, word.since)
+            self._following.fence(source, word)
 
     def made(self, queue: str, since: int, first: int = 0) -> None:
         """One of this name was made with this term, or may be: what is older is over."""

@@ -324,6 +324,9 @@ class QueueNode:
         self._to_leader(source, word)
         self._carrying.stored(source, word)
 
+    def _done(self, _: NodeId, word: messages.Done) -> None:
+        self._desk.reply(word.operation, word.answer)
+
     def _table(self) -> dict[type, Callable[[NodeId, Any], None]]:
         registry, directory, erasing = self._registry, self._directory, self._erasing
         deletions = registry.deletions
@@ -355,7 +358,7 @@ class QueueNode:
             words.NoRoom: self._to_leader,
             words.Confirm: self._following.confirm,
             words.Confirmed: self._to_leader,
-            words.Fence: self._fence,
+            words.Fence: erasing.fence,
             words.Fenced: self._of_copy,
             words.Bring: self._transfer.bring,
             words.Piece: self._following.piece,

@@ -411,6 +411,8 @@ class Registry:
         if home.end is not None:
             self.deletions.buried(home)
             return
+        if self._kept.decides and self.deletions.was_deleted(home.queue):
+            return
         done, keepers = (
             "is served by" if home.active else "is given to",
             (home.master, *home.mirrors),

@@ -59,6 +59,13 @@ class Engine:
         early = key.startswith(b"fifo/j" + name + b"\0")
         return Role.EARLY if early or key in (b"fifo/m" + name, b"fifo/k" + name) else Role.NONE
 
+    def has(self, disk: Disk, queue: str) -> bool:
+        """Whether anything of a queue's copy lies there."""
+        records = [one.key for one in disk.start().records]
+        return any(
+            self.role(key, queue) is Role.EARLY and key[:6] == b"fifo/j" for key in records
+        ) or any(True for _ in _segments(disk, queue))
+
     def kept(self, disk: Disk, queue: str) -> list[str] | None:
         """Which items of a queue lie there; None where a record can't be read."""
         records = list(_segments(disk, queue))

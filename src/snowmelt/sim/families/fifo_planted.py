@@ -15,8 +15,10 @@ from snowmelt.core.record import Change
 from snowmelt.protocols.queue import QueueNode, calls, words
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines
+from snowmelt.protocols.queue.erasing import Erasing
 from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.limits import Limits
@@ -105,6 +107,23 @@ class PatientFollowers(Followers):
         pass
 
 
+class ForgetfulHomes(Homes):
+    """Makes a queue as if none of its name had ever been there."""
+
+    def next_term(self, queue: str) -> int:
+        """Above the last, if it is there."""
+        return self.known[queue].term + 1 if queue in self.known else self.first_term
+
+
+class HastyErasing(Erasing):
+    """Says that a copy is erased, which it keeps, as one that is no use any more."""
+
+    def made(self, queue: str, since: int, first: int = 0) -> None:
+        """Nothing is erased."""
+        del since, first
+        self._terms.resign(queue)
+
+
 class Spoiled(QueueNode):
     """A machine some of whose parts have been replaced."""
 
@@ -116,6 +135,10 @@ class Spoiled(QueueNode):
                 self._following.__class__ = HastyFollowing
             case Bug.SKIPPED_STEP:
                 self._following.__class__ = SkippingFollowing
+            case Bug.FORGOTTEN_GRAVE:
+                self._registry._kept.__class__ = ForgetfulHomes  # noqa: SLF001 - it is spoiled
+            case Bug.LEFT_COPY:
+                self._erasing.__class__ = HastyErasing
             case Bug.STALE_COPY:
                 self._terms.__class__ = ContentTerms
             case _:

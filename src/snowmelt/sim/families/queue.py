@@ -8,6 +8,7 @@ ends it all, in `fifo_steward.py`, when nodes were lost once more, in `fifo_exam
 be seen, and what is excused, in `sim/judge`, told in the words of `fifo_words.py`.
 """
 
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import LAST_BACK
 from snowmelt.sim.families.programs import in_reach
 from snowmelt.sim.families.queue_altering import ALTERED_SHARE, Alterer
+from snowmelt.sim.families.queue_deleted import Names
 from snowmelt.sim.families.queue_staging import Planner
 from snowmelt.sim.faults import (
     ClockJump,
@@ -50,6 +52,7 @@ from snowmelt.sim.faults import (
     TornRecord,
     WallClock,
 )
+from snowmelt.sim.judge.deleted import DeletedLedger
 from snowmelt.sim.judge.lapses import NEWS, Reads, lingering
 from snowmelt.sim.judge.positions_end import judge
 from snowmelt.sim.life import FamilyLife, Tally
@@ -62,6 +65,9 @@ STAGERS_SHARE: Final = 0.6
 LOOPS_SHARE: Final = 0.4
 POURING_SHARE: Final = 0.15
 """In how many lives half of those who put do it by several calls at once."""
+DELETED_SHARE: Final = 0.3
+"""In how many lives there are queues, besides, that are deleted and made again."""
+GRAVES: Final = (1, 3, 1_000)
 RANKED_SHARE: Final = 0.25
 """In how many lives queues have several priorities."""
 KEYED_SHARE: Final = 0.4
@@ -69,6 +75,8 @@ KEYED_SHARE: Final = 0.4
 SPREAD_SHARE: Final = 0.5
 """How many queues have bodies on data nodes, where there are more nodes than copies."""
 SPREAD_FEW_COPIES: Final = 0.5
+HURTS: Final = (FlippedBit, LostDisk, OlderDisk, TornRecord)
+"""What may take an item of one with as many copies as there must be."""
 SHARING_SHARE: Final = 0.25
 """In how many lives half of those who put and get are several callers whose calls go together."""
 
@@ -132,6 +140,15 @@ class QueueLife(FamilyLife):
         for ledger in self._ledgers:
             ledger.looks.quiet = self._quiet(bool(hurt))
         self._exam = Exam(scenario, self._ledgers, self.engine)
+        dice = self._dice("deleted")
+        some = dice.choice((1, 2)) if self.engine.moves and dice.random() < DELETED_SHARE else 0
+        keeps = not any(isinstance(one, HURTS) for one in faults)
+        older = any(isinstance(one, OlderDisk) and one.node == self._decider for one in faults)
+        self._deleted = [
+            DeletedLedger(f"d{at}", keeps=keeps, knows=not older) for at in range(some)
+        ]
+        if some:
+            self._load.limits = replace(self._load.limits, graves=dice.choice(GRAVES))
 
     def _drawn(self, chance: Random, number: int, together: int, hurt: int) -> QueueSettings:
         """The settings of one, with as many priorities as are drawn in lives that have some.
@@ -208,6 +225,10 @@ class QueueLife(FamilyLife):
         self._steward = Steward(self._stage, self._dice("s"), self._ledgers, putters, self._exam)
         self._steward.begin([self._sometime(scenario.faults_end) for _ in range(12)])
         world.at(scenario.faults_end, self._steward.rest)
+        self._names = Names(self._stage, self._deleted)
+        for one in self._deleted:
+            dice = self._dice(f"names {one.queue}")
+            self._names.add(one, dice, len(nodes), scenario.faults_end)
         self._moves.plan(world, nodes, putters)
         dice = self._dice("altered")
         if self.engine.moves and dice.random() < ALTERED_SHARE:
@@ -400,7 +421,7 @@ class QueueLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        return Tally.of(self._ledgers)
+        return Tally.of([*self._ledgers, *self._deleted])
 
     def unsettled(self, world: World) -> str:
         """At rest when all run, every queue was whole and is drained, and all are answered."""
@@ -414,7 +435,12 @@ class QueueLife(FamilyLife):
             in_vain = isinstance(actor, Program) and self._steward.left_out(actor.ledger)
             if actor.waiting and not in_vain:
                 return actor.waiting
-        return ""
+        return self._names.unsettled(partial(self._left, world))
+
+    def _left(self, world: World, queue: str) -> list[str]:
+        """Which nodes have something of a queue that was deleted."""
+        nodes = [node for node in self._scenario.nodes if node not in self._exam.losses.gone]
+        return [node for node in nodes if self.engine.has(world.slots[node].disk, queue)]
 
     def judge(self, world: World) -> None:
         del world

@@ -120,8 +120,9 @@ class HastyErasing(Erasing):
 
     def made(self, queue: str, since: int, first: int = 0) -> None:
         """Nothing is erased."""
-        del since, first
-        self._terms.resign(queue)
+        copy = self._copies.known(queue)
+        if copy is not None and first <= copy.fence < since:
+            self._terms.resign(queue)
 
 
 class Spoiled(QueueNode):

@@ -225,7 +225,7 @@ class Copy:
         self.records, self.head, self.reach = {}, NOTHING, NOTHING
         self.fence, self.whole, self.undoing, self.deleted = term, True, False, True
         self.forget()
-        return Erase(*self.where()), self._erased(0, SPREAD), *self._kept()
+        return Erase(*self.where()), self._erased(Interval(0, SPREAD)), *self._kept()
 
     # --- a new life -------------------------------------------------------------------------------
 

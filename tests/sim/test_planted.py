@@ -82,6 +82,8 @@ FOUND_BY = {
     Bug.CUT_ENDURED: 333,
     Bug.FORGOTTEN_ANSWER: 13,
     Bug.MERGED_NUMBERS: 6,
+    Bug.FORGOTTEN_GRAVE: 10,
+    Bug.LEFT_COPY: 10,
 }
 
 

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from snowmelt.cli.node import read_coordinator
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.baton.fences import KEY as FENCES
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.runtime.migrate import Migration, Move
 
 
@@ -49,11 +51,16 @@ def _told(move: Move, where: str, *, done: bool) -> dict[str, object]:
         "cluster": view.identity,
         "view": view.epoch,
         "members": [one.id for one in view.members],
-        "queues": sorted(name for name in move.homes if not name.startswith("/")),
+        "queues": sorted(name for name, home in move.homes.items() if _is_queue(name, home)),
         "overlay": sorted(move.queues),
         "batons": sorted(name for name in move.batons if name != FENCES.decode()),
         "left_behind": list(move.too_large),
     }
+
+
+def _is_queue(name: str, home: bytes) -> bool:
+    """And neither a number nor the grave of one."""
+    return not name.startswith("/") and msgspec.msgpack.decode(home, type=Home).end is None
 
 
 def _text(told: dict[str, object]) -> str:

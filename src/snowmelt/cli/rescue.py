@@ -45,7 +45,7 @@ def rescue(
 def _show(plan: Plan, *, done: bool) -> None:
     console = Console(highlight=False)
     console.print(_heading(plan))
-    if plan.fifos or plan.priority:
+    if _there(plan) or plan.priority:
         console.print(_table(plan))
     for line in _warnings(plan):
         console.print(f"- {line}")
@@ -68,7 +68,7 @@ def _heading(plan: Plan) -> str:
 def _table(plan: Plan) -> Table:
     heads = ("queue", "kind", "replicas", "goes on at", "term", "what is left")
     table = listing(heads, words=heads)
-    for one in plan.fifos:
+    for one in _there(plan):
         home = one.home
         replicas = str(home.settings.replicas) if home else "?"
         where = node_of(home.master) if home else "-"
@@ -79,6 +79,10 @@ def _table(plan: Plan) -> Table:
         left = "whole" if whole else "in part: what lay on lost disks alone is lost"
         table.add_row(queue.queue, "overlay", str(queue.replicas), "all nodes", "-", left)
     return table
+
+
+def _there(plan: Plan) -> list[Housed]:
+    return [one for one in plan.fifos if one.left is not Left.DELETED]
 
 
 def _kind(one: Housed) -> str:
@@ -93,7 +97,7 @@ def _left(one: Housed) -> str:
             return "whole"
         case Left.PART:
             return "in part: what lay on lost disks alone is lost"
-        case Left.LOST:
+        case Left.LOST | Left.DELETED:
             return "lost: there are bodies, and no copy says in which order"
 
 
@@ -133,7 +137,7 @@ def _as_object(plan: Plan, *, done: bool) -> dict[str, object]:
                 "next_term": one.home.term if one.home else None,
                 "at": node_of(one.home.master) if one.home else None,
             }
-            for one in plan.fifos
+            for one in _there(plan)
         ],
         "overlay": [
             {"queue": one.queue, "left": "whole" if one.replicas > len(plan.lost) else "in part"}

@@ -57,7 +57,7 @@ from snowmelt.protocols.membership.records import Change as Kept
 from snowmelt.protocols.membership.view import Ledger, Surpass
 from snowmelt.protocols.priority.roll import SETTINGS
 from snowmelt.protocols.priority.settings import Registered
-from snowmelt.protocols.queue.homes import FIRST_IN_ETCD
+from snowmelt.protocols.queue.homes import FIRST_IN_ETCD, FLOOR, FLOOR_IN_ETCD
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
 from snowmelt.runtime.etcd import EtcdPlace
@@ -271,6 +271,8 @@ def _homes(fifo: Started) -> dict[str, bytes]:
             homes[msgspec.msgpack.decode(record.value, type=Home).queue] = record.value
         elif record.key in FIRST_TERM:
             homes[FIRST_IN_ETCD] = record.value
+        elif record.key in FLOOR:
+            homes[FLOOR_IN_ETCD] = record.value
     for key in fifo.damaged:
         if key[:1] in (b"h", b"i") and key[1:].decode() not in homes:
             raise StateError(

@@ -51,6 +51,23 @@ def test_a_queue_goes_on_from_the_newest_copy_under_a_term_far_above():
     assert home.mirrors == (N3,)
 
 
+def _mark(keeper, term):
+    """What is left in one folder of a queue that was deleted by that term."""
+    kept = msgspec.msgpack.encode(Kept(Head(0, 0), term, FORM, True))
+    records = [Record(b"mq", kept), Record(b"kq", kept)]
+    return list(traces(keeper, f"{keeper}/7", records, ()).values())
+
+
+def test_a_queue_that_one_folder_knows_as_deleted_stays_so_though_another_has_a_copy():
+    house = _one([*_disk(N3, 5, 12), *_mark(N2, 6)])
+    assert house.left is Left.DELETED
+    assert house.home.end is not None
+    assert house.home.term == 6 + TERMS_LEFT_OUT
+    (later,) = _disk(N3, 9, 12)
+    later = msgspec.structs.replace(later, home=msgspec.structs.replace(later.home, since=7))
+    assert _one([later, *_mark(N2, 6)]).left is Left.WHOLE
+
+
 def test_of_copies_of_one_term_the_one_that_is_further_is_the_masters():
     keepers = (N1, N2, N3)
     found = [

@@ -18,7 +18,7 @@ The home of a queue that was deleted has no keepers, and says so: it is the queu
    queues are made with terms above theirs: the *floor*. So a copy with none but terms below the
    floor, of which neither home nor grave is known, is of a queue that was deleted: whatever was
    made while this disk was away, if it is an older one, was made above. Not so below the term with
-   which the first queues began: these may have been lost, and not found (`rescuing.py`, rule 6).
+   which the first queues began: these may have been lost, and not found (`rescuing.py`, rule 7).
 7. Where nobody who is here can go on with a queue, nobody can say what is in it. It is deleted only
    if that is asked for in so many words, and nobody closes it then.
 8. The same call is told the same, for as long as the grave is kept.
@@ -46,14 +46,12 @@ from snowmelt.protocols.queue.messages import (
     Held,
     Home,
     Nowhere,
+    buried,
 )
-from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(300)
 NOT_COUNTED: Final = Deleted(counted=False)
-UNKNOWN: Final = End(OperationId(NodeId(""), 0), NOT_COUNTED)
-"""That of a queue which was deleted while this disk was away."""
 
 
 class Deletions:
@@ -270,11 +268,6 @@ class Deletions:
         for queue, runs in self._erasing.items():
             for run in runs if queue not in kept.busy else ():
                 self._desk.send(node_of(run), Erase(queue, self._since(queue)))
-
-
-def buried(queue: str, term: int, end: End = UNKNOWN) -> Home:
-    """The grave of a queue."""
-    return Home(queue, term, "", (), QueueSettings(), active=True, end=end)
 
 
 def _not_empty(queue: str, held: Deleted) -> str:

@@ -43,7 +43,7 @@ class Homes:
         self.graves: dict[str, Home] = {}
         """Of queues that were deleted (`deleting.py`)."""
         self.first_term = 1
-        """With which the first queues began (`rescuing.py`, rule 6)."""
+        """With which the first queues began (`rescuing.py`, rule 7)."""
         self.floor = 1
         """With which a new queue begins (`deleting.py`, rule 6)."""
         self.floors: dict[str, int] = {}

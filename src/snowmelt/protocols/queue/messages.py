@@ -7,7 +7,7 @@ import msgspec
 from snowmelt.core.ahead import COUNT_MAX, Count, Whole
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration
-from snowmelt.core.names import OperationId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.deletes import Deleted
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -254,6 +254,15 @@ class Rolled(msgspec.Struct, frozen=True, tag="fifo.rolled", array_like=True):
     names: tuple[str, ...]
     ranked: tuple[str, ...] = ()
     """Those of them with several priorities."""
+
+
+UNKNOWN: Final = End(OperationId(NodeId(""), 0), Deleted(counted=False))
+"""That of a queue of which is only known that it was deleted."""
+
+
+def buried(queue: str, term: int, end: End = UNKNOWN) -> Home:
+    """The grave of a queue."""
+    return Home(queue, term, "", (), QueueSettings(), active=True, end=end)
 
 
 def _check(settings: QueueSettings) -> None:

@@ -58,7 +58,7 @@ from snowmelt.core.node import Started
 from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
 from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.census import Census
-from snowmelt.protocols.queue.deleting import Deletions, buried
+from snowmelt.protocols.queue.deleting import Deletions
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.founding import Foundations
 from snowmelt.protocols.queue.homes import Homes
@@ -374,7 +374,7 @@ class Registry:
         self._kept.floors[queue] = max(met, self._kept.floors.get(queue, 0))
         best, found = self._later.get(queue), held.home
         if held.deleted:
-            found = buried(queue, held.fence)
+            found = messages.buried(queue, held.fence)
         if found is None or (best is not None and best.term >= found.term):
             self._later.setdefault(queue, None)
         else:

@@ -16,7 +16,10 @@ Rules:
    has the newest copy of those named, seeks the newest of all who kept the last one, as after any
    failure (`queue/takeover.py`). So what it goes on with is decided where it always is, and leases,
    whose tokens begin with the term, are never given twice.
-6. Queues that are made from now on begin with a term above all of these, for one of that name may
+6. What a folder knows as deleted (`erasing.py`) stays so, unless another has a copy of a later
+   queue of that name. A queue that was deleted while a folder was away, and of which none has heard
+   that, comes back.
+7. Queues that are made from now on begin with a term above all of these, for one of that name may
    have been lost without a trace, and its leases still be in somebody's hands.
 """
 
@@ -28,7 +31,7 @@ import msgspec
 
 from snowmelt.core.record import BULK, Change, Record, Write
 from snowmelt.protocols.queue.copy import COPY, HOME, RECORD, TWIN, kept_in
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Home, buried
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import node_of
 
@@ -42,6 +45,7 @@ class Left(Enum):
     WHOLE = "whole"
     PART = "in part"
     LOST = "lost"
+    DELETED = "deleted"
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -56,6 +60,7 @@ class Trace(msgspec.Struct, frozen=True):
     fence: int = 0
     home: Home | None = None
     hurt: bool = False
+    deleted: bool = False
 
 
 class Housed(msgspec.Struct, frozen=True):
@@ -83,7 +88,12 @@ def traces(
         trace = found.get(queue, Trace(queue, keeper, run))
         if kind in (COPY, TWIN):
             kept = kept_in(queue, record.value)
-            how_far = {"term": kept.head.term, "step": kept.head.step, "fence": kept.fence}
+            how_far = {
+                "term": kept.head.term,
+                "step": kept.head.step,
+                "fence": kept.fence,
+                "deleted": kept.deleted,
+            }
             found[queue] = msgspec.structs.replace(trace, **how_far)
         elif kind == RECORD and key == HOME:
             home = msgspec.msgpack.decode(record.value, type=Home)
@@ -119,7 +129,7 @@ def housed(
 
 
 def first_term(houses: Sequence[Housed], known: int = 1) -> int:
-    """Rule 6."""
+    """Rule 7."""
     return max([known, *(house.last_term for house in houses)]) + TERMS_LEFT_OUT
 
 
@@ -162,6 +172,10 @@ def _keepers(home: Home) -> tuple[str, ...]:
 def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -> Housed:
     last, home = max(max(one.term, one.fence) for one in found), _latest(found)
     gone = lost + sum(one.hurt for one in found)
+    deleted = max([one.fence for one in found if one.deleted], default=-1)
+    if deleted >= (0 if home is None else home.since):  # rule 6
+        grave = buried(queue, last + TERMS_LEFT_OUT)
+        return Housed(queue, Left.DELETED, last, gone, grave)
     copies = [one for one in found if one.home is not None and not one.hurt]
     if home is None or not copies:
         return Housed(queue, Left.LOST, last, gone)

@@ -84,6 +84,17 @@ def queues(own):
     expect(own.name in names, "a queue that was made is listed")
 
 
+@recipe("Cluster.delete", "EmbeddedCluster.delete")
+def delete(own):
+    """One of its own: another of that name would be another one."""
+    name = f"{own.name}-deleted-{next(own.numbers)}"
+    queue = own.cluster.fifo(name)
+    yield queue.put(b"one")
+    told = yield Act(own.cluster.delete, name)
+    expect(told.items == 1, "it tells how many are thrown away: {}", told)
+    expect(name not in (yield own.cluster.queues()), "it is there no more")
+
+
 @recipe("Cluster.queue", "EmbeddedCluster.queue")
 def queue(own):
     own.fill()

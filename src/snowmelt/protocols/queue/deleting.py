@@ -7,9 +7,9 @@ The home of a queue that was deleted has no keepers, and says so: it is the queu
    leader that can't be asked any more closed nothing.
 2. Then its grave is written down, with a later term. From then on there is no such queue, whatever
    becomes of who wrote it.
-3. All who are here are told, and erase what they have (`erasing.py`). Only when those who had a
-   copy have said so, or have left, is it told as deleted, and can one of its name be made. So
-   nothing is told as done in it after that.
+3. All who are here are told, and erase what they have (`erasing.py`). Only when each has said so,
+   or has left, is it told as deleted, and can one of its name be made. So nothing is told as done
+   in it after that.
 4. Who comes back with an older copy is told when it says what it keeps (`census.py`).
 5. The next queue of that name is made with a term above that of the grave; all its homes name it,
    as `since`. So no token of one is a token of the other, and a copy with none but earlier terms is
@@ -131,21 +131,17 @@ class Deletions:
 
     def _bury(self, home: Home, end: End, presence: Presence) -> None:
         """Rule 2."""
-        queue, keepers = home.queue, (home.master, *home.mirrors, *home.before)
-        runs = [presence.run_of(one) for one in keepers if one in presence.keepers]
-        self._erasing[queue] = self._erasing.get(queue, {}) | dict.fromkeys(runs)
+        queue = home.queue
+        self._erasing[queue] = dict.fromkeys(presence.streams)
         self._forget_some()
         self._kept.keep(buried(queue, self._kept.next_term(queue), end))
 
     def buried(self, grave: Home) -> None:
         """It is written down: all are told (rule 3)."""
-        presence, queue = self._kept.presence, grave.queue
-        self._desk.note(f"{queue} was deleted: its last term is {grave.term}")
-        if presence is None:
-            return
-        for member in presence.view.members:
-            self._desk.send(member.id, Erase(queue, grave.term + 1))
-        self._is_erased(queue)
+        self._desk.note(f"{grave.queue} was deleted: its last term is {grave.term}")
+        for run in self._erasing.get(grave.queue, {}):
+            self._desk.send(node_of(run), Erase(grave.queue, grave.term + 1))
+        self._is_erased(grave.queue)
 
     def erased(self, _: NodeId, word: Erased) -> None:
         """One has nothing of it any more."""

@@ -130,6 +130,7 @@ class User(Actor):
 
     def _ack(self, steps: FifoSteps, delivered: Delivered, values: list[str]) -> Steps[None]:
         called, since = self.now, steps.since
+        self.ledger.acking(values)
         word = Word(delivered.token, done=delivered.positions)
         _, refused = yield from steps.tell(delivered, word)
         if refused is None:
@@ -172,13 +173,13 @@ class Closer(User):
                 self.ledger.drained(steps.since)
                 break
             yield from self._gets(100)
-        while not self.gone:
+        while True:  # a put of before may make one more
             self.ask(deletes.Delete(self.ledger.queue, lost=True), self._ended)
             yield pause(seconds(3))
 
     def _ended(self, outcome: Outcome[Any], _: Instant) -> None:
         there_is_none = isinstance(outcome, Failed) and "NoSuchQueue" in outcome.reason
-        self.gone = self.gone or there_is_none or isinstance(outcome, Succeeded)
+        self.gone = there_is_none or isinstance(outcome, Succeeded)
 
 
 class Names:

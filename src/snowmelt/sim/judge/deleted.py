@@ -30,6 +30,8 @@ class Fate(msgspec.Struct):
     """Into which queue it was put, where that was told; or from which it came."""
     told: bool = False
     """Whether it was told as put."""
+    acking: bool = False
+    """Whether somebody asked for it to be done: it may be, whatever was told."""
     acked: Instant | None = None
 
 
@@ -99,6 +101,11 @@ class DeletedLedger:
             if self._keeps and acked is not None and acked < called:
                 self.wrong(f"{value} was acknowledged, and comes again")  # rule 4
 
+    def acking(self, values: list[str]) -> None:
+        """They are about to be acknowledged."""
+        for value in values:
+            self._fates[value].acking = True
+
     def acked(self, values: list[str], at: Instant) -> None:
         """They are done, it is told."""
         for value in values:
@@ -116,7 +123,7 @@ class DeletedLedger:
         left = [
             value
             for value, one in self._fates.items()
-            if one.told and one.since == since and one.acked is None
+            if one.told and one.since == since and not one.acking
         ]
         if left and self._keeps:
             self.wrong(f"{left[0]} was put into the last queue, and never came")

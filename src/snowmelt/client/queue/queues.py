@@ -8,6 +8,7 @@ from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
+from snowmelt.client.leases.steps import checked_flag
 from snowmelt.client.overlay.face import OverlayQueue
 from snowmelt.client.overlay.options import (
     OverlayOptions,
@@ -203,7 +204,8 @@ class Queues:
         (Interval(start=0, stop=2),)
         (2, [])
         """
-        steps = delete(queue_name(name), bool(if_empty), bool(lost), timeout)
+        flags = checked_flag("if_empty", if_empty), checked_flag("lost", lost)
+        steps = delete(queue_name(name), *flags, timeout)
         told = run(self._queues, steps)
         self._known.forget(name)
         return told

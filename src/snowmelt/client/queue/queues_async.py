@@ -7,6 +7,7 @@ from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
+from snowmelt.client.leases.steps import checked_flag
 from snowmelt.client.overlay.face_async import OverlayQueue
 from snowmelt.client.overlay.options import (
     OverlayOptions,
@@ -202,7 +203,8 @@ class Queues:
         (Interval(start=0, stop=2),)
         (2, [])
         """
-        steps = delete(queue_name(name), bool(if_empty), bool(lost), timeout)
+        flags = checked_flag("if_empty", if_empty), checked_flag("lost", lost)
+        steps = delete(queue_name(name), *flags, timeout)
         told = await run_async(self._queues, steps)
         self._known.forget(name)
         return told

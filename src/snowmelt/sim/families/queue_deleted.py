@@ -28,8 +28,9 @@ from snowmelt.sim.families.shipped import Done, Run, answer_of, patience_of
 from snowmelt.sim.judge.deleted import DeletedLedger
 
 SECONDS: Final = PATIENCE / SECOND
+SHORT: Final = 5.0
 BYTES: Final = 1 << 20
-LOST_AFTER: Final = 6
+LOST_AFTER: Final = 4
 """So often who ends it all asks in vain before it gives up what is in the queue."""
 
 
@@ -163,7 +164,7 @@ class Closer(User):
             self._handle = None
             steps = self.handle()
             try:
-                status = yield from steps.stats(SECONDS)
+                status = yield from steps.stats(SHORT)
             except NoSuchQueue:
                 break
             except FAILURES:

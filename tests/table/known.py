@@ -41,6 +41,7 @@ KNOWN: Final[list[Known]] = [
     ),
     Known(
         (
+            "folder: EmbeddedCluster.delete",
             "folder: EmbeddedCluster.queues",
             "folder: Fifo.[!gv]*",
             "folder: Item*.[!f]*",

@@ -109,7 +109,7 @@ class User(Actor):
         self.ledger.done(steps.since, called, self.now)
         self.ledger.put(value, steps.since)
 
-    def _gets(self, most: int = 5) -> Steps[None]:
+    def _gets(self, most: int = 5, acks: float = 0.8) -> Steps[None]:
         steps, called = self.handle(), self.now
         wait = Wait(self.chance.choice((0.0, 0.5, 3.0)))
         try:
@@ -124,7 +124,7 @@ class User(Actor):
             self.ledger.done(since, called, self.now)
             self.ledger.got(values, since, leased.token, called)
             yield pause(self.some(seconds(1)))
-            if self.chance.random() < 0.8:
+            if self.chance.random() < acks:
                 yield from self._ack(steps, delivered, values)
         except FAILURES:
             return
@@ -173,7 +173,7 @@ class Closer(User):
             if not deletes.counted(status).items:
                 self.ledger.drained(steps.since)
                 break
-            yield from self._gets(100)
+            yield from self._gets(100, 1.0)
         while True:  # a put of before may make one more
             self.ask(deletes.Delete(self.ledger.queue, lost=True), self._ended)
             yield pause(seconds(3))

@@ -97,8 +97,8 @@ class GrantedSteps(LeaseSteps):
         self._lease = Duration(0)
         """How long leases last; each tells it anew where it is extended."""
         self.since = 0
-        """With which term it was made, once it was opened; from then on it is taken as it is, for it
-        may be altered, and no other of its name is."""
+        """With which term it was made, once it was opened; from then on it is taken as it is, for
+        it may be altered, and no other of its name is."""
         self.over = False
         """Whether it was deleted since."""
 

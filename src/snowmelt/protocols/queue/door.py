@@ -119,12 +119,19 @@ class Door:
                 self._put(leader, operation, request, again=again)
             case calls.Get():
                 leader.get(operation, request)
+            case calls.Settle():
+                leader.settle(operation, request)
+            case _:
+                self._serve_rare(leader, operation, request)
+        return True
+
+    def _serve_rare(self, leader: Leader, operation: OperationId, request: Any) -> None:
+        """What is not done once for each item."""
+        match request:
             case calls.Publish():
                 leader.publishing.publish(operation, request)
             case calls.Plan():
                 leader.publishing.plan(operation, request)
-            case calls.Settle():
-                leader.settle(operation, request)
             case calls.Peek() | calls.Select() | calls.Describe():
                 leader.look(operation, request)
             case calls.Assign() | calls.Locate() | calls.Survey() | calls.ListGroups():
@@ -136,7 +143,6 @@ class Door:
             case _:
                 text = f"{type(request).__name__} is not a call of this engine"
                 leader.log.owe(words.ReplyTo(operation, Declined("BadOption", text)))
-        return True
 
     def again(self, _: NodeId, word: words.Again) -> None:
         """Its leader leads no more: it is asked of the next, as soon as that is known."""

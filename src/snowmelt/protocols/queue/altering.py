@@ -3,7 +3,10 @@
 1. A leader says what they are to be, again and again while it leads. The next term has them, if no
    other is made before; and what was asked of this leader is asked again of the next.
 2. Who asks is told so by a leader whose settings are these, when it is sure that it leads.
-3. What was leased before is leased for as long as it was, whatever leases last from then on. What
+3. Where more copies must be safe than before, the next term has the other settings but for that.
+   When all followers have what their leader has, it asks for a term with that as well. So puts go
+   on while copies are made.
+4. What was leased before is leased for as long as it was, whatever leases last from then on. What
    is dead stays dead, and what is more than a bound lets in stays in.
 """
 
@@ -15,10 +18,12 @@ from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
 from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.followers import Followers
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.words import ReplyTo
 
 AGAIN_AFTER: Final = milliseconds(500)
@@ -27,10 +32,14 @@ AGAIN_AFTER: Final = milliseconds(500)
 class Altering:
     """Of one queue, in one term."""
 
-    def __init__(self, desk: Desk, home: Home, log: Log) -> None:
+    def __init__(
+        self, desk: Desk, home: Home, log: Log, followers: Followers, storing: Storing
+    ) -> None:
         self._desk = desk
         self._home = home
         self._log = log
+        self._followers = followers
+        self._storing = storing
         self._wanted: QueueSettings | None = None
         """What the settings are to be; whoever asks for others is heard in the next term."""
         self._asked = Instant(0)
@@ -40,11 +49,11 @@ class Altering:
         presence = self._desk.presence
         try:
             nodes = 0 if presence is None else len(presence.keepers)
-            wanted = self._home.settings.altered(dict(ask.settings), nodes)
+            wanted = self._home.asked_for.altered(dict(ask.settings), nodes)
         except BadOption as error:
             self._log.owe(ReplyTo(operation, Declined("BadOption", str(error))))
             return
-        if wanted == self._home.settings:
+        if wanted == self._home.asked_for:
             self._log.owe(ReplyTo(operation, calls.Changed(0)))
         elif self._wanted is None:
             self._wanted = wanted
@@ -53,6 +62,10 @@ class Altering:
     def tick(self) -> None:
         """Says it, and says it again (rule 1)."""
         presence, now, home = self._desk.presence, self._desk.now, self._home
+        if self._wanted is None and home.wanted is not None:
+            self._desk.wake(later(now, AGAIN_AFTER))
+            if not (self._followers.lacking or self._storing.short):  # rule 3
+                self._wanted = home.wanted
         if self._wanted is None:
             return
         if presence is not None and (not self._asked or later(self._asked, AGAIN_AFTER) <= now):
@@ -63,7 +76,7 @@ class Altering:
 
 
 def keep_lengths(state: State, lease: Duration) -> None:
-    """What was given for so long is held for so long (rule 3)."""
+    """What was given for so long is held for so long (rule 4)."""
     if lease == state.settings.lease:
         return
     for token, one in state.leases.items():

@@ -52,7 +52,7 @@ class Directory:
     def ask(self, queue: str, call: Call | None, settings: QueueSettings | None = None) -> bool:
         """Finds out a queue's home, which may be at once; False when too many wait."""
         home = self._homes.get(queue)
-        if home is not None and (settings is None or not differences(home.settings, settings)):
+        if home is not None and (settings is None or not differences(home.asked_for, settings)):
             self._go_on(call, home)
             return True
         where = Where(queue, settings, call[0].client if call else "")
@@ -174,7 +174,7 @@ class Directory:
 def _fits(where: Where, message: Home | Nowhere, with_settings: bool) -> bool:
     """Whether this answers that question: other settings than wanted are no answer."""
     match message:
-        case Home(settings=settings):
-            return where.settings is None or not differences(settings, where.settings)
+        case Home():
+            return where.settings is None or not differences(message.asked_for, where.settings)
         case Nowhere():
             return (where.settings is not None) == with_settings

@@ -96,7 +96,7 @@ class Leader:
         self.withdrawing = Withdrawing(
             desk, home, self.state, self.log, self.publishing, self._later
         )
-        self.altering = Altering(desk, home, self.log)
+        self.altering = Altering(desk, home, self.log, self.followers, self.storing)
         if copy.home is not None:
             keep_lengths(self.state, copy.home.settings.lease)
         for token, lease in self.state.leases.items():

@@ -62,6 +62,8 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     """Whose copies count (`queue/in_sync.py`); where none are named, all do."""
     sets: Count = 0
     """How often that was written down in this term."""
+    wanted: QueueSettings | None = None
+    """What the settings are to be, once all followers have what the master has (`altering.py`)."""
     sought: Count = 0
     """Of how many of those before the newest must be sought, if other settings were theirs."""
     since: Term = 0
@@ -71,6 +73,13 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
 
     def __post_init__(self) -> None:
         _check(self.settings)
+        if self.wanted is not None:
+            _check(self.wanted)
+
+    @property
+    def asked_for(self) -> QueueSettings:
+        """The settings that it has, or is to have."""
+        return self.wanted or self.settings
 
     @property
     def counted(self) -> tuple[Keeper, ...]:

@@ -40,7 +40,8 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
     the disk before the master counts so. A later term goes on from these alone; only when all their
     disks are gone, from the others.
 13. A queue has other settings from a new term on, which its master asks for (`altering.py`). Of
-    how many of the last term's copies the newest is sought was settled with the old ones.
+    how many of the last term's copies the newest is sought was settled with the old ones. Who is
+    new among those named does not count until it has a copy, where fewer than most may count.
 14. A queue may be deleted (`deleting.py`). What others keep under later terms than this disk knows
     may be that it was.
 """
@@ -136,8 +137,8 @@ class Registry:
             self._found(source, message, settings, presence)
         elif home is None:
             pass  # it is asked again
-        elif settings is not None and differences(home.settings, settings):
-            text = otherwise(message.queue, home.settings, settings)
+        elif settings is not None and differences(home.asked_for, settings):
+            text = otherwise(message.queue, home.asked_for, settings)
             self._desk.send(source, messages.Nowhere(message.queue, "QueueExists", text))
         else:
             self._desk.send(source, home)
@@ -284,8 +285,11 @@ class Registry:
         if (home.term, home.run) != (message.term, message.run):
             return
         if isinstance(message, messages.Alter):
-            if decides:
-                self._renew(home, home.master, home.mirrors, home.run, message.settings)
+            if decides and home.active:
+                new = _towards(home, message.settings)
+                presence = self._quitting.staying(presence, new.settings.copies_needed)
+                mirrors = _mirrors(home.master, new, presence)
+                self._renew(home, home.master, mirrors, home.run, new)
             return
         next_home = _as_said(home, message)
         if next_home is home:
@@ -345,11 +349,10 @@ class Registry:
         master: str,
         mirrors: tuple[str, ...],
         run: str,
-        settings: QueueSettings | None = None,
+        altered: messages.Home | None = None,
     ) -> None:
         term = max(home.term, self._kept.floors.pop(home.queue, 0)) + 1
-        wanted = settings or home.settings
-        self._kept.keep(_after(home, term, master, mirrors, run, wanted))
+        self._kept.keep(_after(home, term, master, mirrors, run, altered or home))
 
     # --- an older disk (rule 5) -------------------------------------------------------------------
 
@@ -451,19 +454,32 @@ class Registry:
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
 
+def _towards(home: messages.Home, asked: QueueSettings) -> messages.Home:
+    """With these settings; more copies must be safe only once all have what its master has."""
+    needed = home.settings.copies_needed
+    if asked == home.wanted or asked.copies_needed <= needed:
+        return msgspec.structs.replace(home, settings=asked, wanted=None)
+    now = msgspec.structs.replace(asked, durable_copies=needed)
+    return msgspec.structs.replace(home, settings=now, wanted=asked)
+
+
 def _after(
     home: messages.Home,
     term: int,
     master: str,
     mirrors: tuple[str, ...],
     run: str,
-    settings: QueueSettings,
+    altered: messages.Home,
 ) -> messages.Home:
-    """The home of a later term."""
+    """The home of a later term, with settings that may be others."""
     last = home
     if home.active:
         done = {"before": home.counted, "before_term": home.term, "sought": 0}
         last = msgspec.structs.replace(home, **done)
+    settings, keepers = altered.settings, (master, *mirrors)
+    there = tuple([one for one in keepers if one in last.before])
+    varies = settings.copies_needed <= settings.replicas // 2
+    enough = master in there and settings.copies_needed <= len(there) < len(keepers)
     return messages.Home(
         home.queue,
         term,
@@ -473,6 +489,8 @@ def _after(
         run,
         before=last.before,
         before_term=last.before_term,
+        in_sync=there if varies and enough else (),
+        wanted=altered.wanted,
         sought=last.answers_needed if last.before and settings != home.settings else last.sought,
         since=home.since,
     )
@@ -481,7 +499,7 @@ def _after(
 def _as_said(home: messages.Home, word: messages.Activate | messages.Among) -> messages.Home:
     """What a home is by its master's word; the same where it was that, or can't be."""
     if isinstance(word, messages.Activate):
-        done = {"active": True, "before": (), "before_term": 0}
+        done = {"active": True, "before": (), "before_term": 0, "sought": 0}
         return home if home.active else msgspec.structs.replace(home, **done)
     named, keepers = set(word.in_sync), {home.master, *home.mirrors}
     if word.number != home.sets + 1 or not {home.master} <= named <= keepers:

@@ -114,6 +114,8 @@ def queue_table(status: QueueStatus | OverlayStatus, reach: Reach) -> Table:
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
     table.add_row("mirrors", " ".join(status.mirrors) or "-")
     table.add_row("mirrors behind", str(status.mirrors_behind))
+    if status.copied < 100:
+        table.add_row("of their copies", f"{status.copied} %")
     for option, value in settings_object(status.settings).items():
         table.add_row(option.replace("_", " "), str(value))
     return table

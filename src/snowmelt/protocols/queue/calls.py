@@ -555,6 +555,8 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """Where there are several priorities, how many were put of each."""
     ready_of: tuple[int, ...] = ()
     """And how many of each are ready."""
+    copied: int = 100
+    """Of a hundred parts of its copy, how many the follower has that lacks most."""
 
     @property
     def bounds(self) -> tuple[int, ...]:

@@ -351,6 +351,7 @@ class Leader:
             assigned=state.groups.items,
             staged=state.staged.items,
             mirrors_behind=len(self.followers.behind),
+            copied=self.followers.copied,
             tails=tuple(state.tails) if several else (),
             ready_of=counted(state.ready, home.settings.priorities) if several else (),
         )

@@ -72,6 +72,12 @@ class Sending:
         return batches, self.records[first:end], last
 
     @property
+    def share(self) -> int:
+        """Of a hundred parts of it, how many are there."""
+        all_ = len(self._there) + len(self._batches)
+        return 100 * (len(self._there) + self._begins[self._asked][0]) // max(1, all_)
+
+    @property
     def brought(self) -> dict[Batch, None]:
         """Those whose bodies are there (rule 2)."""
         return self._there | dict.fromkeys(self._batches[: self._begins[self._asked][0]])

@@ -127,7 +127,7 @@ def judge_copies(ledger: Ledger, disks: Sequence[Disk], engine: Engine = FIFO) -
             continue
         for value in put.values:
             where = ledger.place(value)
-            there, wanted = copies[value], ledger.settings.replicas
+            there, wanted = copies[value], ledger.agreed.least_copies
             if where not in ledger.attempted and there < wanted:
                 text = f"nothing lacks a copy, it says, and {value} is on {there} disks"
                 ledger.wrong(f"{text}, not on {wanted}", value)

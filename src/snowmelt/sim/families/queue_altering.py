@@ -56,14 +56,15 @@ class Alterer(Actor):
         if not (isinstance(outcome, Succeeded) and ready):
             del self._asking[ledger.queue]
             return
-        some = self._drawn(ledger.settings)
+        some = self._drawn(ledger)
+        ledger.excuses.fewer(some.get("replicas", ledger.settings.replicas))
         eras = ledger.agreed.altering(self.now, partial(altered, ledger.settings, some))
         ask = calls.Alter(ledger.queue, tuple(some.items()))
         self.ask(ask, partial(self._told, ledger, some, eras), target=outcome.value.master)
 
-    def _drawn(self, now: QueueSettings) -> dict[str, int]:
-        """One or two things."""
-        chance = self.chance
+    def _drawn(self, ledger: Ledger) -> dict[str, int]:
+        """One or two things, and perhaps how many copies there are."""
+        chance, now = self.chance, ledger.settings
         lease = Duration(chance.randrange(milliseconds(300), seconds(6)))
         drawn = {
             "items_max": chance.choice((0, 3, 20, 60)),
@@ -73,7 +74,20 @@ class Alterer(Actor):
             "inline_max": chance.choice((0, 100, 1 << 20)),
         }
         names = chance.sample(list(drawn), chance.choice((1, 1, 2)))
-        return {name: drawn[name] for name in names}
+        some = {name: drawn[name] for name in names}
+        if most := self._copies(ledger):
+            some |= {"replicas": chance.choice(most), "durable_copies": 0}
+        return some
+
+    def _copies(self, ledger: Ledger) -> list[int]:
+        """How many there may be, so that as many as ever must be safe; in half of what is altered.
+
+        What is lost with so many disks is excused by the settings that it was made with.
+        """
+        least, nodes = ledger.terms.copies_needed, min(5, len(self.stage.targets))
+        if self.chance.random() < 0.5:
+            return []
+        return [one for one in range(1, nodes + 1) if one // 2 + 1 >= least]
 
     def _told(
         self,

@@ -83,6 +83,19 @@ class Agreed:
         """What may be agreed at some moment between these (rule 1)."""
         return (one.terms for one in self._eras if one.since <= said and called <= one.until)
 
+    def may_be(self, told: Terms, called: Instant, said: Instant) -> bool:
+        """Rule 2. That more must be safe holds only when more copies are made."""
+        few = {one.copies_needed for one in self.within(START, said)}
+        terms = [msgspec.structs.replace(one, copies_needed=0) for one in self.within(called, said)]
+        return told.copies_needed in few and (
+            msgspec.structs.replace(told, copies_needed=0) in terms
+        )
+
+    @property
+    def least_copies(self) -> int:
+        """So many there are to be, at least."""
+        return min(one.terms.replicas for one in self._eras if one.until == FOR_EVER)
+
     def least_items(self, called: Instant, at: Instant) -> int:
         """The smallest bound in items; 0 for none, or where there may be one in bytes."""
         terms = list(self.within(called, at))

@@ -120,6 +120,11 @@ class Lapses:
         lost = sum(hurt.damaged is None for hurt in self._hurt.values())
         return lost >= self._terms.replicas
 
+    def fewer(self, replicas: int) -> None:
+        """There may be no more copies than these from now on."""
+        least = min(replicas, self._terms.replicas)
+        self._terms = msgspec.structs.replace(self._terms, replicas=least)
+
     # --- disks (1, 2) -----------------------------------------------------------------------------
 
     def hurt(

@@ -165,7 +165,7 @@ class Looks:
     def _bounds(self, told: Numbers, called: Instant, said: Instant) -> None:
         """The bounds are kept at every moment; only what comes back from the dead is no put."""
         ledger, agreed = self._ledger, self._ledger.agreed
-        if told.terms is not None and told.terms not in agreed.within(called, said):
+        if told.terms is not None and not agreed.may_be(told.terms, called, said):
             ledger.wrong(f"{told.terms} are its settings, it says, and were not then", told.master)
         if told.ready_of and sum(told.ready_of) != told.ready:
             text = f"{told.ready_of} are ready by priority, it says, and {told.ready} in all"

@@ -9,6 +9,7 @@ from three_bench import without_steps
 from snowmelt.core.batch import Batch
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.calls import Alter, Changed, Describe, PutDone
+from snowmelt.protocols.queue.messages import Activate
 
 
 class Bench(ClusterBench):
@@ -154,3 +155,19 @@ def test_more_than_there_are_nodes_is_refused() -> None:
     told = bench.alter(replicas=3)
     assert isinstance(told, Declined)
     assert "at most 2, the nodes present" in told.text
+
+
+def test_the_newest_is_sought_of_as_many_as_the_old_settings_ask_for() -> None:
+    """By the new ones its own copy would do, of which two of three were told without it."""
+    bench = Bench(3, replicas=3)
+    bench.told(1)
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Activate))
+    bench.call(bench.leads, Alter(bench.queue, (("durable_copies", 3),)))
+    bench.run(3)
+    home = bench.home(bench.queue)
+    assert (home.active, home.settings.copies_needed, home.answers_needed) == (False, 2, 2)
+    bench.drops.clear()
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Activate) and one.term > home.term)
+    bench.run(5)
+    home = bench.home(bench.queue)
+    assert (home.active, home.settings.copies_needed, home.answers_needed) == (False, 3, 2)

@@ -187,7 +187,5 @@ class Door:
             return
         other = self._finding.place(self._desk.chance.choice(list(presence.keepers)))
         door = other if inline_bound(home.settings, presence) <= INLINE_MAX else None
-        opened = calls.Opened(
-            home.queue, home.asked_for, leader, leader, other, door, home.since
-        )
+        opened = calls.Opened(home.queue, home.asked_for, leader, leader, other, door, home.since)
         self._desk.reply(operation, opened)

@@ -194,6 +194,7 @@ def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -
         before=_keepers(home),
         before_term=home.term,
         since=home.since,
+        wanted=home.wanted,
     )
     return Housed(queue, left, last, gone, next_home)
 

@@ -27,7 +27,7 @@ from snowmelt.protocols.queue.delivery import Delivery
 from snowmelt.protocols.queue.desk import Desk, Seat
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.failures import tellable
-from snowmelt.protocols.queue.followers import Follower, Followers
+from snowmelt.protocols.queue.followers import Follower, Followers, copied
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.keyed import Keyed, selected, stretches
@@ -351,7 +351,7 @@ class Leader:
             assigned=state.groups.items,
             staged=state.staged.items,
             mirrors_behind=len(self.followers.behind),
-            copied=self.followers.copied,
+            copied=copied(self.followers.all.values()),
             tails=tuple(state.tails) if several else (),
             ready_of=counted(state.ready, home.settings.priorities) if several else (),
         )

@@ -13,6 +13,7 @@
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec

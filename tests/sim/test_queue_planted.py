@@ -274,7 +274,7 @@ def first(seeds):
         (what_is_to_be_admitted_is_spared, (27, 28)),
         (what_a_lost_disk_had_is_not_copied_anew, (68, 77)),
         (keys_have_no_say, (3, 19)),
-        (leases_of_before_have_the_new_length, (18,)),
+        (leases_of_before_have_the_new_length, (120, 241)),
         (who_leads_goes_on_with_the_bounds_of_before, (120,)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),

@@ -493,16 +493,14 @@ def test_a_consumer_that_ends_tells_what_is_done_and_gives_back_the_rest_as_no_f
     assert script.asked[-1] == Settle("orders", 3, done=(Interval(1, 2),), back=back)
 
 
-def test_what_came_with_a_suspect_is_not_handed_out_though_nobody_heard_that_it_went_back():
+def test_a_suspect_is_not_worked_on_while_nobody_heard_that_the_others_went_back():
     late = {"failures": 1, "reason": LEASE_ENDED}
     came = leased(3, part(0, b"a", b"b", b"c", **late))
     books, script = tending(GRANT, came, DiskFull("full"), GRANT, Settled(0))
-    delivered = take(books, script)
-    assert script.asked[-1] == Settle("orders", 3, back=(Interval(1, 3),))
-    assert delivered.positions == delivered.open_in(None) == (Interval(0, 1),)
-    books.ack(delivered, None)
-    run(script, books.close())
-    assert script.asked[-1] == Settle("orders", 3, done=(Interval(0, 1),))
+    assert run(script, books.get(10, 1000, 0)) is None
+    assert script.asked[-3] == Settle("orders", 3, back=(Interval(1, 3),))
+    assert script.asked[-1] == Settle("orders", 3, back=(Interval(0, 3),))
+    assert books.idle  # nobody renews what is not worked on
 
 
 def test_what_was_gathered_while_a_renewal_came_too_late_is_said_to_be_missed():

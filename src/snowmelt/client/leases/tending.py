@@ -265,8 +265,7 @@ class Tending:
             raise
         if delivered is None:
             return None
-        if self.took(delivered):
-            yield from self._part(delivered)
+        if self.took(delivered) and (yield from self._part(delivered)):
             return delivered
         with suppress(SnowmeltError):  # else when the lease ends
             yield from self._steps.give_back(delivered, None, 0.0, "")
@@ -276,8 +275,11 @@ class Tending:
         """Whether nothing else is to be begun while this item is in hand."""
         return self.suspects and works_alone(failures, reason, self._steps.deliveries_max)
 
-    def _part(self, delivered: Delivered) -> Steps[None]:
-        """Gives back what is not to be worked on with the rest (`suspects.py`)."""
+    def _part(self, delivered: Delivered) -> Steps[bool]:
+        """Gives back what is not to be worked on with the rest (`suspects.py`).
+
+        Where nobody hears of that, none is worked on: else the rest would be held as long.
+        """
         kept = kept_together(delivered)
         self.suspects = is_suspect(kept[0].reason)
         if self.suspects or self._steps.deliveries_max == 1:
@@ -287,12 +289,17 @@ class Tending:
             for tended in told:
                 yield from self._tend(tended, now)
         if kept is delivered.parts:
-            return
+            return True
         back = _without(delivered.open_in(None), positions_of(kept))
-        delivered.parts = kept  # whatever comes of the word: others may have the rest from here on
-        with suppress(SnowmeltError):  # else when the lease ends
+        try:
             yield from self._steps.told(delivered, Word(delivered.token, back=back))
+        except SnowmeltError:
+            with self._lock:
+                self._leases.pop(delivered.token, None)
+            return False
+        delivered.parts = kept
         delivered.settled(back)
+        return True
 
     def tend(self) -> Steps[None]:
         """Does what is due now, until the loop ends: then `close` tells the rest."""

@@ -38,6 +38,7 @@ FACES = (
 NO_CALL = {"Cluster.baton", "Cluster.counter", "Held.wait_lost", "Multicast.subscribe"}
 """They take a time-out for what is done later, or ask nobody."""
 GIVEN: dict[str, tuple[Any, ...]] = {
+    "Cluster.delete": ("nothing",),
     "Cluster.forget": ("n9",),
     "Cluster.queue": ("deadline",),
     "Fifo.plan": ((),),

@@ -200,7 +200,7 @@ class Registry:
             return
         if own and message.term == home.term:
             self._renew(home, home.master, home.mirrors, message.run)
-        else:  # it was given one already, or is not the master any more
+        elif message.term <= home.term:  # it was given one already, or is not the master any more
             self._tell(home, node_of(message.run))
 
     def _is_outgrown(self, home: messages.Home, term: int, presence: Presence) -> bool:

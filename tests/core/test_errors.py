@@ -39,7 +39,11 @@ def test_every_error_has_an_exit_code_a_docstring_and_says_whether_it_is_definit
 
 
 def test_only_a_time_that_ran_out_and_a_number_too_old_to_know_leave_it_open():
-    assert {one for one in ALL if not one.definite} == {OutcomeUnknown, QueueDeleted, SequenceTooOld}
+    assert {one for one in ALL if not one.definite} == {
+        OutcomeUnknown,
+        QueueDeleted,
+        SequenceTooOld,
+    }
 
 
 def test_each_kind_of_blame_has_its_own_exit_code():

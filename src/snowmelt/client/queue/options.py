@@ -60,7 +60,7 @@ def altered_options(options: QueueOptions) -> tuple[tuple[str, int], ...]:
     (('lease', 60000000000), ('items_max', 0))
     >>> altered_options({})
     Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: option is 'nothing'; allowed: replicas, durable_copies, flush,...
+    snowmelt.core.errors.BadOption: option is 'nothing'; allowed: replicas, durable_copies,...
     """
     strange = next((one for one in options if one not in OPTIONS), None)
     if strange is not None or not options:

@@ -1,6 +1,6 @@
 """Blizzard's own figure: the time for 100 operations, by clients and by nodes.
 
-    python -m benchmarks.blizzard_scale [--nodes 6,12,24,57] [--clients 1,2,4,8,16,32,64]
+    python benchmarks/blizzard_scale.py [--nodes 6,12,24,57] [--clients 1,2,4,8,16,32,64]
         [--share 0.03] [--operations 100] [--figure FILE] [--csv FILE] [--json]
 
 The paper (section 3.3) lets 1 to 64 clients put 100 values each and get them, on 6 to 57 data
@@ -22,6 +22,8 @@ from itertools import product
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.fifo.starting import progress
 from benchmarks.shares import Shares, Unbounded
@@ -94,7 +96,8 @@ def draw(curves: Curves, share: float, path: Path) -> None:
     from snowmelt.lab.drawing import INK, canvas, save, shades  # noqa: PLC0415  # the extra
     from snowmelt.lab.scale.picture import scale  # noqa: PLC0415
 
-    figure, panels = canvas(2, f"100 operations, each node on {share:.0%} of a core")
+    title = f"100 operations, each node on {share:.0%} of a core: clients help, nodes do not"
+    figure, panels = canvas(2, title)
     single_node = curves[ALONE]
     for axes, kind in zip(panels, KINDS, strict=True):
         counts = sorted({point.nodes for point in curves[kind]})
@@ -110,7 +113,9 @@ def draw(curves: Curves, share: float, path: Path) -> None:
         axes.set_title(kind)
         axes.set_xlabel("clients")
     panels[0].set_ylabel("seconds for 100 operations")
-    panels[1].set_ylim(panels[0].get_ylim())
+    lowest, highest = zip(*(axes.get_ylim() for axes in panels), strict=True)
+    for axes in panels:
+        axes.set_ylim(min(lowest), max(highest))
     panels[1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     save(figure, path)
 

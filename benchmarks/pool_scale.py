@@ -21,6 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from benchmarks.fifo.peer import Missing
 from benchmarks.fifo.starting import progress
 from benchmarks.pool_peers_parts.cell import LARGE, Cell

@@ -82,4 +82,4 @@ def keep_lengths(state: State, lease: Duration) -> None:
     for token, one in state.leases.items():
         if not one.length:
             one.length = lease
-            state.changed[b"l" + token.to_bytes(8)] = None
+            state.touch(token)

@@ -166,8 +166,8 @@ class Deletions:
             if grave is not None and grave.end is not None and grave.end.by == operation:
                 self._tell(queue, operation, grave.end.told)
             elif queue not in self._kept.known:
-                text = f"there is no queue {queue!r}"
-                self._tell(queue, operation, Declined("NoSuchQueue", text))
+                gone = self.nowhere(queue)
+                self._tell(queue, operation, Declined(gone.error, gone.text))
 
     def _tell(self, queue: str, operation: OperationId, answer: Deleted | Declined) -> None:
         waiting = self._waiting.get(queue, {})

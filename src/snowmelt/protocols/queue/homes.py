@@ -76,6 +76,10 @@ class Homes:
         met = self.floor - 1 if known is None else known.term
         return max(met, self.floors.get(queue, 0)) + 1
 
+    def may_change(self, home: Home) -> bool:
+        """Whether its next home can be decided on now."""
+        return self.decides and home.queue not in self.busy
+
     def begin(self, started: Started) -> None:
         """From the disk."""
         if not self.on_disk:

@@ -188,12 +188,7 @@ class Registry:
     def claim(self, _: NodeId, message: messages.Claim) -> None:
         """A master began anew (rule 2), or somebody met a later term (rule 6)."""
         home, presence = self._kept.known.get(message.queue), self._kept.presence
-        if (
-            presence is None
-            or home is None
-            or not self._kept.decides
-            or home.queue in self._kept.busy
-        ):
+        if presence is None or home is None or not self._kept.may_change(home):
             return
         own = message.run.startswith(home.master + "/")
         if self._is_outgrown(home, message.term, presence):
@@ -217,12 +212,7 @@ class Registry:
     def unreached(self, _: NodeId, message: messages.Unreached | messages.Aside) -> None:
         """A keeper does not answer its master, or is to lead in its place (rule 2)."""
         home, presence = self._kept.known.get(message.queue), self._kept.presence
-        if (
-            presence is None
-            or home is None
-            or not self._kept.decides
-            or home.queue in self._kept.busy
-        ):
+        if presence is None or home is None or not self._kept.may_change(home):
             return
         if self._is_outgrown(home, message.term, presence) or self._desk.now <= self.reads_old:
             return
@@ -279,7 +269,7 @@ class Registry:
         home, presence = self._kept.known.get(message.queue), self._kept.presence
         if presence is None or home is None:
             return
-        decides = self._kept.decides and home.queue not in self._kept.busy
+        decides = self._kept.may_change(home)
         if decides and self._is_outgrown(home, message.term, presence):
             return
         if (home.term, home.run) != (message.term, message.run):

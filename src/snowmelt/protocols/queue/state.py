@@ -208,7 +208,7 @@ class State:
         self.leases[token] = Lease(operation, IntervalSet(positions), ahead)
         self.tokens[operation] = token
         self.takers.note(operation)
-        self._touch(token)
+        self.touch(token)
 
     # --- what becomes of them ---------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ class State:
         self._shrunk(token, lease)
 
     def _shrunk(self, token: int, lease: Lease) -> None:
-        self._touch(token)
+        self.touch(token)
         if not lease.left.total:
             self.end_lease(token)
 
@@ -284,7 +284,7 @@ class State:
         """Nothing is held under it any more."""
         lease = self.leases.pop(token)
         self.tokens.pop(lease.operation, None)
-        self._touch(token)
+        self.touch(token)
 
     def _return(self, where: Interval, due: int, reason: str, most: int, *, ahead: bool) -> None:
         if not reason:
@@ -317,7 +317,8 @@ class State:
             self.keys.forget(where, self.batches.live)
         self.changed[STATUS] = None
 
-    def _touch(self, token: int) -> None:
+    def touch(self, token: int) -> None:
+        """What is kept of this lease changed."""
         self.changed[b"l" + token.to_bytes(8)] = None
 
     # --- the queue as a whole ---------------------------------------------------------------------

@@ -28,6 +28,7 @@ from snowmelt.protocols.priority import messages as priority_messages
 from snowmelt.protocols.queue import calls as fifo_calls
 from snowmelt.protocols.queue import messages as fifo_messages
 from snowmelt.protocols.queue import words as queue_words
+from snowmelt.protocols.queue.parted.gathered import Gathered
 
 # Nobody but its own process may tell a node to depart.
 Request = (
@@ -44,6 +45,7 @@ Response = (
     echo_messages.Response
     | membership_messages.Response
     | fifo_calls.Response
+    | Gathered
     | pool_introductions.Response
     | baton_calls.Response
     | multicast_calls.Response

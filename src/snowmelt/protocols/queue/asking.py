@@ -9,11 +9,11 @@ from snowmelt.core.batch import OFFSET_BYTES, ONE, Batch
 from snowmelt.core.errors import in_short
 from snowmelt.core.instant import seconds
 from snowmelt.core.keys import KEY_BYTES
-from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
 from snowmelt.protocols.queue.labels import are_labels, check_shared, checked
 from snowmelt.protocols.queue.limits import LIMITS
+from snowmelt.protocols.queue.parted.names import known_name
 from snowmelt.protocols.queue.settings import (
     ANY,
     BODY_BYTES_MAX,
@@ -75,7 +75,7 @@ def problem(request: Any, wall: int) -> str:
     >>> problem(calls.Peek("orders", -1, 1), wall=0)
     'items_max is -1; allowed: 0 to 1000000'
     """
-    queue_name(request.queue)
+    known_name(request.queue)
     usual = _USUAL.get(type(request))  # a `match` takes longer than what it finds
     return _of_others(request) if usual is None else usual(request, wall)
 
@@ -179,7 +179,7 @@ def _of_shares(shares: tuple[calls.Share, ...]) -> str:
     if wrong:
         return wrong
     for share in shares:
-        queue_name(share.queue)
+        known_name(share.queue)
     receipts = [one for share in shares for one in share.receipts]
     streams = {one.stream for one in receipts}
     return _outside(

@@ -21,8 +21,8 @@ Term = Annotated[int, msgspec.Meta(ge=0, lt=TERM_MAX)]
 Step = Annotated[int, msgspec.Meta(ge=-1, le=COUNT_MAX)]
 """-1: nothing, or not told."""
 Length = Annotated[Duration, msgspec.Meta(ge=0, le=COUNT_MAX)]
-Name = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[A-Za-z0-9._-]+\Z")]
-"""Of a queue. It is part of keys on the disk, and so are the next."""
+Name = Annotated[str, msgspec.Meta(max_length=103, pattern=r"^[A-Za-z0-9._-]+(/[0-9]{1,2})?\Z")]
+"""Of a queue, or of a partition. It is part of keys on the disk, and so are the next."""
 Keeper = Annotated[str, msgspec.Meta(max_length=128, pattern=r"^[A-Za-z0-9._/-]*\Z")]
 """A node with its disk, or with its disk and its run (`streams.py`)."""
 

@@ -23,6 +23,7 @@ LEASE_LONGEST: Final = seconds(12 * 3600)
 LINGER_LONGEST: Final = seconds(10)
 DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
 PRIORITIES_MAX: Final = 256
+PARTITIONS_MAX: Final = 64
 ANY: Final = 0
 """In place of how many priorities there are: each item has a key of 64 bits, the least first."""
 HOLD_LONGEST: Final = seconds(7 * 86_400)
@@ -60,6 +61,9 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Whether any priorities are fractions; else they are whole numbers. Nodes order ranks."""
     largest_first: bool = False
     """Whether the largest number is the most urgent; clients turn it into ranks, and back."""
+    partitions: int = 1
+    """Of how many partitions it is, each a queue of its own with these settings
+    (`parted/names.py`)."""
 
     @property
     def kind(self) -> str:
@@ -71,6 +75,20 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         if self.priorities != ANY:
             return str(self.priorities)
         return "any float" if self.floats else "any int"
+
+    @property
+    def items_each(self) -> int:
+        """The bound of each partition in items; 0 is none.
+
+        >>> QueueSettings(items_max=10, partitions=4).items_each
+        3
+        """
+        return -(-self.items_max // self.partitions)
+
+    @property
+    def bytes_each(self) -> int:
+        """The same in bytes."""
+        return -(-self.bytes_max // self.partitions)
 
     @property
     def copies_needed(self) -> int:
@@ -143,6 +161,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             ("max_bytes", self.bytes_max, 0, _COUNT_MAX),
             ("priorities", self.priorities, ANY, PRIORITIES_MAX),
             ("inline_max", self.inline_max, 0, INLINE_MAX),
+            ("partitions", self.partitions, 1, PARTITIONS_MAX),
         )
         for name, value, lowest, highest in bounds:
             if not lowest <= value <= highest:
@@ -165,6 +184,8 @@ OPTIONS: Final = {
 """What a person calls each setting of a fifo."""
 OF_PRIORITIES: Final = {"priorities": "priorities", "largest_first": "largest_first"}
 """And what else a queue with priorities has."""
+OF_PARTITIONS: Final = {"partitions": "partitions"}
+"""And what any queue is made with, for good."""
 
 
 def differences(there: QueueSettings, asked: QueueSettings) -> str:
@@ -174,13 +195,15 @@ def differences(there: QueueSettings, asked: QueueSettings) -> str:
     'replicas=1, asked 3; durable_copies=1, asked 2; lease=30, asked 60'
     >>> differences(QueueSettings(replicas=3), QueueSettings(replicas=0))
     ''
+    >>> differences(QueueSettings(), QueueSettings(partitions=8))
+    'partitions=1, asked 8'
     >>> differences(QueueSettings(priorities=ANY), QueueSettings(priorities=ANY, floats=True))
     'priorities=any int, asked any float'
     """
     there, asked = there.told, _beside(there, asked).told
     return "; ".join(
         f"{option}={one}, asked {other}"
-        for option, name in {**OPTIONS, **OF_PRIORITIES}.items()
+        for option, name in {**OPTIONS, **OF_PRIORITIES, **OF_PARTITIONS}.items()
         if (one := _shown(option, there, name)) != (other := _shown(option, asked, name))
     )
 
@@ -201,7 +224,7 @@ def otherwise(queue: str, there: QueueSettings, asked: QueueSettings) -> str:
     """
     text = f"queue {queue!r} is there with other settings: {differences(there, asked)}"
     asked = _beside(there, asked)
-    of_order = "priorities", "floats", "largest_first"
+    of_order = "priorities", "floats", "largest_first", "partitions"
     if any(getattr(there, name) != getattr(asked, name) for name in of_order):
         return f"{text}; {FOR_EVER}"
     words = " ".join(

@@ -18,8 +18,8 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.founding import LONGEST, Foundations
 from snowmelt.protocols.queue.limits import LIMITS
+from snowmelt.protocols.queue.making import Making
 from snowmelt.protocols.queue.messages import Home, Where
-from snowmelt.protocols.queue.registry import Registry
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence, keeper_of, node_of
 
@@ -69,7 +69,7 @@ def test_who_opens_one_queue_does_not_wait_for_who_opens_thousands() -> None:
 def test_each_queue_that_is_made_is_asked_for_and_told_a_few_times_however_many_there_are() -> None:
     counts = dict[int, float]()
     for queues in (100, 900):
-        with Counted(Registry.where, Directory.heard) as counted:
+        with Counted(Making.where, Directory.heard) as counted:
             bench = Flood(queues)
             while len(bench.told) < queues:
                 bench.flush()

@@ -162,7 +162,7 @@ def put_before(log: Log, state: State, edges: Edges) -> calls.PutDone:
 
 def never(home: Home, items: int, size: int) -> bool:
     """Whether so much is more than a queue may hold."""
-    return 0 < home.settings.items_max < items or 0 < home.settings.bytes_max < size
+    return 0 < home.settings.items_each < items or 0 < home.settings.bytes_each < size
 
 
 def no_room(home: Home, state: State, items: int, size: int) -> str:
@@ -175,5 +175,5 @@ def no_room(home: Home, state: State, items: int, size: int) -> str:
 
 def bounds(home: Home) -> str:
     """What a queue may hold."""
-    items, most = home.settings.items_max, home.settings.bytes_max
+    items, most = home.settings.items_each, home.settings.bytes_each
     return f"its bounds are {items or 'no'} items and {most or 'no'} bytes"

@@ -13,7 +13,7 @@ from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
 from snowmelt.protocols.queue.labels import are_labels, check_shared, checked
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.parted.names import known_name
+from snowmelt.protocols.queue.parted.names import known_name, part_of
 from snowmelt.protocols.queue.settings import (
     ANY,
     BODY_BYTES_MAX,
@@ -82,6 +82,8 @@ def problem(request: Any, wall: int) -> str:
 
 def _of_others(request: Any) -> str:
     match request:
+        case calls.Open(queue, settings, make) if (settings or make) and part_of(queue) is not None:
+            return f"queue is {queue!r}; allowed: the queue's own name, to have partitions made"
         case calls.Fetch(_, span, bytes_max):
             return _of_span(span) or _outside((("bytes_max", bytes_max, 1, BYTES_MAX),))
         case calls.Peek(_, items_max, bytes_max, start):

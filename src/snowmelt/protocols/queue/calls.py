@@ -575,6 +575,8 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
     names: tuple[str, ...]
     ranked: tuple[str, ...] = ()
     """Those of them with several priorities."""
+    parted: tuple[str, ...] = ()
+    """Those of them with several partitions."""
 
 
 Request = (

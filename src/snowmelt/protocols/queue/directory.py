@@ -12,6 +12,7 @@ from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.calls import QueueNames
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home, Nowhere, Roll, Rolled, Where
+from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.settings import QueueSettings, differences
 from snowmelt.protocols.queue.words import Heard
 
@@ -42,17 +43,21 @@ class Directory:
         self._numbers = 0
 
     def home(self, queue: str) -> Home | None:
-        """The last active home of a queue that was heard of."""
-        return self._homes.get(queue)
+        """The last active home of a queue that was heard of.
+
+        Of one with several partitions it is that of the first: it is made last (`wholes.py`).
+        """
+        return self._homes.get(queue) or self._homes.get(part_name(queue, 0))
 
     def forget(self, queue: str) -> None:
         """What was known of this queue has turned out to be old."""
         self._homes.pop(queue, None)
+        self._homes.pop(part_name(queue, 0), None)
 
     def ask(self, queue: str, call: Call | None, settings: QueueSettings | None = None) -> bool:
         """Finds out a queue's home, which may be at once; False when too many wait."""
-        home = self._homes.get(queue)
-        if home is not None and (settings is None or not differences(home.asked_for, settings)):
+        home = self.home(queue)
+        if home is not None and (settings is None or _is_so(home, settings)):
             self._go_on(call, home)
             return True
         where = Where(queue, settings, call[0].client if call else "")
@@ -109,7 +114,8 @@ class Directory:
     def rolled(self, _: NodeId, message: Rolled) -> None:
         operation, _end = self._rolls.pop(message.number, (None, None))
         if operation is not None:
-            self._desk.reply(operation, QueueNames(message.names, message.ranked))
+            told = QueueNames(message.names, message.ranked, message.parted)
+            self._desk.reply(operation, told)
 
     def heard(self, message: Home) -> None:
         """A home; only an active one can be used."""
@@ -154,12 +160,14 @@ class Directory:
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
     def _answer(self, message: Home | Nowhere, *, with_settings: bool = False) -> None:
-        questions = self._questions.get(message.queue, [])
-        answered = [one for one in questions if _fits(one.where, message, with_settings)]
-        rest = [one for one in questions if not _fits(one.where, message, with_settings)]
-        self._keep(message.queue, rest)
-        for one in answered:
-            self._go_on(one.call, message)
+        queues = [message.queue, whole_of(message.queue)]
+        for queue in queues if part_of(message.queue) == 0 else queues[:1]:
+            questions = self._questions.get(queue, [])
+            answered = [one for one in questions if _fits(one.where, message, with_settings)]
+            rest = [one for one in questions if not _fits(one.where, message, with_settings)]
+            self._keep(queue, rest)
+            for one in answered:
+                self._go_on(one.call, message)
 
     def _keep(self, queue: str, questions: list[Question]) -> None:
         """Of the questions about a queue these are still open."""
@@ -169,6 +177,11 @@ class Directory:
             self._count(one, 1)
         if questions:
             self._questions[queue] = questions
+
+
+def _is_so(home: Home, settings: QueueSettings) -> bool:
+    """Whether this home answers who would have it so: of several partitions some may be missing."""
+    return settings.partitions == 1 and not differences(home.asked_for, settings)
 
 
 def _fits(where: Where, message: Home | Nowhere, with_settings: bool) -> bool:

@@ -263,6 +263,8 @@ class Rolled(msgspec.Struct, frozen=True, tag="fifo.rolled", array_like=True):
     names: tuple[str, ...]
     ranked: tuple[str, ...] = ()
     """Those of them with several priorities."""
+    parted: tuple[str, ...] = ()
+    """Those of them with several partitions."""
 
 
 UNKNOWN: Final = End(OperationId(NodeId(""), 0), Deleted(counted=False))

@@ -153,7 +153,7 @@ class QueueNode:
             case Leads() | LeadsNoMore() | RecordsKept():
                 self._registry.told(desk.me, fact)
             case Unsure(until):
-                self._registry.unsure = until
+                self._registry.making.unsure = until
             case Slept(late):
                 self._door.slept(late)
                 self._registry.reads_old = later(now, door.READ_WITHIN)
@@ -334,8 +334,8 @@ class QueueNode:
             messages.Home: self._home,
             messages.Nowhere: erasing.nowhere,
             messages.Rolled: directory.rolled,
-            messages.Where: registry.where,
-            messages.Roll: registry.roll,
+            messages.Where: registry.making.where,
+            messages.Roll: registry.making.roll,
             messages.Claim: registry.claim,
             messages.Activate: registry.said,
             messages.Quits: registry.quits,

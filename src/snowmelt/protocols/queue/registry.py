@@ -32,7 +32,7 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
 9. While a view is unsure (rule 27 of membership) another may lead that does not know it. What it
    decides comes to nothing; but it may say of a queue that there is none. So none is made before.
 10. Of the queues that are to be made a few are made at a time, and clients take turns
-    (`founding.py`).
+    (`founding.py`). Who asks where one is, or has it made, is answered by `making.py`.
 11. Who is to leave in order (`quitting.py`) is as if it were away, but that others bring over what
     it has; it may go when no home names it. A queue that fewer nodes would keep than must keeps it.
     So a home may have fewer mirrors than wanted; it gets more when there are more nodes.
@@ -48,11 +48,9 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
 
 from collections.abc import Container
 from typing import Final
-from zlib import crc32
 
 import msgspec
 
-from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Started
@@ -61,10 +59,10 @@ from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.census import Census
 from snowmelt.protocols.queue.deleting import Deletions
 from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.founding import Foundations
 from snowmelt.protocols.queue.homes import Homes
+from snowmelt.protocols.queue.making import Making, drawn
 from snowmelt.protocols.queue.quitting import Quitting
-from snowmelt.protocols.queue.settings import QueueSettings, differences, otherwise
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.queue.words import Kept
 
@@ -79,15 +77,14 @@ class Registry:
     def __init__(self, desk: Desk, *, on_disk: bool = True) -> None:
         self._desk = desk
         self._kept = Homes(desk, self._decided, on_disk=on_disk)
-        self.unsure = Instant(0)
-        """Until then another may lead, and not know of this one (rule 9)."""
         self.reads_old = Instant(-1)
         """Until then this process reads what came while it slept: of that complaints count for
         nothing. Who does not answer still is complained of again."""
         self._census = Census(desk)
-        self._foundations = Foundations(desk)
         self._quitting = Quitting(desk)
         self.deletions = Deletions(desk, self._kept)
+        self.making = Making(desk, self._kept, self._quitting, self.deletions)
+        self.making.forget(self._census)
         self._later: dict[str, messages.Home | None] = {}
         """Of queues that others keep under later terms: the home of the latest copy."""
         self._shunned: dict[tuple[str, str], Instant] = {}
@@ -103,7 +100,8 @@ class Registry:
         if isinstance(fact, RecordsKept | Kept):
             self._kept.kept(fact)
             return
-        self._census, self._foundations = Census(self._desk), Foundations(self._desk)
+        self._census = Census(self._desk)
+        self.making.forget(self._census)
         self._kept.forget()
         self.deletions.forget()
         for met in (self._later, self._shunned, self._deaf):
@@ -111,77 +109,6 @@ class Registry:
         if isinstance(fact, Leads):
             self._kept.lead(fact)
             self.viewed()
-
-    # --- questions --------------------------------------------------------------------------------
-
-    def where(self, source: NodeId, message: messages.Where) -> None:
-        """Where a queue is at home; it is made if that is asked for."""
-        presence = self._kept.presence
-        if presence is None:
-            return
-        home, settings = self._kept.known.get(message.queue), message.settings
-        if message.queue in self._kept.busy or (home is None and not self._census.complete):
-            return  # it is asked again
-        if home is None and message.queue in self._kept.floors:
-            term = self._kept.floors[message.queue]
-            text = (
-                f"queue {message.queue!r} is kept under term {term}, but the coordinator's disk "
-                "does not know it, and no copy here says where it was at home: start the nodes "
-                "that keep it, or put the coordinator's latest disk back"
-            )
-            self._desk.send(source, messages.Nowhere(message.queue, "Unavailable", text))
-        elif home is None and settings is None:
-            self._desk.send(source, self.deletions.nowhere(message.queue))
-        elif home is None and not self.deletions.erasing(message.queue):
-            assert settings is not None
-            self._found(source, message, settings, presence)
-        elif home is None:
-            pass  # it is asked again
-        elif settings is not None and differences(home.asked_for, settings):
-            text = otherwise(message.queue, home.asked_for, settings)
-            self._desk.send(source, messages.Nowhere(message.queue, "QueueExists", text))
-        else:
-            self._desk.send(source, home)
-
-    def roll(self, source: NodeId, message: messages.Roll) -> None:
-        if self._kept.presence is not None:
-            names = tuple(sorted(self._kept.known))
-            ranked = [one for one in names if self._kept.known[one].settings.priorities != 1]
-            self._desk.send(source, messages.Rolled(message.number, names, tuple(ranked)))
-
-    def _found(
-        self, source: NodeId, where: messages.Where, settings: QueueSettings, presence: Presence
-    ) -> None:
-        presence = self._quitting.staying(presence, 1)
-        queue, here = where.queue, len(presence.keepers)
-        try:
-            settings = settings.made_on(here)
-        except BadOption as error:
-            self._desk.send(source, messages.Nowhere(queue, "BadOption", str(error)))
-            return
-        if self._desk.now < self.unsure:  # rule 9
-            return
-        if len(self._kept.known) >= self._desk.limits.queues:
-            text = f"there are {self._desk.limits.queues} queues; no cluster keeps more"
-            self._desk.send(source, messages.Nowhere(queue, "BadOption", text))
-            return
-        if not self._foundations.begins(source, where):  # rule 10
-            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
-            return
-        master = _drawn(queue, presence)
-        mirrors = presence.after(master, settings.replicas - 1)
-        term, run = self._kept.next_term(queue), presence.run_of(master)
-        self._desk.note(f"{queue} is made on {settings.replicas} of {here} nodes")
-        home = messages.Home(queue, term, master, mirrors, settings, run, since=term)
-        self._kept.keep(home, source)
-
-    def _found_next(self) -> None:
-        """Who waited is asked after as if it were asked now; a few at a time (rule 10)."""
-        for _ in range(self._desk.limits.told):
-            wish = self._foundations.next()
-            if wish is None:
-                return
-            self.where(wish.source, wish.where)
 
     # --- terms ------------------------------------------------------------------------------------
 
@@ -328,7 +255,7 @@ class Registry:
         likely = [keeper for keeper in (*old, *home.before) if keeper in presence.keepers]
         if home.in_sync:
             likely.sort(key=lambda keeper: keeper not in sources)
-        master = likely[0] if likely else _drawn(home.queue, presence)
+        master = likely[0] if likely else drawn(home.queue, presence)
         mirrors = _mirrors(master, home, presence, here)
         if (master, *mirrors) != old:
             self._renew(home, master, mirrors, presence.run_of(master))
@@ -413,8 +340,7 @@ class Registry:
         self._desk.note(f"{home.queue}: term {home.term} {done} {', '.join(keepers)}")
         self._tell(home, also)
         if home.active:
-            self._foundations.ended(home.queue)
-            self._found_next()
+            self.making.made(home.queue)
         if self._kept.presence is not None and self._kept.decides:  # a view may have come meanwhile
             self._rehouse(home, self._kept.presence)
 
@@ -434,9 +360,7 @@ class Registry:
         self.deletions.tick()
         if self._quitting.stays():  # what was moved away from it may have left a gap
             self._look_round()
-        self._found_next()
-        if self._foundations.waiting:
-            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+        self.making.next()
         for queue in self._kept.asleep:
             home = self._kept.known[queue]
             if queue not in self._kept.busy:
@@ -500,11 +424,6 @@ def _as_said(home: messages.Home, word: messages.Activate | messages.Among) -> m
 def _stands_still(home: messages.Home) -> bool:
     """Whether its master can do nothing without each of its mirrors."""
     return not home.active or home.settings.copies_needed > len(home.mirrors)
-
-
-def _drawn(queue: str, presence: Presence) -> str:
-    """By rank of a checksum: queues spread over the nodes, and everybody finds the same."""
-    return max(presence.keepers, key=lambda keeper: crc32(f"{queue}/{keeper}".encode()))
 
 
 def _mirrors(

@@ -119,7 +119,7 @@ class State:
 
     def fits(self, count: int, size: int) -> bool:
         """Whether the bounds leave room for so many items and bytes now."""
-        items, most = self.settings.items_max, self.settings.bytes_max
+        items, most = self.settings.items_each, self.settings.bytes_each
         held = self.batches.live.total - self.dead.total
         return (not items or held + count <= items) and (not most or self.size + size <= most)
 
@@ -347,7 +347,7 @@ class State:
 
     def _room_for(self, some: IntervalSet, count: int) -> list[Interval]:
         """The first of these, as many as the bounds let in."""
-        items, most = self.settings.items_max, self.settings.bytes_max
+        items, most = self.settings.items_each, self.settings.bytes_each
         room = most - self.size if most else 1 << 62
         if items:
             count = min(count, items - (self.batches.live.total - self.dead.total))

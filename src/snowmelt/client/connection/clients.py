@@ -1,12 +1,13 @@
 """Blocking clients for threads that share a cluster: each call has one to itself while it lasts."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from snowmelt.client.connection.blocking import BlockingClient
 from snowmelt.client.connection.open_loops import end_loops
+from snowmelt.client.connection.steps import Query
 from snowmelt.client.connection.targets import Targets
 from snowmelt.client.connection.url import Place
 from snowmelt.core.errors import Closed, SnowmeltError
@@ -42,6 +43,17 @@ class Clients:
             raise
         self.take_back(client)
         return answer
+
+    def call_all(self, queries: Sequence[Query]) -> list[Any]:
+        """Several at once, by one client; an error of ours stands in place of its answer."""
+        client = self.lend()
+        try:
+            answers = client.call_all(queries)
+        except BaseException as error:
+            (self.take_back if isinstance(error, SnowmeltError) else self.end)(client)
+            raise
+        self.take_back(client)
+        return answers
 
     def inquire(self, timeout: float) -> bytes:
         """Asks the first node that answers how its process is."""

@@ -16,10 +16,10 @@ baton. So there is one rule, for every kind of handle:
 in the process that it was made in.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from snowmelt.client.connection.steps import Ending, KeepingPort, Port
+from snowmelt.client.connection.steps import Ending, KeepingPort, Port, Query, each
 from snowmelt.core.names import NodeId
 from snowmelt.runtime.forks import Forked, Origin, watch
 
@@ -40,6 +40,11 @@ class Own:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         self._origin.check(self._what, self._way_out)
         return self.shared.call(body, timeout, target, weight)
+
+    def call_all(self, queries: Sequence[Query]) -> list[Any]:
+        """What came of each: its answer, or an error of ours in its place."""
+        self._origin.check(self._what, self._way_out)
+        return each(self.shared, queries)
 
 
 class KeepingOwn:

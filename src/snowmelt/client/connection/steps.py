@@ -1,15 +1,17 @@
 """What a person asks for, as steps: written once, driven by whoever has a connection.
 
 A step is a generator. It yields a `Query` and is sent the answer's body, or is thrown the error; it
-yields a `Rest` and is sent nothing. Its return value is what the person gets. It never waits by
-itself, so the blocking face, the async face and the embedded cluster run the very same steps.
+yields a `Rest` and is sent nothing; it yields `AtOnce` and is sent what came of each query. Its
+return value is what the person gets. It never waits by itself, so the blocking face, the async face
+and the embedded cluster run the very same steps.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 import msgspec
 
@@ -30,7 +32,14 @@ class Rest(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Steps: TypeAlias = Generator[Query | Rest, Any, T]
+class AtOnce(msgspec.Struct, frozen=True):
+    """Several, none of which waits for another: of each its answer, or the error of ours it had."""
+
+    queries: tuple[Query, ...]
+
+
+Step: TypeAlias = Query | Rest | AtOnce
+Steps: TypeAlias = Generator[Step, Any, T]
 
 
 class Port(Protocol):
@@ -38,6 +47,14 @@ class Port(Protocol):
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
+
+
+@runtime_checkable
+class WidePort(Protocol):
+    """One that makes several calls at once."""
+
+    def call_all(self, queries: Sequence[Query]) -> list[Any]:
+        """What came of each: its answer, or an error of ours in its place."""
 
 
 class AsyncPort(Protocol):
@@ -110,8 +127,8 @@ def run(port: Port, steps: Steps[T]) -> T:
     ...         return body
     >>> def twice(word):
     ...     return (yield Query(word, 1.0)) + (yield Query(word, 1.0))
-    >>> run(Parrot(), twice("tu"))
-    'tutu'
+    >>> run(Parrot(), twice("tu")), run(Parrot(), at_once([twice("a"), twice("b")]))
+    ('tutu', ['aa', 'bb'])
     """
     try:
         step = next(steps)
@@ -120,9 +137,12 @@ def run(port: Port, steps: Steps[T]) -> T:
                 time.sleep(step.seconds)
                 step = steps.send(None)
                 continue
-            assert type(step) is Query
             try:
-                answer = port.call(step.body, step.timeout, step.target, step.weight)
+                answer = (
+                    port.call(step.body, step.timeout, step.target, step.weight)
+                    if type(step) is Query
+                    else each(port, cast("AtOnce", step).queries)
+                )
             except BaseException as error:  # an interrupt, too: see `SoFar`
                 step = steps.throw(error)
             else:
@@ -141,9 +161,12 @@ async def run_async(port: AsyncPort, steps: Steps[T]) -> T:
                 await asyncio.sleep(step.seconds)
                 step = steps.send(None)
                 continue
-            assert type(step) is Query
             try:
-                answer = await port.call(step.body, step.timeout, step.target, step.weight)
+                answer = (
+                    await port.call(step.body, step.timeout, step.target, step.weight)
+                    if type(step) is Query
+                    else await _all(port, cast("AtOnce", step).queries)
+                )
             except BaseException as error:  # an interrupt, too: see `SoFar`
                 step = steps.throw(error)
             else:
@@ -151,3 +174,76 @@ async def run_async(port: AsyncPort, steps: Steps[T]) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
+
+
+async def _all(port: AsyncPort, queries: Sequence[Query]) -> list[Any]:
+    """What came of several; an error that is none of ours is raised when all have ended."""
+    told = await asyncio.gather(
+        *[port.call(one.body, one.timeout, one.target, one.weight) for one in queries],
+        return_exceptions=True,
+    )
+    for one in told:
+        if isinstance(one, BaseException) and not isinstance(one, SnowmeltError):
+            raise one
+    return told
+
+
+def each(port: Port, queries: Sequence[Query]) -> list[Any]:
+    """The same, blocking; one after the other where the port makes one call at a time."""
+    if isinstance(port, WidePort):
+        return port.call_all(queries)
+    told: list[Any] = []
+    for one in queries:
+        try:
+            told.append(port.call(one.body, one.timeout, one.target, one.weight))
+        except SnowmeltError as error:
+            told.append(error)
+    return told
+
+
+def at_once(several: Sequence[Steps[T]]) -> Steps[list[T | SnowmeltError]]:
+    """Takes several steps to their ends, side by side; what each returns, or its error of ours.
+
+    What one of them asks waits for none of the others, but each round takes as long as its slowest.
+    """
+    ends: list[Any] = [None] * len(several)
+    waiting: dict[int, Step] = {}
+
+    def go_on(at: int, further: Callable[[], Step]) -> None:
+        try:
+            waiting[at] = further()
+        except StopIteration as end:
+            ends[at] = end.value
+        except SnowmeltError as error:
+            ends[at] = error
+
+    try:
+        for at, steps in enumerate(several):
+            go_on(at, partial(next, steps))
+        while waiting:
+            round_, waiting = waiting, {}
+            asks = {at: one for at, one in round_.items() if isinstance(one, Query)}
+            if asks:
+                answers = yield AtOnce(tuple(asks.values()))
+            else:
+                answers = yield Rest(
+                    min([one.seconds for one in round_.values() if type(one) is Rest])
+                )
+            told = dict(zip(asks, answers or (), strict=True))
+            for at in round_:
+                answer = told.get(at)
+                failed = isinstance(answer, SnowmeltError)
+                steps = several[at]
+                go_on(at, partial(steps.throw if failed else steps.send, answer))
+    finally:
+        for steps in several:
+            steps.close()
+    return ends
+
+
+def all_of(ends: Sequence[T | SnowmeltError]) -> list[T]:
+    """What `at_once` gave; raises the first error."""
+    for one in ends:
+        if isinstance(one, SnowmeltError):
+            raise one
+    return cast("list[T]", list(ends))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final, Self, TypeVar
 
 from snowmelt.client.connection.session import TIMEOUT_MAX, checked
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import AtOnce, Query, Rest, Step, Steps
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -67,6 +67,11 @@ class Wait:
         """The same, for a call that waits for nothing but its answer."""
         return self._made(steady_now(), self.end)
 
+    def sooner(self, timeout: float) -> "Wait":
+        """The same, for a call that waits no longer than so many seconds."""
+        over = later(steady_now(), seconds(timeout))
+        return self._made(min(over, self.over_at), self.end)
+
     @property
     def until(self) -> Instant:
         """When it is over for one who shares a call with others, whose own end is told first."""
@@ -112,7 +117,13 @@ def within(steps: Steps[T], timeout: float) -> Steps[T]:
         return value
 
 
-def _sooner(step: Query | Rest, left: float) -> Query | Rest:
+def _sooner(step: Step, left: float) -> Step:
     if isinstance(step, Rest):
         return Rest(min(step.seconds, left))
+    if isinstance(step, AtOnce):
+        return AtOnce(tuple([_query_sooner(one, left) for one in step.queries]))
+    return _query_sooner(step, left)
+
+
+def _query_sooner(step: Query, left: float) -> Query:
     return Query(step.body, min(step.timeout, left), step.target, step.weight)

@@ -24,6 +24,8 @@ from snowmelt.client.leases.steps import (
     LeaseSteps,
     ask_anybody,
 )
+from snowmelt.client.parted.looks import about, of_one_partition
+from snowmelt.client.parted.parts import Parts
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.errors import (
@@ -38,7 +40,7 @@ from snowmelt.core.errors import (
     Unreachable,
 )
 from snowmelt.core.instant import Duration, Instant
-from snowmelt.core.names import NodeId, contact, queue_name
+from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.queue.calls import (
     Get,
@@ -47,6 +49,7 @@ from snowmelt.protocols.queue.calls import (
     Put,
     Settle,
 )
+from snowmelt.protocols.queue.parted.names import known_name, part_of
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
@@ -63,12 +66,15 @@ class Grant(msgspec.Struct, frozen=True):
     master: NodeId
     store: NodeId
     door: NodeId
+    other: NodeId
+    """Any node, drawn by chance."""
     inline: int
     """What has more bytes is put at the door."""
 
 
 master_of: Final[Callable[[Grant], NodeId]] = attrgetter("master")
 store_of: Final[Callable[[Grant], NodeId]] = attrgetter("store")
+other_of: Final[Callable[[Grant], NodeId]] = attrgetter("other")
 
 
 class GrantedSteps(LeaseSteps):
@@ -86,7 +92,9 @@ class GrantedSteps(LeaseSteps):
         producer: Producer,
         chance: Random = CHANCE,
     ) -> None:
-        super().__init__(queue_name(name))
+        super().__init__(known_name(name))
+        self.is_part = part_of(name) is not None
+        """Whether it is a partition, which nobody makes by its own name."""
         self._settings = settings
         self.producer = producer
         self.chance = chance
@@ -101,6 +109,10 @@ class GrantedSteps(LeaseSteps):
         it may be altered, and no other of its name is."""
         self.over = False
         """Whether it was deleted since."""
+        self.parts: Parts | None = None
+        """Its partitions, once it is known that there are several."""
+        self.away_parts: tuple[int, ...] = ()
+        """Those of which nobody was here when items were got last."""
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -112,6 +124,7 @@ class GrantedSteps(LeaseSteps):
         weight: int = 0,
         *,
         make: bool = True,
+        eager: bool = False,
     ) -> Steps[tuple[Any, Instant]]:
         """Asks where the grant says, asking for that first if need be, until the time is over.
 
@@ -137,7 +150,7 @@ class GrantedSteps(LeaseSteps):
                 answer = yield Query(body, wait.left, whom, weight)
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
                 self._grant = None
-                yield going.after(error)
+                yield going.after(error, eager=eager)
             except NoSuchQueue as error:
                 raise self._ended(error, body) from None
             else:
@@ -147,6 +160,15 @@ class GrantedSteps(LeaseSteps):
 
     def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
         return self._opened(self._settings, wait, make)
+
+    def _begin(self, wait: Wait, make: bool = True, eager: bool = False) -> Steps[None]:
+        """Opens it, to learn whether it has several partitions."""
+        going = Going(wait)
+        while self._grant is None:
+            try:
+                self._grant = yield from self._open(wait, make)
+            except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
+                yield going.after(error, eager=eager)
 
     def _look(self, wait: Wait) -> Steps[None]:
         """What is there, whatever it was made with; raises `NoSuchQueue`, or `QueueExists`."""
@@ -161,7 +183,7 @@ class GrantedSteps(LeaseSteps):
                 return
 
     def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[Grant]:
-        ask = Open(self.name, asked, make)
+        ask = Open(self.name, asked, make and not self.is_part)
         if self.since:  # no other is to be made in its place
             ask = Open(self.name, make=False)
         try:
@@ -177,6 +199,8 @@ class GrantedSteps(LeaseSteps):
         self.deliveries_max = settings.deliveries_max
         if self.several:
             self._ranks_are(Ranks.of(self.name, settings))
+        if settings.partitions > 1 and not self.is_part:
+            self._has_parts(settings)
         return _granted(opened)
 
     def _is_same(self, opened: Opened) -> None:
@@ -185,13 +209,16 @@ class GrantedSteps(LeaseSteps):
             raise self._ended(NoSuchQueue(), opened)
 
     def _ended(self, error: NoSuchQueue, asked: Any) -> SnowmeltError:
+        return self.ended(error, of_lease=type(asked) is Settle)
+
+    def ended(self, error: NoSuchQueue, *, of_lease: bool = False) -> SnowmeltError:
         """There is no such queue: it was deleted, if it was there before."""
         self._grant, self.missing = None, not self.since
         if not self.since:
             return error
         self.over = True
         text = f"queue {self.name!r} was deleted since it was taken here; take it again to go on"
-        return LeaseLost(text) if type(asked) is Settle else QueueDeleted(text)
+        return LeaseLost(text) if of_lease else QueueDeleted(text)
 
     def check_kind(self, settings: QueueSettings) -> None:
         """A queue with priorities is taken for no fifo; raises `QueueExists`."""
@@ -203,6 +230,9 @@ class GrantedSteps(LeaseSteps):
 
     def _ranks_are(self, ranks: Ranks) -> None:
         """It was opened, and has these."""
+
+    def _has_parts(self, settings: QueueSettings) -> None:
+        """It was opened, and has several partitions."""
 
     def _is_old(self) -> bool:
         """Whether it is time to ask who is master, at one call of so many."""
@@ -227,13 +257,24 @@ class GrantedSteps(LeaseSteps):
 
     def ask_store(self, body: Any, timeout: float, weight: int) -> Steps[Any]:
         """Asks the node that was granted for putting; the queue is made if it isn't there."""
-        return (yield from self._ask(body, Wait(timeout), store_of, weight))[0]
+        wait = Wait(timeout)
+        if self._grant is None:
+            yield from self._begin(wait)
+        if self.parts is not None:
+            raise of_one_partition(self.parts, body)
+        return (yield from self._ask(body, wait, store_of, weight))[0]
+
+    def ask_door(self, body: Any, wait: Wait, weight: int) -> Steps[tuple[Any, Instant]]:
+        """Asks any node, which asks all partitions; the answer, and when it was asked for it."""
+        return (yield from self._ask(body, wait, other_of, weight, make=False))
 
     def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
         """Asks the master, through anybody where settings are told first: this makes no queue."""
         wait = Wait(timeout)
-        if self._grant is None:
+        if self._grant is None and self.parts is None:
             yield from self._look(wait)
+        if self.parts is not None:
+            return (yield from self.parts.about(about(self.parts, body, wait)))
         if self._grant is None and not self.since:
             return (yield from ask_anybody(body, wait, weight))
         return (yield from self._ask(body, wait, master_of, weight, make=False))[0]
@@ -242,7 +283,8 @@ class GrantedSteps(LeaseSteps):
 def _granted(opened: Opened) -> Grant:
     master, store = contact(opened.master.address), contact(opened.store.address)
     door = store if opened.door is None else contact(opened.door.address)
-    return Grant(master, store, door, opened.settings.inline_max)
+    other = master if opened.other is None else contact(opened.other.address)
+    return Grant(master, store, door, other, opened.settings.inline_max)
 
 
 def _in_time(body: Any, wait: Wait, since: int) -> Any:

@@ -5,7 +5,7 @@ A put has its number before it is first sent and keeps it through all retries, s
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, Self, cast
 
 from snowmelt.client.connection.steps import Rest, SoFar, Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
@@ -33,6 +33,7 @@ from snowmelt.client.leases.steps import (
     portions,
     shown,
 )
+from snowmelt.client.parted.parts import Gain, Parts, is_bounded
 from snowmelt.client.queue.bodies import (
     CALL,
     CallLimit,
@@ -42,7 +43,7 @@ from snowmelt.client.queue.bodies import (
     parcels,
     together,
 )
-from snowmelt.client.queue.options import QueueOptions, altered_options
+from snowmelt.client.queue.options import Producer, QueueOptions, altered_options
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.client.together.joint import Asked
 from snowmelt.client.together.joint_puts import One, Puts
@@ -76,6 +77,8 @@ from snowmelt.protocols.queue.calls import (
     Settled,
 )
 from snowmelt.protocols.queue.labels import each_own
+from snowmelt.protocols.queue.parted.names import part_names
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 PUT_LONGEST: Final = 8 * 3600.0
@@ -107,7 +110,7 @@ class FifoSteps(GrantedSteps):
         """
         items = together([one.body for one in some])
         headers = each_own([one.headers for one in some])
-        done = yield from self._put(items, headers, -some[0].delay, wait, sequence)
+        done = yield from self.put_parcel(items, headers, -some[0].delay, wait, sequence)
         return (
             list(range(done.start, done.start + items.count)) if done.stop else [-1] * items.count
         )
@@ -145,7 +148,7 @@ class FifoSteps(GrantedSteps):
                 )
             for some in chain(filter(None, begun), calls):
                 so_far.asked = True
-                done = yield from self._put(some, packed, due, time_of_put(timeout), sequence)
+                done = yield from self.put_parcel(some, packed, due, time_of_put(timeout), sequence)
                 so_far.asked = False
                 for one in done.where:
                     own = told_interval(one)
@@ -156,13 +159,33 @@ class FifoSteps(GrantedSteps):
                 so_far.told = count, f", in {where[0]}" if len(where) == 1 and 0 in where else ""
         return tuple([where[one] for one in sorted(where)]) or (Interval(0, 0),)
 
-    def _put(
-        self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
+    def put_parcel(
+        self,
+        items: Parcel,
+        headers: bytes,
+        due: int,
+        wait: Wait,
+        sequence: int | None,
+        *,
+        eager: bool = False,
     ) -> Steps[PutDone]:
+        """Puts the items of one call; into one partition, where there are several.
+
+        With `eager` it does not wait for nodes that are away.
+        """
+        done: PutDone
+        number = self.producer.number(sequence)
+        if self._grant is None and self.parts is None:
+            yield from self._begin(wait, eager=eager)
+        if self.parts is not None:
+            own = number if self.producer.named else None
+            done = yield from self.parts.put(items, headers, due, wait, own)
+            self.copies = done.copies
+            return done
         put = Put(
             self.name,
             self.producer.name,
-            self.producer.number(sequence),
+            number,
             items.offsets,
             items.blob,
             headers,
@@ -174,8 +197,7 @@ class FifoSteps(GrantedSteps):
             keys=items.keys,
             since=self.since,
         )
-        done: PutDone
-        done, _ = yield from self._ask(put, wait, store_of, len(items.blob))
+        done, _ = yield from self._ask(put, wait, store_of, len(items.blob), eager=eager)
         self.copies = done.copies
         return done
 
@@ -196,15 +218,20 @@ class FifoSteps(GrantedSteps):
         A queue that is not there yet is waited for, like its items.
         """
         settle = None
-        for word in words:
+        for word in words if self.parts is None else ():
             assert settle is None
             settle = self._settle(word)
         weight = min(bytes_max, _WEIGHT_MAX)
         while True:
-            patience, since = wait.patience, self.since
-            get = Get(self.name, items_max, bytes_max, patience, settle, ahead, before, since)
             leased: Leased
             try:
+                if self._grant is None and self.parts is None:
+                    yield from self._begin(wait, make=False)
+                if self.parts is not None:
+                    asks = self.parts.ask_lease(items_max, bytes_max, wait, words, ahead, before)
+                    return (yield from asks)
+                patience, since = wait.patience, self.since
+                get = Get(self.name, items_max, bytes_max, patience, settle, ahead, before, since)
                 leased, asked = yield from self._ask(get, wait, master_of, weight, make=False)
             except NoSuchQueue:
                 if self.since:
@@ -218,8 +245,13 @@ class FifoSteps(GrantedSteps):
                 return Answer(leased, asked, {})
             return Answer(leased, asked, {settle.token: Refused(leased.refused)})
 
-    def delivered(self, leased: Leased, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+    def delivered(
+        self, leased: Leased | Gain, asked: Instant, bytes_max: int
+    ) -> Steps[Delivered | None]:
         """What an answer leased; None when nobody could give any of it in time."""
+        if isinstance(leased, Gain):
+            assert self.parts is not None, "it came from there"
+            return (yield from self.parts.delivered(leased, asked, bytes_max))
         parts = leased.parts
         if leased.spans:
             parts = yield from self._complete(leased, bytes_max)
@@ -259,6 +291,8 @@ class FifoSteps(GrantedSteps):
 
     def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
         """Tells one word to the master."""
+        if self.parts is not None:
+            return (yield from self.parts.tell(delivered, word))
         settled: Settled
         try:
             settled, asked = yield from self._ask(
@@ -272,12 +306,48 @@ class FifoSteps(GrantedSteps):
 
     def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
         """Tells what is done of one lease."""
+        if self.parts is not None:
+            return (yield from self.parts.tell_done(words, wait))
         [word] = words
         try:
             yield from self._ask(self._settle(word), wait, master_of, make=False)
         except LeaseLost as error:
             return {word.token: Refused(str(error))}
         return {}
+
+    def own(self, token: int, refused: Refused, done: tuple[Interval, ...]) -> Refused | None:
+        """Of several partitions only some may have refused it."""
+        del token
+        if refused.lost is None:
+            return refused
+        held = IntervalSet(done)
+        lost = tuple([one for gone in refused.lost for one in held.common(gone)])
+        return Refused(refused.why, lost) if lost else None
+
+    def empty(self, timeout: float) -> str:
+        """Why nothing came."""
+        why = super().empty(timeout)
+        if not self.away_parts:
+            return why
+        which = ", ".join(map(str, self.away_parts))
+        return f"{why}; what partition {which} holds waits for nodes that are away"
+
+    def partitions(self, timeout: float) -> Steps[list[Self]]:
+        """As queues by themselves; itself where there is one."""
+        yield from self._look(Wait(timeout))
+        return [self] if self.parts is None else [cast("Self", one) for one in self.parts.all]
+
+    def _has_parts(self, settings: QueueSettings) -> None:
+        if self.parts is None:
+            own = self.producer if self.producer.named else None
+            parts = [
+                type(self)(name, None, own or Producer(), self.chance)
+                for name in part_names(self.name, settings.partitions)
+            ]
+            for one in parts:
+                one.ranks = self.ranks
+            self.parts = Parts(self.name, self, parts, self.producer)
+        self.parts.bounded = is_bounded(settings)
 
     def joins(self, token: int) -> Hashable:
         """Each only itself: a call settles one lease."""

@@ -374,12 +374,15 @@ class Going:
         self._said: Unavailable | None = None
         """Why it did not happen, as a node told last: it says more than that the time is over."""
 
-    def after(self, error: SnowmeltError) -> Rest:
+    def after(self, error: SnowmeltError, *, eager: bool = False) -> Rest:
         """How long to wait before it is asked again; raises when it is not to be.
+
+        An `eager` one does not wait for nodes that are away.
 
         An attempt whose fate is open may yet happen: no refusal of a later one is definite then.
         """
-        if isinstance(error, Closed | DiskFull) and self._open is None:
+        at_once = Closed | DiskFull | Unavailable if eager else Closed | DiskFull
+        if isinstance(error, at_once) and self._open is None:
             raise error
         if isinstance(error, OutcomeUnknown):
             self._open = error

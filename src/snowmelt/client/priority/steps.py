@@ -77,7 +77,7 @@ class RankedSteps(FifoSteps):
         items = sorted_parcel([one.body for one in some], own, ranks)
         order = items.order or range(len(some))
         headers = each_own([some[at].headers for at in order])
-        done = yield from self._put(items, headers, -some[0].delay, wait, sequence)
+        done = yield from self.put_parcel(items, headers, -some[0].delay, wait, sequence)
         if not done.stop:
             return [-1] * items.count
         places = [place for one in done.where for place in told_interval(one)]
@@ -157,7 +157,7 @@ class RankedSteps(FifoSteps):
 
     def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
         """Rule 2. What is put was sorted by what was known (rule 1)."""
-        if self._settings is not None or not make:
+        if self._settings is not None or not make or self.is_part:
             return (yield from super()._open(wait, make))
         sorted_for = self._known or Ranks.of(self.name, USUAL)
         grant = yield from self._made(wait)

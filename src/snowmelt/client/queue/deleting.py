@@ -1,11 +1,23 @@
-"""A queue is deleted, as steps (`connection.steps`)."""
+"""A queue is deleted, as steps (`connection.steps`).
+
+One of several partitions is deleted partition by partition, and the first of them last: so whoever
+was interrupted deletes it again. Where nothing may be in it, all are asked first. If something
+comes into one meanwhile, those that are gone by then are made anew, with nothing in them.
+"""
+
+import msgspec
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait, within
+from snowmelt.client.fifo.steps import FifoSteps, queue_names
 from snowmelt.client.leases.steps import ask_anybody
 from snowmelt.client.overlay.steps import overlay_queues
-from snowmelt.core.errors import BadOption, NoSuchQueue
-from snowmelt.protocols.queue.deletes import Delete, Deleted
+from snowmelt.client.queue.options import Producer
+from snowmelt.core.errors import BadOption, NoSuchQueue, Unavailable
+from snowmelt.protocols.queue.calls import Open, QueueStatus
+from snowmelt.protocols.queue.deletes import COUNTS, Delete, Deleted
+from snowmelt.protocols.queue.parted.names import part_names
+from snowmelt.protocols.queue.settings import PARTITIONS_MAX, QueueSettings
 
 
 def delete(name: str, if_empty: bool, lost: bool, timeout: float) -> Steps[Deleted]:
@@ -17,8 +29,43 @@ def _delete(ask: Delete, timeout: float) -> Steps[Deleted]:
     try:
         told: Deleted = yield from ask_anybody(ask, Wait(timeout))
     except NoSuchQueue:
+        if ask.queue in (yield from queue_names(timeout)).parted:
+            return (yield from _delete_parts(ask, timeout))
         if ask.queue in (yield from overlay_queues(timeout)):
             allowed = "a queue with a leader: one on the overlay can't be deleted"
             raise BadOption("queue", ask.queue, allowed) from None
         raise
     return told
+
+
+def _delete_parts(ask: Delete, timeout: float) -> Steps[Deleted]:
+    wait = Wait(timeout)
+    settings: QueueSettings | None = None
+    if ask.if_empty:
+        status = yield from FifoSteps(ask.queue, None, Producer()).stats(wait.left)
+        settings = status.settings
+        if status.away:
+            raise Unavailable(f"partitions {status.away} of {ask.queue} can't be asked just now")
+        _check_empty(ask.queue, status)
+    gone: list[Deleted] = []
+    for name in reversed(part_names(ask.queue, PARTITIONS_MAX)):
+        each = msgspec.structs.replace(ask, queue=name)
+        try:
+            gone.append((yield from ask_anybody(each, wait)))
+        except NoSuchQueue:
+            continue
+        except BadOption:  # something came into it
+            if settings is not None and gone:
+                yield from ask_anybody(Open(ask.queue, settings), wait)
+            raise
+    if not gone:
+        raise NoSuchQueue(f"there is no queue {ask.queue!r}")
+    counts = {name: sum([getattr(one, name) for one in gone]) for name in COUNTS}
+    return Deleted(counted=all(one.counted for one in gone), **counts)
+
+
+def _check_empty(queue: str, status: QueueStatus) -> None:
+    counts = {name: getattr(status, name) for name in COUNTS}
+    there = ", ".join([f"{count} {name}" for name, count in counts.items() if count])
+    if there:
+        raise BadOption("if_empty", True, f"only for an empty queue, and {queue!r} has {there}")

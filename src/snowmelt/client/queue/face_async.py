@@ -1,7 +1,7 @@
 """What a queue with a leader is asked for as a whole, of whatever kind, with `await`."""
 
 from collections.abc import Iterable
-from typing import TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
@@ -113,6 +113,15 @@ class Queue(Taking[S]):
         """
         steps = plan(self._steps, self._steps.producer, shares, sequence, timeout, digest)
         return await run_async(self._port, steps)
+
+    async def parts(self, *, timeout: float = TIMEOUT) -> list[Self]:
+        """Its partitions, each as a queue by itself; one that has none is its only one.
+
+        That is for what each has of its own: groups, surveys, and what is staged and published.
+        Whoever gets items from one of them alone has the order of that one.
+        """
+        steps = await run_async(self._port, self._steps.partitions(timeout))
+        return [type(self)(self._port, one, self._codec) for one in steps]
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

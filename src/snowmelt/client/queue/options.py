@@ -4,10 +4,12 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from itertools import count
+from random import Random
 from typing import Any, Final, Literal, TypedDict, Unpack
 
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import new_name
+from snowmelt.client.parted.order import PutOrder
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.protocols.queue.settings import (
@@ -23,6 +25,7 @@ from snowmelt.wire.greeting import CLIENT_PREFIX
 
 _PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEQUENCE_MAX: Final = 2**62
+_CHANCE: Final = Random()
 
 
 class QueueOptions(TypedDict, total=False):
@@ -36,6 +39,7 @@ class QueueOptions(TypedDict, total=False):
     max_items: int
     max_bytes: int
     inline_max: int
+    partitions: int
 
 
 def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
@@ -176,6 +180,8 @@ class Producer:
         start = 1 if first is None else _checked(first)
         self._numbers = None if self.named and first is None else count(start)
         self._counts_elsewhere = False
+        self.order = PutOrder(_CHANCE)
+        """In which partitions it puts, where there are several."""
         self._begin()
         watch(self)
 
@@ -191,6 +197,7 @@ class Producer:
         else:
             self.name, self._numbers = self._new_name(), count(1)
         self._begin()
+        self.order.forked()
 
     def turn(self) -> int:
         """The number of the next put that a person asks for, however often it is attempted."""

@@ -31,6 +31,7 @@ from snowmelt.client.queue.options import (
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.deletes import Deleted
+from snowmelt.protocols.queue.parted.names import known_name, whole_of
 from snowmelt.protocols.queue.settings import QueueSettings
 
 S = TypeVar("S", bound=FifoSteps)
@@ -78,11 +79,15 @@ class Queues:
         """A queue, first in first out, made when it is first used.
 
         With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
-        `max_bytes`, `inline_max`) it is made with these, and `QueueExists` is raised if it is there
-        with others. Without any it is taken as it is. `replicas` are 3, or all nodes that are
+        `max_bytes`, `inline_max`, `partitions`) it is made with these, and `QueueExists` is raised
+        if it is there with others. Without any it is taken as it is. `replicas` are 3, or all nodes
         present, where nobody says how many. `flush` is "always", or how many seconds a flush may be
         put off; `lease` is in seconds. The bodies of a put with more than `inline_max` bytes lie on
         any `replicas` nodes, and not with the queue's leader and followers.
+
+        With `partitions` it is as many queues, each with a leader of its own, and all of them have
+        one order. Their number is settled when it is made. "log/3" names one partition of "log", as
+        a queue by itself; its groups are its own.
 
         `producer` names this program over its restarts, so that a put with a `sequence` number that
         was used is not put again; `sequence` here is the first of numbers given by themselves.
@@ -146,7 +151,7 @@ class Queues:
         self, name: str, *, codec: str | None = None, timeout: float = TIMEOUT
     ) -> Fifo | PriorityQueue | OverlayQueue:
         """The queue of this name, of whichever kind it is; a fifo when there is none yet."""
-        queue_name(name)
+        known_name(name)
         told = await run_async(self._queues, queue_names(timeout))
         there = (await run_async(self._queues, overlay_queues(timeout))).get(name)
         if there is not None:
@@ -154,28 +159,30 @@ class Queues:
                 allowed = "a name of one queue: there are two of this name, one on the overlay"
                 raise BadOption("queue", name, allowed)
             return self._overlaid(name, {}, codec, fifo=there.priorities == 1)
-        if name in told.ranked:
+        if whole_of(name) in told.ranked:
             return self.priority(name, codec=codec)
         return self.fifo(name, codec=codec)
 
     async def queues(
         self,
         *,
-        kind: Literal["fifo", "priority", "overlay"] | None = None,
+        kind: Literal["fifo", "priority", "parted", "overlay"] | None = None,
         timeout: float = TIMEOUT,
     ) -> list[str]:
         """The names of all queues, or of those of one kind.
 
-        `fifo` and `priority` are those that have a leader; `overlay` are those with that ordering.
+        `fifo` and `priority` are those that have a leader, and `parted` are those of them that have
+        several, one for each partition; `overlay` are those with that ordering.
         """
-        if kind not in (None, "fifo", "priority", "overlay"):
-            raise BadOption("kind", kind, "fifo, priority, overlay, or None for all")
+        if kind not in (None, "fifo", "priority", "parted", "overlay"):
+            raise BadOption("kind", kind, "fifo, priority, parted, overlay, or None for all")
         names: set[str] = set()
         if kind in (None, "overlay"):
             names.update(await run_async(self._queues, overlay_queues(timeout)))
         if kind != "overlay":
             told = await run_async(self._queues, queue_names(timeout))
-            names.update(told.ranked if kind == "priority" else told.names)
+            some = {"priority": told.ranked, "parted": told.parted}
+            names.update(some.get(kind or "", told.names))
             names.difference_update(told.ranked if kind == "fifo" else ())
         return sorted(names)
 
@@ -220,7 +227,7 @@ class Queues:
         """Of a queue that a node leads: its handles share them, but where a producer is named."""
         if producer is not None or sequence is not None:
             return kind(name, settings, Producer(producer, sequence))
-        key = queue_name(name), settings, kind
+        key = known_name(name), settings, kind
         steps = self._known.once(key, lambda: kind(name, settings, self._own(name)))
         if not steps.over:
             return steps
@@ -239,4 +246,4 @@ class Queues:
 
     def _own(self, name: str) -> Producer:
         """This client as the producer of a queue: one, with whatever settings it is asked for."""
-        return self._known.once(queue_name(name), Producer)
+        return self._known.once(known_name(name), Producer)

@@ -557,6 +557,10 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """And how many of each are ready."""
     copied: int = 100
     """Of a hundred parts of its copy, how many the follower has that lacks most."""
+    leaders: tuple[str, ...] = ()
+    """Of several partitions, who leads each; "" of one that could not be asked."""
+    away: tuple[int, ...] = ()
+    """And which could not be: they are in none of the counts."""
 
     @property
     def bounds(self) -> tuple[int, ...]:

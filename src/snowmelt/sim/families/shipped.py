@@ -8,13 +8,13 @@ Steps read the steady clock, which shows the world's time while they run, and dr
 that they were given. So a life is the same each time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from snowmelt.client.connection.session import value
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import AtOnce, Query, Rest, Steps
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
@@ -170,10 +170,40 @@ def must_end_well(told: Any) -> None:
     assert not isinstance(told, Exception), f"a script ended with {told!r}"
 
 
+T = TypeVar("T")
+
+
+def _singly(steps: Steps[T]) -> Generator[Query | Rest, Any, T]:
+    """The same steps, of which what goes at once is asked one after the other."""
+    further = partial(next, steps)
+    try:
+        while True:
+            step = further()
+            try:
+                answer = (yield from _each(step)) if isinstance(step, AtOnce) else (yield step)
+            except BaseException as error:
+                further = partial(steps.throw, error)
+            else:
+                further = partial(steps.send, answer)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def _each(step: AtOnce) -> Generator[Query | Rest, Any, list[Any]]:
+    answers: list[Any] = []
+    for one in step.queries:
+        try:
+            answers.append((yield one))
+        except SnowmeltError as error:
+            answers.append(error)
+    return answers
+
+
 class Run:
     def __init__(self, process: Process, steps: Steps[Any], done: Done) -> None:
         self._process = process
-        self._steps = steps
+        self._steps = _singly(steps)
         self._done = done
         self._calls = 0
         self._waits = False

@@ -43,7 +43,6 @@ def part_of(name: str) -> int | None:
     return int(number) if number else None
 
 
-@lru_cache(1024)  # each call names its queue, and they are few
 def known_name(text: str) -> str:
     """Checks the name of a queue, or of a partition.
 
@@ -51,13 +50,18 @@ def known_name(text: str) -> str:
     'log/3'
     >>> known_name("log/64")
     Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: partition is 'log/64'; allowed: a queue's name and /0 to /63
+    snowmelt.core.errors.BadOption: queue is 'log/64'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
     """
-    whole, slash, number = text.partition("/")
-    queue_name(whole)
-    if slash and number not in _NUMBERS:
-        raise BadOption("partition", text, f"a queue's name and /0 to /{PARTITIONS_MAX - 1}")
-    return text
+    return text if type(text) is str and _is_known(text) else queue_name(text)
+
+
+@lru_cache(1024)  # each call names its queue, and they are few
+def _is_known(text: str) -> bool:
+    whole, _, number = text.partition("/")
+    try:
+        return bool(queue_name(whole if number in _NUMBERS else text))
+    except BadOption:
+        return False
 
 
 _NUMBERS = frozenset(map(str, range(PARTITIONS_MAX)))

@@ -1,0 +1,1 @@
+"""A queue of several partitions as its user knows it: one queue, asked part by part."""

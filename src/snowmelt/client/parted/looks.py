@@ -1,0 +1,256 @@
+"""What is asked about a queue of several partitions as a whole, as steps: of each, put together.
+
+1. What changes something is asked of one partition after the other. When one can't be asked, those
+   before it have changed, which a note of the error says; asked again it is done in all.
+2. What is shown is in order over all. Each partition is asked for itself, so that what changes
+   meanwhile may be seen in one and not in another.
+3. `stats` counts what can be asked, and says which partitions could not be.
+4. Each of them has the bound of the whole divided by their number, and so many dead items a second.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from snowmelt.client.connection.steps import Steps, all_of, at_once
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.leases.delivered import Part as Bodies
+from snowmelt.client.leases.delivered import Portion, part_items, portion
+from snowmelt.client.leases.fetching import Fetching
+from snowmelt.client.leases.steps import BYTES_HIGHEST
+from snowmelt.client.parted.parts import Part, Parts
+from snowmelt.client.parted.select import selected
+from snowmelt.core.errors import (
+    BadOption,
+    OutcomeUnknown,
+    SnowmeltError,
+    Unavailable,
+    Unreachable,
+)
+from snowmelt.core.keys import key_at
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.calls import (
+    Alter,
+    Assign,
+    Changed,
+    Describe,
+    Groups,
+    GroupStatus,
+    ListGroups,
+    Locate,
+    Pause,
+    Peek,
+    Peeked,
+    Plan,
+    Publish,
+    Purge,
+    Put,
+    QueueStatus,
+    Redrive,
+    Release,
+    Select,
+    Survey,
+)
+
+_LOOK: Final = 2.0
+"""So many seconds a partition is asked how it is before it counts as away."""
+_AWAY: Final = (OutcomeUnknown, Unavailable, Unreachable)
+"""So ends what is asked of a partition that is away."""
+_MAXIMA: Final = frozenset({"paused", "tail"})
+_ALIKE: Final = frozenset({"term", "copied"})
+_OF_ONE: Final[dict[Any, str]] = {
+    Assign: "a group",
+    Locate: "a group",
+    Survey: "a survey",
+    Publish: "a publication",
+    Plan: "a plan",
+    Put: "what is staged",
+}
+"""What only each partition has by itself."""
+
+
+def about(parts: Parts, body: Any, wait: Wait) -> Steps[Any]:
+    """Asks each partition about itself; the answer that one queue would give."""
+    match body:
+        case Purge() | Pause() | Alter() | Release():
+            return (yield from _changed(parts, body, wait))
+        case Redrive():
+            each = msgspec.structs.replace(body, per_second=-(-body.per_second // len(parts.all)))
+            return (yield from _changed(parts, each, wait))
+        case Describe():
+            return (yield from _described(parts, wait))
+        case ListGroups():
+            return (yield from _grouped(parts, wait))
+        case Peek():
+            return (yield from _peeked(parts, body, wait))
+        case Select():
+            return (yield from _selected(parts, body, wait))
+        case _:
+            raise of_one_partition(parts, body)
+
+
+def of_one_partition(parts: Parts, body: Any) -> BadOption:
+    """What is not to be had of all partitions together."""
+    allowed = (
+        f"one of its {len(parts.all)} partitions, each of which has its own; `queue.parts()` gives "
+        "them as queues"
+    )
+    return BadOption(f"the queue of {_OF_ONE.get(type(body), 'this')}", parts.name, allowed)
+
+
+def _changed(parts: Parts, body: Any, wait: Wait) -> Steps[Changed]:
+    """Rule 1."""
+    done = items = 0
+    try:
+        for part in parts.all:
+            ask = msgspec.structs.replace(body, queue=part.name)
+            changed = yield from part.ask_about(ask, wait.left)
+            items += getattr(changed, "items", 0)
+            done += 1
+    except SnowmeltError as error:
+        if done:
+            error.add_note(f"it is done in {done} of {len(parts.all)} partitions; say it again")
+        raise
+    return Changed(items)
+
+
+# --- how it is ------------------------------------------------------------------------------------
+
+
+def _described(parts: Parts, wait: Wait) -> Steps[QueueStatus]:
+    """Rule 3."""
+    asks = [part.ask_about(Describe(part.name), min(_LOOK, wait.left)) for part in parts.all]
+    told = yield from at_once(asks)
+    found = {at: one for at, one in enumerate(told) if isinstance(one, QueueStatus)}
+    for one in told:
+        if isinstance(one, SnowmeltError) and not (found and isinstance(one, _AWAY)):
+            raise one
+    return summed(parts.name, len(parts.all), found)
+
+
+def summed(queue: str, partitions: int, found: dict[int, QueueStatus]) -> QueueStatus:
+    """How all of them are, put together; `found` are those that could be asked."""
+    some = list(found.values())
+    first = found.get(0, some[0])
+    told: dict[str, Any] = {}
+    for name in QueueStatus.__struct_fields__:
+        values = [getattr(one, name) for one in some]
+        if name in _MAXIMA:
+            told[name] = max(values)
+        elif name not in _ALIKE and type(values[0]) is int:
+            told[name] = sum(values)
+    return msgspec.structs.replace(
+        first,
+        **told,
+        queue=queue,
+        mirrors=tuple(dict.fromkeys([node for one in some for node in one.mirrors])),
+        copied=min([one.copied for one in some]),
+        tails=tuple(map(max, zip(*[one.tails for one in some], strict=True))),
+        ready_of=tuple(map(sum, zip(*[one.ready_of for one in some], strict=True))),
+        leaders=tuple([found[at].master if at in found else "" for at in range(partitions)]),
+        away=tuple([at for at in range(partitions) if at not in found]),
+    )
+
+
+def _grouped(parts: Parts, wait: Wait) -> Steps[Groups]:
+    """How far each group is in all partitions together."""
+    found: dict[str, GroupStatus] = {}
+    asks = [part.ask_about(ListGroups(part.name), wait.left) for part in parts.all]
+    for told in all_of((yield from at_once(asks))):
+        for one in told.groups:
+            found[one.name] = _both(found.get(one.name), one)
+    return Groups(tuple(found.values()))
+
+
+def _both(before: GroupStatus | None, one: GroupStatus) -> GroupStatus:
+    if before is None:
+        return one
+    lease, heard = max(before.lease, one.lease), max(before.heard, one.heard)
+    return GroupStatus(one.name, lease, before.done + one.done, before.given + one.given, heard)
+
+
+# --- what is in it --------------------------------------------------------------------------------
+
+
+def _peeked(parts: Parts, ask: Peek, wait: Wait) -> Steps[Peeked]:
+    """The first of all; only what no partition that has more can have something before."""
+    rows: list[Bodies] = []
+    bound: int | None = None
+    asks = [
+        part.ask_about(msgspec.structs.replace(ask, queue=part.name), wait.left, ask.bytes_max)
+        for part in parts.all
+    ]
+    for part, peeked in zip(parts.all, all_of((yield from at_once(asks))), strict=True):
+        some = yield from _bodies(part, peeked)
+        rows += some
+        if some and not some[0].keys and sum(map(part_items, some)) < ask.items_max:
+            # It has more, perhaps, that did not fit: what comes behind is not certain.
+            stop = max(one.start + part_items(one) for one in some)
+            bound = stop if bound is None else min(bound, stop)
+    return _told(_first(rows, ask.items_max, bound))
+
+
+def _bodies(part: Part, peeked: Peeked) -> Steps[list[Bodies]]:
+    """What came along, and what has to be fetched."""
+    fetching = Fetching(part.name, BYTES_HIGHEST)
+    yield from fetching.fetch(peeked.spans)
+    return [*peeked.parts, *fetching.parts]
+
+
+def _first(rows: Sequence[Bodies], count: int, bound: int | None) -> list[Bodies]:
+    """So many items of these, the first first."""
+    found: list[Bodies] = []
+    for row in sorted(_singly(rows), key=_place):
+        if count <= 0:
+            break
+        some = portion(row, 0, min(count, part_items(row)))
+        if bound is not None and found and some.start >= bound:
+            break
+        found.append(some)
+        count -= part_items(some)
+    return found
+
+
+def _singly(rows: Sequence[Bodies]) -> list[Bodies]:
+    """Each item by itself where it has a key; what lies together else."""
+    return [
+        one
+        for row in rows
+        for one in (
+            [portion(_as_portion(row), at, at + 1) for at in range(part_items(row))]
+            if row.keys
+            else [row]
+        )
+    ]
+
+
+def _as_portion(row: Bodies) -> Portion:
+    return Portion(
+        row.start, row.offsets, row.blob, row.headers, row.failures, row.reason,
+        row.times, row.keys, None, row.spans,
+    )  # fmt: skip
+
+
+def _place(row: Bodies) -> tuple[int, int]:
+    """By what they are ordered: their key, if they have one, and their position."""
+    return (key_at(row.keys, 0) if row.keys else 0, row.start)
+
+
+def _selected(parts: Parts, ask: Select, wait: Wait) -> Steps[Peeked]:
+    """The item of a rank (`select.py`)."""
+    asks = [part.ask_about(Describe(part.name), wait.left) for part in parts.all]
+    ready = [one.ready for one in all_of((yield from at_once(asks)))]
+
+    def nth(number: int, rank: int) -> Steps[Bodies | None]:
+        part = parts.all[number]
+        peeked: Peeked = yield from part.ask_about(Select(part.name, rank), wait.left)
+        return next(iter((yield from _bodies(part, peeked))), None)
+
+    found = yield from selected(ready, ask, nth, _place)
+    return _told([] if found is None else [found])
+
+
+def _told(rows: Sequence[Bodies]) -> Peeked:
+    """All of it came along; what is cut of a part looks as one."""
+    return Peeked(tuple(cast("Sequence[calls.Part]", rows)), ())

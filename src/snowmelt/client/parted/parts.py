@@ -1,0 +1,271 @@
+"""What a queue of several partitions is asked, as steps: puts, gets, and words about leases.
+
+1. Each partition is a queue of its own, with a leader whom it is put into at, and asked about.
+   Positions count over all of them.
+2. Whose producer has a name puts into the partition of that name, since its numbers count there.
+   Any other puts as `order.py` says, and has a producer in each.
+3. A put that finds its partition full, or away, is tried in the others before it waits. So `Full`
+   says of each of them that it had no room when it was asked. A put that stands behind others of
+   its client waits with them first, so that it does not pass them.
+4. A get is asked of any node, which answers with a lease of each partition that gave something.
+   They are one lease here (`held.py`), and words about it go to whom they concern.
+5. A get waits for the puts that its client asked before, for half of its time. In a queue with a
+   bound that is for a moment, since a put may wait for the very room that this get makes.
+6. A partition that is not there any more was deleted, and with it the queue.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, TypeVar
+from zlib import crc32
+
+import msgspec
+
+from snowmelt.client.connection.steps import Rest, Steps, all_of, at_once
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.leases.delivered import Delivered, Refused
+from snowmelt.client.leases.steps import Answer, Late, Word, both
+from snowmelt.client.parted.held import held_of, together
+from snowmelt.client.queue.bodies import Parcel
+from snowmelt.client.queue.options import Producer
+from snowmelt.core.errors import DiskFull, Full, NoSuchQueue, SnowmeltError, Unavailable
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.protocols.queue.calls import Get, PutDone
+from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.runtime.clock import steady_now
+
+ROUND: Final = 0.5
+"""So many seconds a put waits in one full partition before it looks at the others again."""
+MOMENT: Final = 0.1
+"""So many a get of a queue with a bound waits for earlier puts."""
+T = TypeVar("T")
+_NOT_HERE: Final = (DiskFull, Full, Unavailable)
+"""So ends a put that another partition may take."""
+_PAUSE: Final = 0.001
+_PAUSE_LONGEST: Final = 0.02
+_WEIGHT_MAX: Final = 4 << 20
+
+
+class Part(Protocol):
+    """One partition, as a queue of its own."""
+
+    name: str
+
+    def put_parcel(
+        self,
+        items: Parcel,
+        headers: bytes,
+        due: int,
+        wait: Wait,
+        sequence: int | None,
+        *,
+        eager: bool = False,
+    ) -> Steps[PutDone]:
+        """Puts the items of one call; with `eager` it does not wait for nodes that are away."""
+
+    def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+        """What it leased."""
+
+    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+        """Tells one word of a lease."""
+
+    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+        """Tells what is done."""
+
+    def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
+        """Asks its leader."""
+
+
+class Door(Protocol):
+    """Any node, for what is asked of all partitions at once."""
+
+    since: int
+    away_parts: tuple[int, ...]
+
+    def ask_door(self, body: Any, wait: Wait, weight: int) -> Steps[tuple[Any, Instant]]:
+        """Asks it; the answer, and when that was asked for which it answers."""
+
+    def ended(self, error: NoSuchQueue, *, of_lease: bool = False) -> SnowmeltError:
+        """There is no such queue any more; what is told of it."""
+
+
+class Gain(msgspec.Struct, frozen=True):
+    """What a get brought, from several partitions."""
+
+    token: int
+    """0 when that is nothing."""
+    pieces: tuple[Piece, ...]
+
+
+class Parts:
+    """The partitions of one queue."""
+
+    def __init__(self, name: str, door: Door, parts: Sequence[Part], producer: Producer) -> None:
+        self.name = name
+        self.all = tuple(parts)
+        self.bounded = False
+        """Whether a put may have to wait for room."""
+        self._door = door
+        self._producer = producer
+
+    def _known(self, steps: Steps[T], *, of_lease: bool = False) -> Steps[T]:
+        """Rule 6."""
+        try:
+            return (yield from steps)
+        except NoSuchQueue as error:
+            raise self._door.ended(error, of_lease=of_lease) from None
+
+    def about(self, steps: Steps[T]) -> Steps[T]:
+        """What is asked of each partition about itself."""
+        return self._known(steps)
+
+    # --- items in ---------------------------------------------------------------------------------
+
+    def put(
+        self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
+    ) -> Steps[PutDone]:
+        """Puts the items of one call into one partition (rules 2 and 3)."""
+        return self._known(self._put(items, headers, due, wait, sequence))
+
+    def _put(
+        self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
+    ) -> Steps[PutDone]:
+        order, count = self._producer.order, len(self.all)
+        number, part = order.begin(count)
+        call = items, headers, due
+        try:
+            if self._producer.named:
+                own = self.all[home_of(self._producer.name, count)]
+                return (yield from own.put_parcel(*call, wait, sequence))
+            alone = order.alone(number)
+            first = wait.impatient if alone and self.bounded else wait
+            try:
+                return (yield from self.all[part].put_parcel(*call, first, None, eager=alone))
+            except _NOT_HERE:
+                return (yield from self._put_elsewhere(call, part, wait))
+        finally:
+            order.end(number)
+
+    def _put_elsewhere(
+        self, call: tuple[Parcel, bytes, int], part: int, wait: Wait
+    ) -> Steps[PutDone]:
+        """In the next partition that has room, once one has (rule 3)."""
+        count, asked = len(self.all), 0
+        while True:
+            part, asked = (part + 1) % count, asked + 1
+            last = asked % count == 0
+            one = wait.sooner(ROUND) if last and not wait.over else wait.impatient
+            try:
+                done = yield from self.all[part].put_parcel(*call, one, None, eager=True)
+            except _NOT_HERE as error:
+                if last and wait.over:
+                    raise _of_all(self.name, count, error) from None
+                if last and isinstance(error, Unavailable):
+                    yield Rest(min(ROUND, wait.left))
+            else:
+                self._producer.order.went(part)
+                return done
+
+    # --- items out --------------------------------------------------------------------------------
+
+    def ask_lease(
+        self,
+        items_max: int,
+        bytes_max: int,
+        wait: Wait,
+        words: Sequence[Word],
+        ahead: bool,
+        before: int,
+    ) -> Steps[Answer]:
+        """Tells `words`, and then asks for items once (rules 4 and 5)."""
+        late = (yield from self.tell_done(words, Wait(0))) if words else {}
+        yield from self._behind_puts(wait)
+        since = self._door.since
+        get = Get(self.name, items_max, bytes_max, wait.patience, None, ahead, before, since)
+        gathered: Gathered
+        gathered, asked = yield from self._door.ask_door(get, wait, min(bytes_max, _WEIGHT_MAX))
+        self._door.away_parts = gathered.away
+        pieces = tuple([one for one in gathered.pieces if one.leased.token])
+        return Answer(Gain(len(pieces), pieces), asked, late)
+
+    def _behind_puts(self, wait: Wait) -> Steps[None]:
+        """Rule 5."""
+        order = self._producer.order
+        mine, pause = order.next, _PAUSE
+        longest = min(MOMENT, wait.left / 2) if self.bounded else wait.left / 2
+        end = later(steady_now(), seconds(longest))
+        while order.before(mine) and steady_now() < end:
+            yield Rest(pause)
+            pause = min(2 * pause, _PAUSE_LONGEST)
+
+    def delivered(self, gain: Gain, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+        """What several partitions leased, as one lease; None when all of it was lost."""
+        some = [self.all[one.part].delivered(one.leased, asked, bytes_max) for one in gain.pieces]
+        ends = all_of((yield from at_once(some)))
+        came = [
+            (piece.part, one)
+            for piece, one in zip(gain.pieces, ends, strict=True)
+            if one is not None
+        ]
+        return together(came) if came else None
+
+    # --- words about leases -----------------------------------------------------------------------
+
+    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+        """Tells one word, to each partition what concerns it."""
+        return self._known(self._tell(delivered, word), of_lease=True)
+
+    def _tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+        left = delivered.open_in(None) if word.extend else ()
+        words = [(held, own) for held in held_of(word.token) if (own := held.word(word, left))]
+        told = [self.all[held.part].tell(delivered, own) for held, own in words]
+        first, late = steady_now(), None
+        ends = all_of((yield from at_once(told)))
+        for (held, own), (asked, refused) in zip(words, ends, strict=True):
+            first = min(first, asked)
+            if refused is not None:
+                lost = own.done + own.back + (held.common(left) if own.extend else ())
+                late = _joined(late, Refused(refused.why, lost))
+        return first, late
+
+    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+        """Tells what is done of some leases."""
+        return self._known(self._tell_done(words, wait), of_lease=True)
+
+    def _tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+        each = [
+            (word.token, held.part, own)
+            for word in words
+            for held in held_of(word.token)
+            if (own := held.word(word, ()))
+        ]
+        told = [self.all[part].tell_done([own], wait) for _, part, own in each]
+        found: Late = {}
+        for (token, _, own), late in zip(each, all_of((yield from at_once(told))), strict=True):
+            for refused in late.values():
+                found[token] = _joined(found.get(token), Refused(refused.why, own.done))
+        return found
+
+
+def home_of(producer: str, partitions: int) -> int:
+    """Into which partition a named producer puts: for good, so it may never be another.
+
+    >>> home_of("loader", 8), home_of("loader-2", 8)
+    (6, 3)
+    """
+    return crc32(producer.encode()) % partitions
+
+
+def is_bounded(settings: QueueSettings) -> bool:
+    """Whether a put may have to wait for room."""
+    return settings.items_max > 0 or settings.bytes_max > 0
+
+
+def _joined(before: Refused | None, refused: Refused) -> Refused:
+    return refused if before is None else both(before, refused)
+
+
+def _of_all(queue: str, count: int, error: SnowmeltError) -> SnowmeltError:
+    if isinstance(error, Unavailable):
+        return error
+    return type(error)(f"none of the {count} partitions of {queue!r} has room; the last: {error}")

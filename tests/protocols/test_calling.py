@@ -19,6 +19,7 @@ from snowmelt.protocols.calling import (
     WAITS,
     Answer,
     Ask,
+    AskAnother,
     Call,
     Caller,
     CallTimer,
@@ -123,7 +124,10 @@ def test_a_refusal_speaks_for_one_to_whom_there_was_no_way(reached):
     effects = caller.handle(Announced(Lost(NodeId("n1"), reached)), START)
     fire(caller, effects)
     told = answer(caller, Declined("Unavailable", "it waits"), source="n2")
-    assert told == ([] if reached else [Reply(operation(), Failed("Unavailable: it waits"))])
+    if reached:
+        assert [type(one) for one in told] == [SetTimer]
+    else:
+        assert told == [Reply(operation(), Failed("Unavailable: it waits"))]
 
 
 def test_what_waited_long_is_asked_again_round_the_time_when_silence_is_missed():
@@ -274,6 +278,51 @@ def test_a_lost_way_is_followed_by_the_next_a_little_later_each_time():
     assert again - now > FIRST_WAIT // 2
 
 
+def test_who_can_not_answer_any_more_is_followed_by_the_next_as_a_lost_way_is():
+    caller = Caller(TARGETS, Random(0))
+    effects, now, waits = asked(caller, patience=seconds(60)), START, []
+    for _ in range(5):
+        target = effects[0].target
+        (timer,) = answer(caller, AskAnother(), now=now, source=target)
+        waits.append(timer.at - now)
+        effects, now = fire(caller, [timer])
+        assert effects[0].target != target
+    assert waits == [milliseconds(wait) for wait in (10, 20, 40, 80, 80)]
+    assert answer(caller, "yes", now=now) == [Reply(operation(), Succeeded("yes"))]
+
+
+def test_a_call_that_waited_long_is_asked_again_at_once_of_another():
+    caller = Caller(TARGETS, Random(0))
+    effects, now = asked(caller, patience=seconds(600)), START
+    while now < seconds(60):
+        effects, now = fire(caller, effects)
+    (timer,) = answer(caller, AskAnother(), now=now, source=effects[0].target)
+    assert timer.at == later(now, LOST_WAIT)
+
+
+def test_others_refusals_after_that_are_asked_again_soon_and_later_each_time():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller)
+    effects, now = [answer(caller, AskAnother(), now=START)[-1]], START
+    waits = []
+    for _ in range(8):
+        effects, now = fire(caller, effects)
+        effects = answer(caller, THERE, now=now, source=effects[0].target)  # who is cut off
+        effects = answer(caller, Declined("Unavailable", "no view"), now=now, source="n9")
+        waits.append((effects[-1].at - now) // 10**6)
+    assert waits == [20, 40, 80, 160, 320, 500, 500, 500]
+    assert answer(caller, "yes", now=now) == [Reply(operation(), Succeeded("yes"))]
+
+
+def test_a_large_body_is_not_sent_again_sooner_than_it_can_be_there():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller, weight=4 << 20)
+    (timer,) = answer(caller, AskAnother(), now=START)
+    _, now = fire(caller, [timer])
+    (timer,) = answer(caller, Declined("Unavailable", "no view"), now=now, source="n2")
+    assert timer.at - now == seconds(1)
+
+
 def test_when_patience_ends_the_outcome_is_unknown_and_nothing_more_is_sent():
     caller = Caller(TARGETS, Random(0))
     effects, replies, now = asked(caller, patience=seconds(3)), [], START
@@ -366,7 +415,9 @@ def test_a_timer_that_fires_late_finds_the_machine_in_order():
 
 EVENTS = st.one_of(
     st.tuples(st.just("ask"), st.integers(1, 4), st.integers(0, 4_000)),
-    st.tuples(st.just("answer"), st.integers(1, 5), st.sampled_from(["yes", "no", "there"])),
+    st.tuples(
+        st.just("answer"), st.integers(1, 5), st.sampled_from(["yes", "no", "there", "another"])
+    ),
     st.tuples(st.just("expire"), st.just(0), st.just(0)),
 )
 
@@ -375,7 +426,12 @@ EVENTS = st.one_of(
 @given(st.lists(st.tuples(EVENTS, st.integers(0, 2_000)), max_size=40))
 def test_whatever_comes_in_whatever_order_each_request_is_answered_exactly_once(steps):
     caller = Caller(TARGETS, Random(0))
-    bodies = {"yes": "yes", "no": Declined("StateError", "no"), "there": THERE}
+    bodies = {
+        "yes": "yes",
+        "no": Declined("StateError", "no"),
+        "there": THERE,
+        "another": AskAnother(),
+    }
     now, owed, timer = START, {}, None  # owed: number -> how many replies are still to come
 
     def take(effects):
@@ -432,6 +488,7 @@ def test_unavailable_from_a_second_node_does_not_speak_for_the_first() -> None:
     caller.handle(Requested(operation, Ask("hello", seconds(9))), Instant(0))
     caller.handle(Expired(CallTimer.NEXT), Instant(FIRST_WAIT))
     refusal = Answer(1, Declined("Unavailable", "no view"))
-    assert caller.handle(Received(NodeId("n2"), refusal), Instant(seconds(1))) == []
+    (timer,) = caller.handle(Received(NodeId("n2"), refusal), Instant(seconds(1)))
+    assert timer == SetTimer(CallTimer.NEXT, later(Instant(seconds(1)), LOST_WAIT))
     answered = caller.handle(Received(NodeId("n1"), Answer(1, "hi")), Instant(seconds(2)))
     assert answered == [Reply(operation, Succeeded("hi"))]

@@ -26,10 +26,13 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
    two nodes that point at each other can't keep it busy.
 4. `Declined` is definite: the operation did not happen and will not. The client gives up at once.
    Only "unavailable" or "the disk is full" from a second node says nothing of what the first may
-   do: that is silence. The next call goes to another node than the one that said so: it may be cut
-   off from all others, and say so for long.
+   do: the next is asked soon, and later each time, up to the wait of a silence. The next call goes
+   to another node than the one that said so: it may be cut off, and say so for long.
 5. When patience ends first the outcome is `Unknown`: a call that was sent may yet take effect.
 6. A call that nobody waits for any more is not sent again: it could come after one that undoes it.
+7. `AskAnother` promises nothing: that node had the call, and can't learn what becomes of it. It is
+   as if the way there had ended. That node may be the first to know that it is cut off, so others
+   point at it for a while yet, and it says "unavailable" (rule 4).
 """
 
 from contextlib import suppress
@@ -61,6 +64,7 @@ WAITS: Final = tuple(milliseconds(one) for one in (500, 1_000, 2_000, 900, 400, 
 FIRST_WAIT: Final = WAITS[0]
 LONGEST_WAIT: Final = seconds(5)
 """The same of all that follow."""
+NO_TIME: Final = Duration(0)
 LOST_WAIT: Final = milliseconds(10)
 LOST_LONGEST: Final = milliseconds(80)
 SLOW_FIRST: Final = milliseconds(60)
@@ -95,6 +99,10 @@ class Elsewhere(msgspec.Struct, frozen=True, tag="elsewhere", array_like=True):
 
     node: NodeId
     address: Address
+
+
+class AskAnother(msgspec.Struct, frozen=True, tag="ask-another", array_like=True):
+    """In an answer's body: this node can't answer any more. What was asked may have happened."""
 
 
 class Declined(msgspec.Struct, frozen=True, tag="declined", array_like=True):
@@ -182,7 +190,7 @@ class _Pending(msgspec.Struct):
     silences: int = 0
     losses: int = 0
     lost: bool = False
-    """Whether the way to the target has ended since it was asked."""
+    """Whether the target can't answer it any more, as is known: the way there has ended, or so."""
     unasked: int = 0
     """How often there was no way to the target."""
     said: str = ""
@@ -206,6 +214,15 @@ def _wait(first: int, longer: Duration) -> tuple[Duration, int]:
     while wait <= longer:
         wait, at = wait + (WAITS[at] if at < len(WAITS) else LONGEST_WAIT), at + 1
     return Duration(wait), at
+
+
+def _ask_soon(
+    pending: _Pending, now: Instant, longest: Duration, least: Duration = NO_TIME
+) -> None:
+    """Who was asked is waited for no more; the next is asked, and later each time."""
+    wait = max(min(LOST_WAIT << min(pending.losses, STEPS_MAX), longest), least)
+    pending.lost = True
+    pending.resend = min(pending.resend, later(now, Duration(wait)))
 
 
 class Caller:
@@ -299,9 +316,13 @@ class Caller:
             return []
         if type(body) is Elsewhere:
             return self._redirected(operation, pending, body, now)
+        if type(body) is AskAnother:
+            _ask_soon(pending, now, LOST_LONGEST)
+            return self._wake()
         if type(body) is Declined and body.error in LOCAL and pending.again:
-            pending.said = f"; {body.text}"
-            return []  # rule 4: whoever was asked before may yet do it
+            pending.said = f"; {body.text}"  # rule 4: whoever was asked before may yet do it
+            _ask_soon(pending, now, pending.wait, pending.longer)
+            return self._wake()
         del self._pending[operation]
         self._took = Duration(min(now - pending.asked, max(SLOW_FIRST, 2 * self._took)))
         outcome: Outcome[object]
@@ -334,10 +355,8 @@ class Caller:
         self._came.pop(target, None)
         for pending in self._pending.values():
             if pending.target == target and not pending.lost:
-                pending.lost = True
                 pending.unasked += not reached
-                wait = min(LOST_WAIT << min(pending.losses, STEPS_MAX), LOST_LONGEST)
-                pending.resend = min(pending.resend, later(now, Duration(wait)))
+                _ask_soon(pending, now, LOST_LONGEST)
         return self._wake()
 
     def _due(self, now: Instant) -> list[Effect[object]]:

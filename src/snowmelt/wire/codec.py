@@ -16,7 +16,7 @@ from snowmelt.core.errors import MessageError
 from snowmelt.protocols.arrow import Claim
 from snowmelt.protocols.baton import calls as baton_calls
 from snowmelt.protocols.baton import messages as baton_messages
-from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
+from snowmelt.protocols.calling import Answer, AskAnother, Call, Declined, Elsewhere
 from snowmelt.protocols.echo import messages as echo_messages
 from snowmelt.protocols.membership import messages as membership_messages
 from snowmelt.protocols.multicast import calls as multicast_calls
@@ -52,6 +52,7 @@ Response = (
     | priority_calls.Response
     | Declined
     | Elsewhere
+    | AskAnother
 )
 _Calls = Call[Request]
 _Answers = Answer[Response]

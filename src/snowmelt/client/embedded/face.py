@@ -57,7 +57,15 @@ from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Halt, Requested, Started
 from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols import priority, queue
-from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere, Gone
+from snowmelt.protocols.calling import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    Answer,
+    AskAnother,
+    Declined,
+    Elsewhere,
+    Gone,
+)
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
@@ -192,6 +200,8 @@ class Machine(Quiet):
             raise as_error(answer.error, answer.text)
         if type(answer) is Elsewhere:
             raise errors.Unavailable("the embedded node takes itself for another")
+        if type(answer) is AskAnother:
+            raise errors.OutcomeUnknown("the embedded node takes itself for one that is cut off")
         return answer
 
     def _left(self, asked: Asked) -> float:

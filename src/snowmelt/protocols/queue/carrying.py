@@ -4,7 +4,8 @@
    change.
 2. Each time it is told who is to have the bodies and has not; it sends them there. To each node few
    large ones are on their way at once (`ways.py`). Who has them says so, to the leader as well.
-3. With its client goes what it put.
+3. With its client goes what it put. A node that is cut off can't learn what becomes of it: its
+   client asks another, which puts the same under the same number.
 4. What is for a queue that was deleted does not come into another one of its name.
 """
 
@@ -14,7 +15,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.calling import AskAnother, Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.asking import put_problem
 from snowmelt.protocols.queue.batches import Batch
@@ -159,6 +160,11 @@ class Carrying:
         mine = [one for one, of in self._carried.items() if of.put.queue == message.queue]
         for operation in mine:
             self._end(operation, Declined(message.error, message.text))
+
+    def cut_off(self) -> None:
+        """Rule 3."""
+        for operation in list(self._carried):
+            self._end(operation, AskAnother())
 
     def gone(self, client: NodeId) -> None:
         """Rule 3."""

@@ -8,6 +8,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import AskAnother
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.calls import QueueNames
 from snowmelt.protocols.queue.desk import Desk
@@ -74,6 +75,17 @@ class Directory:
         self.forget(queue)
         if self._wait(Where(queue), call):
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    def cut_off(self) -> None:
+        """No news comes any more: who waits for some asks another node."""
+        asked = [one.call for those in self._questions.values() for one in those]
+        waiting = [call[0] for call in asked if call is not None]
+        waiting += [operation for operation, _ in self._rolls.values()]
+        for known in (self._questions, self._waiting_of, self._rolls):
+            known.clear()
+        self._waiting = 0
+        for operation in waiting:
+            self._desk.reply(operation, AskAnother())
 
     def _go_on(self, call: Call | None, told: Home | Nowhere) -> None:
         if call is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
 from snowmelt.protocols.queue import calls, deletes
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.asking import problem
@@ -76,8 +76,14 @@ class Finding:
             self.ask(operation, ask, settings)
 
     def point_later(self, operation: OperationId, request: Any) -> None:
-        """What is known of this queue is old: says who serves it as soon as that is known."""
-        self._directory.wait_for_news(request.queue, (operation, request))
+        """What is known of this queue is old: says who serves it as soon as that is known.
+
+        Here it is never known while this node is cut off: then the client asks another at once.
+        """
+        if self._desk.presence is None:
+            self._desk.reply(operation, AskAnother())
+        else:
+            self._directory.wait_for_news(request.queue, (operation, request))
 
     def heard(self, word: Heard) -> None:
         """Where the queue of a call is at home: the call goes on."""

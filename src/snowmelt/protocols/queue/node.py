@@ -150,6 +150,8 @@ class QueueNode:
             case CutOff():
                 desk.set_presence(None)
                 self._terms.cut_off()
+                self._directory.cut_off()
+                self._carrying.cut_off()
             case Leads() | LeadsNoMore() | RecordsKept():
                 self._registry.told(desk.me, fact)
             case Unsure(until):

@@ -5,6 +5,7 @@ Which node leads in which term is decided by the controller (`registry.py`); a t
 1. A run leads in a term once at most. One that it began and left it claims anew.
 2. A term is served once the controller has written down that its copies are the queue's.
 3. Whoever hears of a later term leads no more, and tells nothing of what it owed.
+4. Nor does who is cut off: others may decide without it. Whom it owed an answer asks another.
 """
 
 from typing import Final
@@ -114,7 +115,7 @@ class Terms:
                 self._desk.inside.append(words.Again(operation, request))
 
     def cut_off(self) -> None:
-        """Others may decide without this node now: it serves nobody."""
+        """Others may decide without this node now: it serves nobody (rule 4)."""
         for queue in [*self.leaders, *self._takeovers]:
             self.resign(queue)
 

@@ -28,7 +28,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Effect, Event, Node, Reply, Requested
-from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode, calls
 from snowmelt.protocols.queue.limits import LIMITS
@@ -258,7 +258,7 @@ class QueueWorld(SmallLife):
             case Elsewhere(node):
                 wait = NONE if node in self._there(look) else AGAIN
                 return scene.with_(user._replace(node=node, again=later(look.now, wait)))
-            case Declined("Unavailable"):
+            case Declined("Unavailable") | AskAnother():
                 return scene.with_(user._replace(again=later(look.now, AGAIN)))
             case calls.PutDone():
                 scene = placed(scene, user, user.got, body.start)

@@ -50,6 +50,8 @@ class Bug(Enum):
     CUT_ENDURED = "cut-endured"
     FORGOTTEN_GRAVE = "forgotten-grave"
     LEFT_COPY = "left-copy"
+    KEPT_COPY = "kept-copy"
+    EARLY_ERASING = "early-erasing"
     REUSED_POSITION = "reused-position"
     LAST_FIRST = "last-first"
     IGNORED_TOKEN = "ignored-token"  # noqa: S105 - a lease's, not a password

@@ -68,6 +68,22 @@ def test_a_queue_that_one_folder_knows_as_deleted_stays_so_though_another_has_a_
     assert _one([later, *_mark(N2, 6)]).left is Left.WHOLE
 
 
+def test_a_folder_that_was_left_out_has_no_copy_and_knows_the_home_that_left_it_out():
+    home = Home("q", 5, N2, (), QueueSettings(), active=True)
+    kept = msgspec.msgpack.encode(Kept(Head(0, 0), 5, FORM, left=True))
+    told = msgspec.msgpack.encode(home)
+    records = [Record(b"mq", kept), Record(b"kq", kept), Record(b"jq\0h", told)]
+    left = list(traces(N1, f"{N1}/7", records, ()).values())
+    assert _one(left).left is Left.LOST
+    assert kept_at(left) == {"n2": "q"}
+    old = _disk(N3, 4, 90, keepers=(N3,), replicas=1)
+    house = _one([*left, *old])
+    assert (house.left, house.home.master, house.home.before) == (Left.PART, N3, (N2,))
+    new = _disk(N2, 5, 3, keepers=(N2,), replicas=1)
+    house = _one([*left, *new], lost=0)
+    assert (house.left, house.home.master, house.home.before) == (Left.WHOLE, N2, (N2,))
+
+
 def test_of_copies_of_one_term_the_one_that_is_further_is_the_masters():
     keepers = (N1, N2, N3)
     found = [

@@ -29,7 +29,8 @@ class Copies:
         self._copies: dict[str, Copy] = {}
 
     def __iter__(self) -> Iterator[str]:
-        return iter([queue for queue, copy in self._copies.items() if not copy.deleted])
+        copies = self._copies.items()
+        return iter([queue for queue, copy in copies if not (copy.deleted or copy.left)])
 
     def of(self, queue: str) -> Copy:
         """The one of a queue; an empty one where there was none."""
@@ -76,7 +77,7 @@ class Copies:
             self.of(name.decode()).whole = False
             self.desk.note(f"a record of {name.decode()} can't be read: its copy is none")
         for copy in self._copies.values():
-            if copy.home is not None and copy.home.settings.linger:
+            if not copy.left and copy.home is not None and copy.home.settings.linger:
                 copy.reach = Head(copy.fence + 1, 0)
 
     def _restore(self, queue: str, value: bytes) -> None:
@@ -89,5 +90,7 @@ class Copies:
         """What the controller asks: which copies there are, some at once, and whether of more."""
         names = sorted(name for name in self._copies if name > after)
         copies = [(name, self._copies[name]) for name in names[:most]]
-        held = [messages.Held(name, one.fence, one.home, one.deleted) for name, one in copies]
+        held = [
+            messages.Held(name, one.fence, one.home, one.deleted, one.left) for name, one in copies
+        ]
         return tuple(held), len(names) > most

@@ -14,6 +14,7 @@ Rules:
    had begun, since no earlier run told more.
 6. What found no room may be given up, since nobody was told of it: the copy is what is on the disk
    then. While that is read, nothing is heard of it, and no term begins with it.
+7. Of one that is erased since no home names it there stays the home that does not (`erasing.py`).
 """
 
 from collections import deque
@@ -53,6 +54,8 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     form: int = FORM
     deleted: bool = False
     """Whether the queue was deleted by the term of the fence (`erasing.py`)."""
+    left: bool = False
+    """Whether it is none, since a later home does not name it: that is all its records tell."""
 
 
 def kept_in(queue: str, value: bytes) -> Kept:
@@ -93,6 +96,8 @@ class Copy:
         """Whether it is read again (rule 6)."""
         self.deleted = False
         """Whether it is none, since the queue was deleted by the term of its fence."""
+        self.left = False
+        """Whether it is none, since its home does not name it (rule 7)."""
         self.recent: deque[Append] = deque()
         """Its last steps, for those who lack no more than these."""
         self.recent_bytes = 0
@@ -147,7 +152,7 @@ class Copy:
         return Erase(own + where.start.to_bytes(8), own + where.stop.to_bytes(8))
 
     def _kept(self) -> tuple[Change, ...]:
-        value = _ENCODE(Kept(self.head, self.fence, FORM, self.deleted))
+        value = _ENCODE(Kept(self.head, self.fence, FORM, self.deleted, self.left))
         return Write(COPY + self._name, value), Write(TWIN + self._name, value)
 
     # --- terms ------------------------------------------------------------------------------------
@@ -155,7 +160,10 @@ class Copy:
     def raise_fence(self, term: int) -> tuple[Change, ...]:
         """Nothing below this term is taken any more (rule 2)."""
         self.fence, self.deleted = max(self.fence, term), False
-        return self._kept()
+        if not self.left:
+            return self._kept()
+        self.records, self.left = {}, False  # it is a new one, with nothing yet
+        return Erase(*self.where()), *self._kept()
 
     @property
     def sure(self) -> bool:
@@ -169,9 +177,13 @@ class Copy:
 
     @property
     def home(self) -> Home | None:
-        """Who led in the term of its last step; None where there is none."""
+        """Who led in the term of its last step, or without it; None where there is none."""
         kept = self.records.get(HOME)
         return None if kept is None else msgspec.msgpack.decode(kept, type=Home)
+
+    def left_after(self, term: int) -> bool:
+        """Whether it had something in that term, and was left out of a later home."""
+        return self.left and self.home is not None and term < self.home.term
 
     @property
     def items(self) -> int:
@@ -206,7 +218,7 @@ class Copy:
 
     def replace(self, head: Head, pairs: Pairs, places: Collection[Interval]) -> tuple[Change, ...]:
         """All records are these from now on; of bodies those go that lie at no such place."""
-        self.head, self.whole, self.deleted = head, True, False
+        self.head, self.whole, self.deleted, self.left = head, True, False, False
         self.forget()
         self.records = {key: value for key, value in pairs if value is not None}
         gone = IntervalSet([Interval(0, SPREAD)])
@@ -218,12 +230,24 @@ class Copy:
         changes += [Write(self._record + key, value) for key, value in self.records.items()]
         return (*changes, *self._kept())
 
-    # --- a queue that was deleted ----------------------------------------------------------------
+    # --- one that nobody needs -------------------------------------------------------------------
 
     def erase(self, term: int) -> tuple[Change, ...]:
         """Nothing is left of it but this fence (`erasing.py`)."""
+        self.fence, self.deleted, self.left = term, True, False
+        return self._emptied()
+
+    def leave(self, home: Home) -> tuple[Change, ...]:
+        """A later home does not name it: nothing is left but that (rule 7)."""
+        self.fence, self.deleted, self.left = max(self.fence, home.term), False, True
+        told = _ENCODE(home)
+        changes = self._emptied()
+        self.records = {HOME: told}
+        return (*changes, Write(self._record + HOME, told))
+
+    def _emptied(self) -> tuple[Change, ...]:
         self.records, self.head, self.reach = {}, NOTHING, NOTHING
-        self.fence, self.whole, self.undoing, self.deleted = term, True, False, True
+        self.whole, self.undoing = True, False
         self.forget()
         return Erase(*self.where()), self._erased(Interval(0, SPREAD)), *self._kept()
 
@@ -234,4 +258,4 @@ class Copy:
         if kept.head >= self.head:
             self.head = self.flushed = kept.head
         self.fence = max(self.fence, kept.fence)
-        self.deleted = kept.deleted
+        self.deleted, self.left = kept.deleted, kept.left

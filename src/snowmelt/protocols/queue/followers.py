@@ -292,7 +292,7 @@ class Followers:
         appended = follower.appended
         if appended is None and not follower.fenced:
             since = self.home.since
-            fence = Fence(queue, term, keeper, follower.run, self.copy.head, since)
+            fence = Fence(queue, term, keeper, follower.run, self.copy.head, since, sought=term)
             self._desk.send(node_of(keeper), fence)
         elif appended is not None:
             follower.told = appended

@@ -16,6 +16,7 @@ from snowmelt.protocols.membership import KeepRecord, Leads, RecordsKept
 from snowmelt.protocols.membership.records import HOMES
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.next_homes import next_home
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
 from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.words import Kept
@@ -30,11 +31,15 @@ FLOOR_IN_ETCD: Final = "/floor"
 class Homes:
     """What is known of every queue's home, and what is on its way to be kept.
 
-    `decided` is done with each home that is kept, and with whom else to tell of it.
+    `decided` is done with each home that is kept, with whom else to tell of it, and with the last.
     """
 
     def __init__(
-        self, desk: Desk, decided: Callable[[Home, NodeId | None], None], *, on_disk: bool
+        self,
+        desk: Desk,
+        decided: Callable[[Home, NodeId | None, Home | None], None],
+        *,
+        on_disk: bool,
     ) -> None:
         self.on_disk = on_disk
         self.known: dict[str, Home] = {}
@@ -117,6 +122,18 @@ class Homes:
         for known in (self.known, self.graves, *met):
             known.clear()
 
+    def renew(
+        self,
+        home: Home,
+        master: str,
+        mirrors: tuple[str, ...],
+        run: str,
+        altered: Home | None = None,
+    ) -> None:
+        """The home of the next term."""
+        term = max(home.term, self.floors.pop(home.queue, 0)) + 1
+        self.keep(next_home(home, term, master, mirrors, run, altered or home))
+
     def keep(self, home: Home, also: NodeId | None = None) -> None:
         """A home is decided on: it is told when it is kept, and not before (registry, rule 1)."""
         self.busy[home.queue] = home.term
@@ -159,8 +176,9 @@ class Homes:
 
     def _is_kept(self, home: Home, also: NodeId | None) -> None:
         del self.busy[home.queue]
+        last = self.known.get(home.queue)
         self._have(home)
-        self._decided(home, also)
+        self._decided(home, also, last)
 
     def _have(self, home: Home) -> None:
         if home.end is not None:

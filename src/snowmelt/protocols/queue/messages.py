@@ -84,7 +84,17 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     @property
     def counted(self) -> tuple[Keeper, ...]:
         """Whose copies count."""
-        return self.in_sync or (self.master, *self.mirrors)
+        return self.in_sync or self.keepers
+
+    @property
+    def keepers(self) -> tuple[Keeper, ...]:
+        """Who is to have a copy."""
+        return (self.master, *self.mirrors)
+
+    @property
+    def settled(self) -> int:
+        """The last term that was active, as this home knows; 0 for none."""
+        return self.term if self.active else self.before_term
 
     @property
     def answers_needed(self) -> int:
@@ -239,6 +249,8 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     """Of the term of its last step; None when the copy has none, or it can't be read."""
     deleted: bool = False
     """Whether the queue was deleted by that term, and the copy erased."""
+    left: bool = False
+    """Whether the copy was erased since that home, which is active, does not name it."""
 
 
 class Sought(msgspec.Struct, frozen=True, tag="fifo.sought", array_like=True):

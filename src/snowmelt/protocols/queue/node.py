@@ -227,6 +227,7 @@ class QueueNode:
                 self._directory.tick()
                 self._registry.tick()
                 self._terms.tick()
+                self._erasing.tick()
                 self._leaving.tick()
                 self._carrying.tick()
                 self._keeping.tick()
@@ -277,6 +278,7 @@ class QueueNode:
         self._erasing.made(queue, home.since)
         self._terms.heard(home)
         self._directory.heard(home)
+        self._erasing.heard(source, home)
 
     def _seek(self, source: NodeId, seek: messages.Seek) -> None:
         held, more = self._copies.held(seek.after, HELD_AT_ONCE)

@@ -42,7 +42,7 @@ class Quitting:
     def needs(self, run: str, homes: list[Home], presence: Presence) -> Needs:
         """Which of these can't do without it yet."""
         keeper = run.rpartition("/")[0]
-        there = [one for one in homes if keeper in (one.master, *one.mirrors, *one.before)]
+        there = [one for one in homes if keeper in (*one.keepers, *one.before)]
         stuck = [
             one
             for one in there

@@ -19,7 +19,9 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
    all who are here have told what they keep (`census.py`), and makes no queue before all have. A
    queue that others keep under a later term than is known here is theirs: its next home is above
    that term, and its copy comes from those who keep it. Who is heard of only later, when the
-   queue has gone on without it, changes nothing; that is noted.
+   queue has gone on without it, changes nothing; that is noted. Of who was left out of a home, and
+   erased its copy (`erasing.py`, rule 5), the coordinator learns of that home: it was active. Where
+   its keepers are away, the queue waits for them.
 6. A term that anybody has met is never given again: the next is above it. A master may even be on
    its way to such a term, which it heard of before the disk was put back: its word, whatever it
    asks for, has the queue go on above that term.
@@ -46,10 +48,7 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
     may be that it was.
 """
 
-from collections.abc import Container
 from typing import Final
-
-import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
@@ -60,9 +59,10 @@ from snowmelt.protocols.queue.census import Census
 from snowmelt.protocols.queue.deleting import Deletions
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.homes import Homes
+from snowmelt.protocols.queue.later_terms import LaterTerms
 from snowmelt.protocols.queue.making import Making, drawn
+from snowmelt.protocols.queue.next_homes import as_said, mirrored_by, stands_still, towards
 from snowmelt.protocols.queue.quitting import Quitting
-from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.queue.words import Kept
 
@@ -85,8 +85,7 @@ class Registry:
         self.deletions = Deletions(desk, self._kept)
         self.making = Making(desk, self._kept, self._quitting, self.deletions)
         self.making.forget(self._census)
-        self._later: dict[str, messages.Home | None] = {}
-        """Of queues that others keep under later terms: the home of the latest copy."""
+        self._later = LaterTerms(desk, self._kept)
         self._shunned: dict[tuple[str, str], Instant] = {}
         """By queue and run: mirrors that did not answer, and until when they are left out."""
         self._deaf: dict[tuple[str, str], Instant] = {}
@@ -104,7 +103,8 @@ class Registry:
         self.making.forget(self._census)
         self._kept.forget()
         self.deletions.forget()
-        for met in (self._later, self._shunned, self._deaf):
+        self._later.forget()
+        for met in (self._shunned, self._deaf):
             met.clear()
         if isinstance(fact, Leads):
             self._kept.lead(fact)
@@ -121,7 +121,7 @@ class Registry:
         if self._is_outgrown(home, message.term, presence):
             return
         if own and message.term == home.term:
-            self._renew(home, home.master, home.mirrors, message.run)
+            self._kept.renew(home, home.master, home.mirrors, message.run)
         elif message.term <= home.term:  # it was given one already, or is not the master any more
             self._tell(home, node_of(message.run))
 
@@ -133,7 +133,7 @@ class Registry:
             return False
         self._kept.floors[home.queue] = max(term, self._kept.floors.get(home.queue, 0))
         if home.master in presence.keepers:
-            self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
+            self._kept.renew(home, home.master, home.mirrors, presence.run_of(home.master))
         return True
 
     def unreached(self, _: NodeId, message: messages.Unreached | messages.Aside) -> None:
@@ -148,8 +148,8 @@ class Registry:
         now, keeper = self._desk.now, message.keeper
         if isinstance(message, messages.Aside):
             if keeper in (home.before or home.counted) and keeper in presence.keepers:
-                mirrors = _mirrors(keeper, home, presence)
-                self._renew(home, keeper, mirrors, presence.run_of(keeper))
+                mirrors = mirrored_by(keeper, home, presence)
+                self._kept.renew(home, keeper, mirrors, presence.run_of(keeper))
             return
         self._shunned = {one: end for one, end in self._shunned.items() if end > now}
         self._deaf = {one: end for one, end in self._deaf.items() if end > now}
@@ -165,7 +165,7 @@ class Registry:
             return False  # the view that has no place for it sees to that
         end = later(self._desk.now, SHUNNED_FOR)
         self._shunned[home.queue, presence.run_of(keeper)] = end
-        old = (home.master, *home.mirrors)
+        old = home.keepers
         ring = self._quitting.staying(presence, 1).after(home.master, len(presence.keepers))
         ends = {
             one: self._shunned.get((home.queue, presence.run_of(one)), Instant(0))
@@ -173,10 +173,10 @@ class Registry:
             if one not in old
         }
         best = min(ends, key=ends.__getitem__, default=None)
-        if best is None or (ends[best] and not _stands_still(home)):
+        if best is None or (ends[best] and not stands_still(home)):
             return False
         mirrors = tuple(best if one == keeper else one for one in home.mirrors)
-        self._renew(home, home.master, mirrors, home.run)
+        self._kept.renew(home, home.master, mirrors, home.run)
         return True
 
     def _pass_on(self, home: messages.Home, presence: Presence) -> None:
@@ -185,8 +185,8 @@ class Registry:
         for master in presence.after(home.master, len(presence.keepers)):
             run = presence.run_of(master)
             if (home.queue, run) not in self._deaf:
-                mirrors = _mirrors(master, home, presence)
-                self._renew(home, master, mirrors, run)
+                mirrors = mirrored_by(master, home, presence)
+                self._kept.renew(home, master, mirrors, run)
                 return
 
     def said(
@@ -203,12 +203,12 @@ class Registry:
             return
         if isinstance(message, messages.Alter):
             if decides and home.active:
-                new = _towards(home, message.settings)
+                new = towards(home, message.settings)
                 presence = self._quitting.staying(presence, new.settings.copies_needed)
-                mirrors = _mirrors(home.master, new, presence)
-                self._renew(home, home.master, mirrors, home.run, new)
+                mirrors = mirrored_by(home.master, new, presence)
+                self._kept.renew(home, home.master, mirrors, home.run, new)
             return
-        next_home = _as_said(home, message)
+        next_home = as_said(home, message)
         if next_home is home:
             self._desk.send(source, home)
         elif message.queue not in self._kept.busy:
@@ -226,7 +226,7 @@ class Registry:
 
     def _look_round(self) -> None:
         if self._census.complete:
-            self._take_up_later()
+            self._later.take_up()
             self._kept.decides = True
         if self._kept.decides and self._kept.presence is not None:
             for home in list(self._kept.known.values()):
@@ -244,7 +244,7 @@ class Registry:
         self._desk.send(source, quitting.needs(message.run, homes, presence))
 
     def _rehouse(self, home: messages.Home, presence: Presence) -> None:
-        old, here = (home.master, *home.mirrors), presence.keepers
+        old, here = home.keepers, presence.keepers
         begun = home.active or home.before  # else nobody has anything yet
         sources = home.before or home.counted
         if gone_for_ever(sources, presence):  # rule 12
@@ -256,20 +256,9 @@ class Registry:
         if home.in_sync:
             likely.sort(key=lambda keeper: keeper not in sources)
         master = likely[0] if likely else drawn(home.queue, presence)
-        mirrors = _mirrors(master, home, presence, here)
+        mirrors = mirrored_by(master, home, presence, here)
         if (master, *mirrors) != old:
-            self._renew(home, master, mirrors, presence.run_of(master))
-
-    def _renew(
-        self,
-        home: messages.Home,
-        master: str,
-        mirrors: tuple[str, ...],
-        run: str,
-        altered: messages.Home | None = None,
-    ) -> None:
-        term = max(home.term, self._kept.floors.pop(home.queue, 0)) + 1
-        self._kept.keep(_after(home, term, master, mirrors, run, altered or home))
+            self._kept.renew(home, master, mirrors, presence.run_of(master))
 
     # --- an older disk (rule 5) -------------------------------------------------------------------
 
@@ -278,74 +267,39 @@ class Registry:
             return
         for held in message.held:
             if not self.deletions.is_over(message.run, held):
-                self._learn(held)
+                self._later.learn(held)
         if self._census.complete:
             self._look_round()
 
-    def _learn(self, held: messages.Held) -> None:
-        queue, home = held.queue, self._kept.known.get(held.queue)
-        home = home or self._kept.graves.get(queue)
-        known = 0 if home is None else home.term
-        met = max(held.fence, 0 if held.home is None else held.home.term)
-        if not known < met < messages.TERM_MAX - 1 or queue in self._kept.busy:
-            return
-        if self._desk.alarm("a node", queue, met, known):
-            return
-        self._kept.floors[queue] = max(met, self._kept.floors.get(queue, 0))
-        best, found = self._later.get(queue), held.home
-        if held.deleted:
-            found = messages.buried(queue, held.fence)
-        if found is None or (best is not None and best.term >= found.term):
-            self._later.setdefault(queue, None)
-        else:
-            self._later[queue] = found
-
-    def _take_up_later(self) -> None:
-        """What others keep under later terms goes on from there."""
-        found, self._later = self._later, {}
-        presence = self._kept.presence
-        assert presence is not None, "it was looked for"
-        for queue, best in found.items():
-            home = self._kept.known.get(queue)
-            if best is None or queue in self._kept.busy:
-                continue
-            if home is not None and (home.term >= best.term or self._kept.decides):
-                if home.term < best.term:
-                    text = f"a copy of term {best.term} is left out: {queue} went on without it"
-                    self._desk.note(text)
-                continue
-            self._desk.note(f"{queue}: term {best.term} is known to others, and not to this disk")
-            if best.end is not None:  # rule 14
-                self._kept.keep(best)
-                continue
-            last = msgspec.structs.replace(best, active=True)
-            old = (last.master, *last.mirrors)
-            master = next((one for one in old if one in presence.keepers), "")
-            if master:
-                run = presence.run_of(master)
-                self._renew(last, master, _mirrors(master, last, presence), run)
-
     # --- deciding ---------------------------------------------------------------------------------
 
-    def _decided(self, home: messages.Home, also: NodeId | None) -> None:
+    def _decided(
+        self, home: messages.Home, also: NodeId | None, last: messages.Home | None
+    ) -> None:
         if home.end is not None:
             self.deletions.buried(home)
             return
         if self._kept.decides and self.deletions.was_deleted(home.queue):
             return
-        done, keepers = (
-            "is served by" if home.active else "is given to",
-            (home.master, *home.mirrors),
-        )
-        self._desk.note(f"{home.queue}: term {home.term} {done} {', '.join(keepers)}")
-        self._tell(home, also)
+        if self._kept.decides and self._later.decided(home):  # rule 5
+            return
+        done = "is served by" if home.active else "is given to"
+        self._desk.note(f"{home.queue}: term {home.term} {done} {', '.join(home.keepers)}")
+        self._tell(home, also, last)
         if home.active:
             self.making.made(home.queue)
         if self._kept.presence is not None and self._kept.decides:  # a view may have come meanwhile
             self._rehouse(home, self._kept.presence)
 
-    def _tell(self, home: messages.Home, also: NodeId | None = None) -> None:
-        nodes = [node_of(keeper) for keeper in (home.master, *home.mirrors, *home.before)]
+    def _tell(
+        self,
+        home: messages.Home,
+        also: NodeId | None = None,
+        last: messages.Home | None = None,
+    ) -> None:
+        """All of whom it speaks, and of whom the last one spoke: some may be left out now."""
+        homes = [one for one in (home, last) if one is not None]
+        nodes = [node_of(keeper) for one in homes for keeper in (*one.keepers, *one.before)]
         if also is not None:
             nodes.append(also)
         for node in dict.fromkeys(nodes):
@@ -366,76 +320,3 @@ class Registry:
             if queue not in self._kept.busy:
                 self._desk.send(node_of(home.master), home)
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
-
-
-def _towards(home: messages.Home, asked: QueueSettings) -> messages.Home:
-    """With these settings; more copies must be safe only once all have what its master has."""
-    needed = home.settings.copies_needed
-    if asked == home.wanted or asked.copies_needed <= needed:
-        return msgspec.structs.replace(home, settings=asked, wanted=None)
-    now = msgspec.structs.replace(asked, durable_copies=needed)
-    return msgspec.structs.replace(home, settings=now, wanted=asked)
-
-
-def _after(
-    home: messages.Home,
-    term: int,
-    master: str,
-    mirrors: tuple[str, ...],
-    run: str,
-    altered: messages.Home,
-) -> messages.Home:
-    """The home of a later term, with settings that may be others."""
-    last = home
-    if home.active:
-        done = {"before": home.counted, "before_term": home.term, "sought": 0}
-        last = msgspec.structs.replace(home, **done)
-    settings, keepers = altered.settings, (master, *mirrors)
-    there = tuple([one for one in keepers if one in last.before])
-    varies = settings.copies_needed <= settings.replicas // 2
-    enough = master in there and settings.copies_needed <= len(there) < len(keepers)
-    return messages.Home(
-        home.queue,
-        term,
-        master,
-        mirrors,
-        settings,
-        run,
-        before=last.before,
-        before_term=last.before_term,
-        in_sync=there if varies and enough else (),
-        wanted=altered.wanted,
-        sought=last.answers_needed if last.before and settings != home.settings else last.sought,
-        since=home.since,
-    )
-
-
-def _as_said(home: messages.Home, word: messages.Activate | messages.Among) -> messages.Home:
-    """What a home is by its master's word; the same where it was that, or can't be."""
-    if isinstance(word, messages.Activate):
-        done = {"active": True, "before": (), "before_term": 0, "sought": 0}
-        return home if home.active else msgspec.structs.replace(home, **done)
-    named, keepers = set(word.in_sync), {home.master, *home.mirrors}
-    if word.number != home.sets + 1 or not {home.master} <= named <= keepers:
-        return home
-    return msgspec.structs.replace(home, in_sync=word.in_sync, sets=word.number)
-
-
-def _stands_still(home: messages.Home) -> bool:
-    """Whether its master can do nothing without each of its mirrors."""
-    return not home.active or home.settings.copies_needed > len(home.mirrors)
-
-
-def _mirrors(
-    master: str, home: messages.Home, presence: Presence, leaving: Container[str] = ()
-) -> tuple[str, ...]:
-    """Who mirrors from now on: who did and is here, then others of the ring, then who is away.
-
-    Who is leaving is here still, but not in the presence of those who stay.
-    """
-    old = (home.master, *home.mirrors)
-    stay = [keeper for keeper in old if keeper in presence.keepers]
-    away = [keeper for keeper in old if keeper not in presence.keepers and keeper not in leaving]
-    others = [*stay, *presence.after(master, len(presence.keepers)), *away]
-    mirrors = dict.fromkeys(one for one in others if one != master)
-    return tuple(mirrors)[: home.settings.replicas - 1]

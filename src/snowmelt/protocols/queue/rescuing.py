@@ -18,7 +18,8 @@ Rules:
    whose tokens begin with the term, are never given twice.
 6. What a folder knows as deleted (`erasing.py`) stays so, unless another has a copy of a later
    queue of that name. A queue that was deleted while a folder was away, and of which none has heard
-   that, comes back.
+   that, comes back. A folder that had a copy, and was left out of a home, has none: but it knows
+   that home.
 7. Queues that are made from now on begin with a term above all of these, for one of that name may
    have been lost without a trace, and its leases still be in somebody's hands.
 """
@@ -61,6 +62,7 @@ class Trace(msgspec.Struct, frozen=True):
     home: Home | None = None
     hurt: bool = False
     deleted: bool = False
+    left: bool = False
 
 
 class Housed(msgspec.Struct, frozen=True):
@@ -93,6 +95,7 @@ def traces(
                 "step": kept.head.step,
                 "fence": kept.fence,
                 "deleted": kept.deleted,
+                "left": kept.left,
             }
             found[queue] = msgspec.structs.replace(trace, **how_far)
         elif kind == RECORD and key == HOME:
@@ -107,7 +110,7 @@ def kept_at(found: Sequence[Trace]) -> dict[str, str]:
     for trace in _by_queue(found).values():
         home = _latest(trace)
         if home is not None:
-            named |= {node_of(one): home.queue for one in _keepers(home)}
+            named |= {node_of(one): home.queue for one in home.keepers}
     return named
 
 
@@ -165,10 +168,6 @@ def _latest(found: Sequence[Trace]) -> Home | None:
     return max(homes, key=lambda home: home.term, default=None)
 
 
-def _keepers(home: Home) -> tuple[str, ...]:
-    return (home.master, *home.mirrors)
-
-
 def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -> Housed:
     last, home = max(max(one.term, one.fence) for one in found), _latest(found)
     gone = lost + sum(one.hurt for one in found)
@@ -176,13 +175,13 @@ def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -
     if deleted >= (0 if home is None else home.since):  # rule 6
         grave = buried(queue, last + TERMS_LEFT_OUT)
         return Housed(queue, Left.DELETED, last, gone, grave)
-    copies = [one for one in found if one.home is not None and not one.hurt]
+    copies = [one for one in found if one.home is not None and not (one.hurt or one.left)]
     if home is None or not copies:
         return Housed(queue, Left.LOST, last, gone)
     last = max(last, home.term)
     best = max(copies, key=lambda one: (one.term, one.step))
     left = Left.WHOLE if home.settings.copies_needed > gone else Left.PART
-    mirrors = _mirrors(best.keeper, _keepers(home), keepers, home.settings)
+    mirrors = _mirrors(best.keeper, home.keepers, keepers, home.settings)
     term = last + TERMS_LEFT_OUT
     next_home = Home(
         queue,
@@ -191,7 +190,7 @@ def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -
         mirrors,
         home.settings,
         best.run,
-        before=_keepers(home),
+        before=home.keepers,
         before_term=home.term,
         since=home.since,
         wanted=home.wanted,

@@ -80,7 +80,7 @@ class TakeOver(msgspec.Struct):
         """Whose copies may be the one to go on from (rule 3)."""
         home = self.home
         lost = bool(home.before) and all(one in gone for one in home.before)
-        return (home.master, *home.mirrors) if lost else home.before
+        return home.keepers if lost else home.before
 
     def silent(self, now: Instant) -> str:
         """For whom it waits too long; nobody, while it goes on (rule 5)."""

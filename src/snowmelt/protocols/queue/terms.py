@@ -137,8 +137,8 @@ class Terms:
         if home.term < copy.fence:
             self._claim(queue, copy.fence)
             return
-        if self._copies.gives_up(queue):
-            return  # the controller says it again
+        if self._copies.gives_up(queue) or copy.left_after(home.before_term):
+            return  # the controller says it again, or hears of a later home (`erasing.py`, rule 7)
         self._takeovers[queue] = TakeOver(home, anew=queue not in self._begun)
         self._begun[queue] = home.term
         fence = words.OwnFence(home.term)
@@ -168,7 +168,8 @@ class Terms:
                 self._ask_piece(queue, taking)
             for keeper in taking.unheard(desk.keeper, self._gone(taking)):
                 if keeper != desk.keeper:
-                    fence = words.Fence(queue, term, keeper, since=taking.home.since)
+                    since, sought = taking.home.since, taking.home.before_term
+                    fence = words.Fence(queue, term, keeper, since=since, sought=sought)
                     desk.send(node_of(keeper), fence)
             desk.wake(later(desk.now, AGAIN_AFTER))
 

@@ -98,6 +98,8 @@ class Fence(OfTerm, frozen=True, tag="queue.fence", array_like=True):
     head: Head = NOTHING
     since: Term = 0
     """With which term the queue was made: an older copy is of another one."""
+    sought: Term = 0
+    """Among the copies of which term the newest is sought."""
 
 
 class Piece(OfTerm, frozen=True, tag="queue.piece", array_like=True):

@@ -4,7 +4,7 @@ All else is said in `fifo.calls`. So a family that speaks them needs an engine, 
 `QueueLife` with its `name` and `engine`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from random import Random
 from typing import Any, Final
@@ -16,8 +16,11 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Node
 from snowmelt.core.record import BULK, Damaged, Record
 from snowmelt.protocols import queue as machines
+from snowmelt.protocols.queue.copy import HOME, kept_in
 from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.segments import lacks, unstored
+from snowmelt.protocols.queue.streams import node_of
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.families.fifo_planted import machine
 from snowmelt.sim.planted import Bug
@@ -65,6 +68,23 @@ class Engine:
         return any(
             self.role(key, queue) is Role.EARLY and key[:6] == b"fifo/j" for key in records
         ) or any(True for _ in _segments(disk, queue))
+
+    def unneeded(self, disks: Mapping[NodeId, Disk], queue: str) -> list[NodeId]:
+        """Who has a copy that its home does not name: the latest that one of these tells."""
+        homes: dict[NodeId, Home | None] = {}
+        own, name = b"fifo/j" + queue.encode() + b"\0", b"fifo/m" + queue.encode()
+        for node, disk in disks.items():
+            there = {one.key: one.value for one in disk.start().records}
+            home, kept = there.get(own + HOME), there.get(name)
+            if kept is not None and kept_in(queue, kept).left:
+                continue
+            if any(key.startswith(own) for key in there):
+                homes[node] = None if home is None else msgspec.msgpack.decode(home, type=Home)
+        told = [home for home in homes.values() if home is not None]
+        last = max(told, key=lambda home: home.term, default=None)
+        if last is None:
+            return []
+        return [node for node in homes if node not in {node_of(one) for one in last.keepers}]
 
     def kept(self, disk: Disk, queue: str) -> list[str] | None:
         """Which items of a queue lie there; None where a record can't be read."""

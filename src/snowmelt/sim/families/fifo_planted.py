@@ -7,6 +7,8 @@ with such a bug is one whose part has been replaced by that.
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
@@ -22,6 +24,7 @@ from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.producers import Producer, Producers
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.terms import Terms
@@ -125,6 +128,21 @@ class HastyErasing(Erasing):
             self._terms.resign(queue)
 
 
+class KeepingErasing(Erasing):
+    """Keeps a copy that no home names."""
+
+    def heard(self, source: NodeId, home: Home) -> None:
+        """Nothing is erased."""
+
+
+class EarlyErasing(Erasing):
+    """Erases a copy that a home does not name, before anybody else has what it has."""
+
+    def heard(self, source: NodeId, home: Home) -> None:
+        """As if it were active."""
+        super().heard(source, replace(home, active=True))
+
+
 class Spoiled(QueueNode):
     """A machine some of whose parts have been replaced."""
 
@@ -140,6 +158,10 @@ class Spoiled(QueueNode):
                 self._registry._kept.__class__ = ForgetfulHomes  # noqa: SLF001 - it is spoiled
             case Bug.LEFT_COPY:
                 self._erasing.__class__ = HastyErasing
+            case Bug.KEPT_COPY:
+                self._erasing.__class__ = KeepingErasing
+            case Bug.EARLY_ERASING:
+                self._erasing.__class__ = EarlyErasing
             case Bug.STALE_COPY:
                 self._terms.__class__ = ContentTerms
             case _:

@@ -77,7 +77,7 @@ class LaterTerms:
                     self._desk.note(text)
                 continue
             self._note(best)
-            if best.end is not None:  # rule 14
+            if best.end is not None:  # rule 15
                 kept.keep(best)
                 continue
             last = msgspec.structs.replace(best, active=True)

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import msgspec
+
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home, Needs
@@ -39,14 +41,29 @@ class Quitting:
         left = presence.without(self._until)
         return left if len(left.keepers) >= needed else presence
 
+    def stay_for(self, home: Home, presence: Presence) -> tuple[Presence, Home]:
+        """Who stays for a queue, and what it is to be: perhaps with fewer copies.
+
+        That is so where nobody said how many, and all who have one are here to hand it over.
+        """
+        settings = home.settings
+        whole = (
+            home.active
+            and home.wanted is None
+            and all(one in presence.keepers for one in home.keepers)
+        )
+        needed = settings.fewest if whole else settings.copies_needed
+        staying = self.staying(presence, needed)
+        count = len(staying.keepers)
+        if count < settings.copies_needed and whole:
+            fewer = msgspec.structs.replace(settings, replicas=count)
+            return staying, msgspec.structs.replace(home, settings=fewer)
+        return staying, home
+
     def needs(self, run: str, homes: list[Home], presence: Presence) -> Needs:
         """Which of these can't do without it yet."""
         keeper = run.rpartition("/")[0]
         there = [one for one in homes if keeper in (*one.keepers, *one.before)]
-        stuck = [
-            one
-            for one in there
-            if keeper in self.staying(presence, one.settings.copies_needed).keepers
-        ]
+        stuck = [one for one in there if keeper in self.stay_for(one, presence)[0].keepers]
         names = tuple(one.queue for one in (stuck or there)[:TOLD])
         return Needs(run, names, len(stuck or there), stuck=len(stuck) > 0)

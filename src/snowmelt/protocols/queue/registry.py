@@ -44,7 +44,8 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
 13. A queue has other settings from a new term on, which its master asks for (`altering.py`). Of
     how many of the last term's copies the newest is sought was settled with the old ones. Who is
     new among those named does not count until it has a copy, where fewer than most may count.
-14. A queue may be deleted (`deleting.py`). What others keep under later terms than this disk knows
+14. A queue of which nobody said how many copies there are has more as nodes join (`growing.py`).
+15. A queue may be deleted (`deleting.py`). What others keep under later terms than this disk knows
     may be that it was.
 """
 
@@ -58,6 +59,7 @@ from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.census import Census
 from snowmelt.protocols.queue.deleting import Deletions
 from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.growing import Growing
 from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.later_terms import LaterTerms
 from snowmelt.protocols.queue.making import Making, drawn
@@ -82,6 +84,7 @@ class Registry:
         nothing. Who does not answer still is complained of again."""
         self._census = Census(desk)
         self._quitting = Quitting(desk)
+        self._growing = Growing(desk, self._kept, self._quitting)
         self.deletions = Deletions(desk, self._kept)
         self.making = Making(desk, self._kept, self._quitting, self.deletions)
         self.making.forget(self._census)
@@ -225,13 +228,20 @@ class Registry:
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
     def _look_round(self) -> None:
+        kept, presence = self._kept, self._kept.presence
+        begins = self._census.complete and not kept.decides
         if self._census.complete:
             self._later.take_up()
-            self._kept.decides = True
-        if self._kept.decides and self._kept.presence is not None:
-            for home in list(self._kept.known.values()):
-                if home.queue not in self._kept.busy:
-                    self._rehouse(home, self._kept.presence)
+            kept.decides = True
+        if not kept.decides or presence is None:
+            return
+        for home in list(kept.known.values()):
+            self._growing.look_at(home, presence)
+            if home.queue not in kept.busy:
+                self._rehouse(home, presence)
+            here = home.master in presence.keepers
+            if begins and here and home.run != presence.run_of(home.master):
+                self._desk.send(node_of(home.master), home)  # its claim may have come too early
 
     def quits(self, source: NodeId, message: messages.Quits) -> None:
         """Somebody is to leave in order (rule 11)."""
@@ -251,14 +261,14 @@ class Registry:
             sources = old
         if begun and not any(keeper in here for keeper in sources):
             return  # rule 4
-        presence = self._quitting.staying(presence, home.settings.copies_needed)
+        presence, altered = self._quitting.stay_for(home, presence)
         likely = [keeper for keeper in (*old, *home.before) if keeper in presence.keepers]
         if home.in_sync:
             likely.sort(key=lambda keeper: keeper not in sources)
         master = likely[0] if likely else drawn(home.queue, presence)
-        mirrors = mirrored_by(master, home, presence, here)
+        mirrors = mirrored_by(master, altered, presence, here)
         if (master, *mirrors) != old:
-            self._kept.renew(home, master, mirrors, presence.run_of(master))
+            self._kept.renew(home, master, mirrors, presence.run_of(master), altered)
 
     # --- an older disk (rule 5) -------------------------------------------------------------------
 
@@ -290,6 +300,7 @@ class Registry:
             self.making.made(home.queue)
         if self._kept.presence is not None and self._kept.decides:  # a view may have come meanwhile
             self._rehouse(home, self._kept.presence)
+            self._growing.look_at(home, self._kept.presence)
 
     def _tell(
         self,
@@ -314,6 +325,7 @@ class Registry:
         self.deletions.tick()
         if self._quitting.stays():  # what was moved away from it may have left a gap
             self._look_round()
+        self._growing.tick(self._kept.presence)
         self.making.next()
         for queue in self._kept.asleep:
             home = self._kept.known[queue]

@@ -64,6 +64,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     partitions: int = 1
     """Of how many partitions it is, each a queue of its own with these settings
     (`parted/names.py`)."""
+    grows: bool = False
+    """Whether nobody said how many copies there are: then there are more as nodes join."""
 
     @property
     def kind(self) -> str:
@@ -108,7 +110,27 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         replicas = self.replicas or min(REPLICAS_USUAL, nodes)
         if replicas > nodes:
             raise BadOption("replicas", replicas, f"at most {nodes}, the nodes present")
-        return msgspec.structs.replace(self, replicas=replicas).checked()
+        grows = self.grows or not self.replicas
+        made = msgspec.structs.replace(self, replicas=replicas, grows=grows)
+        return made.checked()
+
+    def grown(self, nodes: int) -> "QueueSettings":
+        """With one copy more, where so many nodes are to stay and there are to be more.
+
+        >>> QueueSettings(grows=True).grown(2).replicas, QueueSettings().grown(2).replicas
+        (2, 1)
+        """
+        more = self.grows and self.replicas < min(REPLICAS_USUAL, nodes)
+        return msgspec.structs.replace(self, replicas=self.replicas + 1) if more else self
+
+    @property
+    def fewest(self) -> int:
+        """With how few nodes it can do, if others leave in order.
+
+        >>> QueueSettings(replicas=3).fewest, QueueSettings(replicas=3, grows=True).fewest
+        (2, 1)
+        """
+        return self.durable_copies or 1 if self.grows else self.copies_needed
 
     def altered(self, some: Mapping[str, int], nodes: int) -> "QueueSettings":
         """The same but for these, where so many nodes are present; raises `BadOption`.
@@ -122,7 +144,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         for name in some:
             if name not in OPTIONS.values():
                 raise BadOption("option", name, f"{', '.join(OPTIONS)}; {FOR_EVER}")
-        wanted = msgspec.structs.replace(self, **some)
+        said = {"grows": False} if "replicas" in some else {}
+        wanted = msgspec.structs.replace(self, **some, **said)
         return wanted.checked() if wanted.replicas == self.replicas else wanted.made_on(nodes)
 
     @property

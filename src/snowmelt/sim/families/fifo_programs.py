@@ -6,6 +6,8 @@ The ledger hears what was asked of the nodes and what they said, at the moment t
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from snowmelt.check.history import Ended
 from snowmelt.client.fifo.steps import DAMAGED, FifoSteps
 from snowmelt.client.leases.delivered import Delivered
@@ -45,6 +47,8 @@ class Program(programs.Program):
     @property
     def asked_for(self) -> QueueSettings | None:
         """With which settings it opens its queue: with none, once they were altered."""
+        if self.ledger.settings.grows:
+            return replace(self.ledger.settings, replicas=0)
         return None if self.ledger.agreed.is_altered else self.ledger.settings
 
     def producer(self) -> Producer:

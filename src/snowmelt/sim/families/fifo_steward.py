@@ -17,7 +17,7 @@ from snowmelt.client.queue.group_steps import groups, survey
 from snowmelt.core.instant import SECOND, Instant, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.settings import ANY
+from snowmelt.protocols.queue.settings import ANY, REPLICAS_USUAL
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Phase, Stage
 from snowmelt.sim.families.fifo_clients import USUAL, Putter
 from snowmelt.sim.families.fifo_exam import Exam
@@ -224,7 +224,9 @@ class Steward(Actor):
         putting = self._putting(ledger)
         if self._exam is not None:
             self._exam.saw(status, called, putting=putting)
-        if status.short_of_copies == 0 and not status.waiting_puts and not putting:
+        here = [one for one in self.stage.world.slots.values() if one.node is not None]
+        fewer = status.settings.grows and status.settings.replicas < min(REPLICAS_USUAL, len(here))
+        if not (status.short_of_copies or status.waiting_puts or putting or fewer):
             self._whole[ledger.queue] = None
         if self.stage.phase is not Phase.DRAIN:
             return

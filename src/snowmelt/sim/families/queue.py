@@ -22,7 +22,7 @@ from snowmelt.core.record import BULK, Damaged
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, Forget, View
 from snowmelt.protocols.queue.limits import LIMITS, Limits
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.settings import ANY, REPLICAS_USUAL, QueueSettings
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt.sim.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
 from snowmelt.sim.families.fifo_engine import BYTES_MAX, FIFO, Engine, Role
@@ -38,7 +38,7 @@ from snowmelt.sim.families.fifo_words import Ledger
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import LAST_BACK
 from snowmelt.sim.families.programs import in_reach
-from snowmelt.sim.families.queue_altering import ALTERED_SHARE, Alterer
+from snowmelt.sim.families.queue_altering import ALTERED_SHARE, Alterer, may_grow
 from snowmelt.sim.families.queue_deleted import Names
 from snowmelt.sim.families.queue_staging import Planner
 from snowmelt.sim.faults import (
@@ -72,6 +72,8 @@ RANKED_SHARE: Final = 0.25
 """In how many lives queues have several priorities."""
 KEYED_SHARE: Final = 0.4
 """How many of those have no number of them: each item has a key."""
+UNSAID_SHARE: Final = 0.4
+"""Of how many queues nobody says how many copies there are, where no disk is hurt."""
 SPREAD_SHARE: Final = 0.5
 """How many queues have bodies on data nodes, where there are more nodes than copies."""
 SPREAD_FEW_COPIES: Final = 0.5
@@ -139,6 +141,8 @@ class QueueLife(FamilyLife):
         ]
         for ledger in self._ledgers:
             ledger.looks.quiet = self._quiet(bool(hurt))
+            if ledger.settings.grows:
+                may_grow(ledger)
         self._exam = Exam(scenario, self._ledgers, self.engine)
         dice = self._dice("deleted")
         some = dice.choice((1, 2)) if self.engine.moves and dice.random() < DELETED_SHARE else 0
@@ -170,6 +174,9 @@ class QueueLife(FamilyLife):
                 replicas=settings.replicas - fewer,
                 durable_copies=0 if fewer else settings.durable_copies,
             )
+        unsaid = self._dice(f"unsaid {number}").random() < UNSAID_SHARE
+        if unsaid and self.engine.moves and not (hurt or settings.replicas > REPLICAS_USUAL):
+            settings = replace(settings, replicas=1, durable_copies=0, grows=True)
         return in_reach(settings, self._scenario.style, 8)
 
     def _quiet(self, hurt: bool) -> Instant | None:

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
+from snowmelt.core.instant import START, Duration, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import REPLICAS_USUAL, QueueSettings
 from snowmelt.sim.families.fifo_actors import Actor, Phase, Stage
 from snowmelt.sim.families.fifo_words import Ledger, terms_of
 from snowmelt.sim.families.programs import in_reach
@@ -108,6 +108,14 @@ class Alterer(Actor):
                 ledger.agreed.refused(eras)
             case _:
                 pass
+
+
+def may_grow(ledger: Ledger) -> None:
+    """Nobody said how many copies there are: there may be more, and a majority must be safe."""
+    for replicas in range(2, REPLICAS_USUAL + 1):
+        for durable in (1, 0):
+            more = {"replicas": replicas, "durable_copies": durable}
+            ledger.agreed.altering(START, partial(altered, ledger.settings, more))
 
 
 def altered(settings: QueueSettings, some: dict[str, int], terms: Terms) -> Terms:

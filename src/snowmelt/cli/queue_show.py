@@ -105,7 +105,7 @@ def queue_table(status: QueueStatus | OverlayStatus, reach: Reach) -> Table:
         return _overlay_table(status, reach)
     state = "paused" if status.paused else "open"
     title = f"{status.queue} is {state}, at {status.master} in term {status.term}"
-    table = _table(title + _alone(status.settings.replicas))
+    table = _table(title + _alone(status.settings.replicas, grows=status.settings.grows))
     for name in COUNTS:
         table.add_row(name, f"{getattr(status, name):,}")
         if name == "ready":
@@ -142,8 +142,14 @@ def _overlay_table(status: OverlayStatus, reach: Reach) -> Table:
     return table
 
 
-def _alone(replicas: int) -> str:
-    return "; each item is on one disk" if replicas == 1 else ""
+def _alone(replicas: int, *, grows: bool = False) -> str:
+    """What is to be known of few copies.
+
+    >>> _alone(1, grows=True), _alone(2), _alone(1)
+    ('; each item is on one disk, and on more when nodes join', '', '; each item is on one disk')
+    """
+    more = ", and on more when nodes join" if grows else ""
+    return f"; each item is on one disk{more}" if replicas == 1 else ""
 
 
 def _table(title: str) -> Table:

@@ -84,6 +84,8 @@ FOUND_BY = {
     Bug.MERGED_NUMBERS: 6,
     Bug.FORGOTTEN_GRAVE: 33,
     Bug.LEFT_COPY: 10,
+    Bug.KEPT_COPY: 0,
+    Bug.EARLY_ERASING: 7,
 }
 
 

@@ -100,6 +100,18 @@ def process(
     return member(node, contacts, chance, family, coordinator=coordinator, hands_over=moves)
 
 
+def unneeded(engine: Engine, scenario: Scenario, ledgers: list[Ledger], world: World) -> str:
+    """Who keeps a copy that no home names; links that stay cut may leave somebody out."""
+    faults, slots = (*scenario.faults, *scenario.weather), world.slots
+    if any(isinstance(one, CutLinks) and one.stays for one in faults):
+        return ""
+    disks = {one: slots[one].disk for one in scenario.nodes if slots[one].node is not None}
+    for ledger in ledgers:
+        for node in () if ledger.excuses.gone else engine.unneeded(disks, ledger.queue):
+            return f"{node} keeps a copy of {ledger.queue}, and no home names it"
+    return ""
+
+
 class QueueLife(FamilyLife):
     """One to seven nodes, one to ten queues, and those who use them."""
 
@@ -442,19 +454,9 @@ class QueueLife(FamilyLife):
             in_vain = isinstance(actor, Program) and self._steward.left_out(actor.ledger)
             if actor.waiting and not in_vain:
                 return actor.waiting
-        return self._names.unsettled(partial(self._left, world)) or self._unneeded(world)
-
-    def _unneeded(self, world: World) -> str:
-        """Who keeps a copy that no home names; links that stay cut may leave somebody out."""
-        faults = (*self._scenario.faults, *self._scenario.weather)
-        if any(isinstance(one, CutLinks) and one.stays for one in faults):
-            return ""
-        slots = world.slots
-        disks = {one: slots[one].disk for one in self._scenario.nodes if slots[one].node}
-        for ledger in self._ledgers:
-            for node in () if ledger.excuses.gone else self.engine.unneeded(disks, ledger.queue):
-                return f"{node} keeps a copy of {ledger.queue}, and no home names it"
-        return ""
+        return self._names.unsettled(partial(self._left, world)) or unneeded(
+            self.engine, self._scenario, self._ledgers, world
+        )
 
     def _left(self, world: World, queue: str) -> list[str]:
         """Which nodes have something of a queue that was deleted."""

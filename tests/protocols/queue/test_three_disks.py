@@ -11,7 +11,7 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist
-from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
+from snowmelt.protocols.calling import AskAnother, Declined
 from snowmelt.protocols.queue.calls import Get, Leased, Purge, Put, PutDone, Settle
 from snowmelt.protocols.queue.words import Appended
 from snowmelt.sim.disk import Ending

@@ -224,8 +224,10 @@ class Steward(Actor):
         putting = self._putting(ledger)
         if self._exam is not None:
             self._exam.saw(status, called, putting=putting)
-        here = [one for one in self.stage.world.slots.values() if one.node is not None]
-        fewer = status.settings.grows and status.settings.replicas < min(REPLICAS_USUAL, len(here))
+        slots, actors = self.stage.world.slots, self.stage.actors
+        nodes = [name for name, one in slots.items() if one.node is not None and name not in actors]
+        most = min(REPLICAS_USUAL, len(nodes))
+        fewer = status.settings.grows and status.settings.replicas < most
         if not (status.short_of_copies or status.waiting_puts or putting or fewer):
             self._whole[ledger.queue] = None
         if self.stage.phase is not Phase.DRAIN:

@@ -102,6 +102,9 @@ def test_without_acknowledgement_they_stay(run: Run, queue: str) -> None:
     assert told["settings"]["flush"] == "always"
     shown = fine(run("stats", queue))
     assert b"ready" in shown
+    assert 0 <= told["oldest_ready"] < 600
+    assert (told["oldest_leased"], told["put"], told["delivered"]) == (None, 2, 4)
+    assert b" s\n" in shown.split(b"oldest ready")[1][:80]
     copies = 2 if "cluster" in queue else 1  # it has two nodes
     assert int(shown.split(b"durable copies")[1].split()[0]) == copies
 

@@ -29,6 +29,25 @@ COUNTS = (
     "done",
     "lost",
 )
+AGES = ("oldest_ready", "oldest_leased", "oldest_delayed", "delivery_age")
+GROWN = ("put", "delivered", "returned", "failed", "expired", "died", "purged")
+
+
+def age(seconds: float | None) -> str:
+    """How long ago, as a person reads it.
+
+    >>> age(None), age(0.0304), age(7.21), age(4000), age(800_000)
+    ('-', '0.03 s', '7.2 s', '1 h 7 min', '9 d 6 h')
+    """
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.{1 if seconds >= 1 else 2}f} s"
+    minutes = int(seconds) // 60
+    if minutes < 60:
+        return f"{minutes} min {int(seconds) % 60} s"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
 def items_in(told: QueueStatus | OverlayStatus | Deleted) -> str:
@@ -110,6 +129,10 @@ def queue_table(status: QueueStatus | OverlayStatus, reach: Reach) -> Table:
         table.add_row(name, f"{getattr(status, name):,}")
         if name == "ready":
             _add_ready(table, status, reach)
+    for name in AGES:
+        table.add_row(name.replace("_", " "), age(getattr(status, name)))
+    for name in GROWN:
+        table.add_row(name, f"{getattr(status, name):,}")
     for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "extents"):
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
     table.add_row("mirrors", " ".join(status.mirrors) or "-")

@@ -45,6 +45,16 @@ def runs(times: bytes) -> Iterator[tuple[int, int]]:
     return RUN.iter_unpack(times) if len(times) % RUN.size == 0 else iter(())
 
 
+def ends(times: bytes) -> tuple[int, int, int]:
+    """Of how many items they are, and when the first and the last were put. O(runs).
+
+    >>> ends(whole(2, 70) + whole(1, 80))
+    (3, 70, 80)
+    """
+    known = list(runs(times))
+    return sum([count for count, _ in known]), known[0][1], known[-1][1]
+
+
 def at(times: bytes, index: int) -> int:
     """When one of the items was put. O(log runs), after one look at all of them.
 

@@ -14,6 +14,7 @@ from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.producers import Edges
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.protocols.queue.waiting import Room, WaitingPut
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
 
@@ -86,6 +87,10 @@ class Admission:
                 self._hand.add(self._home.queue, batch, segment)
                 placed = Placed(Interval(batch.start, batch.stop), put.producer, put.sequence)
                 self._log.store(Body(batch.key, stored(segment)), placed)
+        times = self._state.times
+        for start in edges[::2]:
+            if wall > times.due[start >> PRIORITY_BITS]:
+                times.mark(start, wall, self._state.batches.live)
         self._state.producers.note(put.producer, put.sequence, edges, wall)
         done, (first, *others) = put_done(self._log, edges), operations
         self._log.owe(ReplyTo(first, done))

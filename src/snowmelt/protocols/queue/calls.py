@@ -561,6 +561,29 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """Of several partitions, who leads each; "" of one that could not be asked."""
     away: tuple[int, ...] = ()
     """And which could not be: they are in none of the counts."""
+    oldest_ready: float | None = None
+    """For how many seconds the oldest of these has been in the queue; None where there is none."""
+    oldest_leased: float | None = None
+    oldest_delayed: float | None = None
+    delivery_age: float | None = None
+    """For how many seconds what was delivered in the last half minute had been in the queue."""
+    delivery_ages: float = 0.0
+    """The same of all that was delivered in this term, as a sum of so many items:"""
+    deliveries_timed: int = 0
+    put: int = 0
+    """How many items ever came in. This and those below only grow."""
+    delivered: int = 0
+    """How often an item was given out."""
+    returned: int = 0
+    """How often one came back: released, failed, or its lease was over."""
+    failed: int = 0
+    """How often with a reason."""
+    expired: int = 0
+    """How often since its lease was over."""
+    died: int = 0
+    """How often one was set aside as dead."""
+    purged: int = 0
+    """How many were removed by a purge."""
 
     @property
     def bounds(self) -> tuple[int, ...]:

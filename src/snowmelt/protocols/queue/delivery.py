@@ -16,8 +16,10 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import POSITION_MAX, Interval, merged
 from snowmelt.core.names import OperationId
+from snowmelt.core.times import ends
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.ages import Delivered
 from snowmelt.protocols.queue.batches import Batch, Within
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Deadlines
@@ -64,6 +66,7 @@ class Delivery:
     ) -> None:
         self.hand = hand
         self.open = OpenCalls(hand)
+        self.delivered = Delivered()
         self._desk = desk
         self._disk = disk
         self._copy = followers.copy
@@ -115,7 +118,8 @@ class Delivery:
             most = self._desk.limits.answer_bytes // 2
             part = gathered(self._state, left, partial(self._at_hand, read), most)
             if part is not None:
-                self._leased(owed, (part,), ())
+                count, first, last = ends(part.times)
+                self._leased(owed, (part,), (), count, first + last)
                 return
             left = tuple(self._keyed.ordered(left))
         self._show(owed, left, read)
@@ -125,18 +129,29 @@ class Delivery:
         return at_once or self.hand.of(self._home.queue, batch)
 
     def _leased(
-        self, owed: Deliver, parts: tuple[calls.Part, ...], spans: tuple[calls.Span, ...]
+        self,
+        owed: Deliver,
+        parts: tuple[calls.Part, ...],
+        spans: tuple[calls.Span, ...],
+        count: int,
+        put_at: int,
     ) -> None:
-        """Rule 1."""
-        left = self._deadlines.left(owed.token, self._desk.now)
+        """Rule 1; and how old so many items are by when the first and the last of them were put."""
+        now = self._desk.now
+        left = self._deadlines.left(owed.token, now)
         if left > 0:
+            delivered = self.delivered
+            if now >= delivered.until:
+                delivered.turn(now)
+            delivered.count += count
+            delivered.age += count * (2 * now - put_at) >> 1
             leased = calls.Leased(owed.token, parts, spans, left, owed.refused)
             self._reply(owed.operation, leased)
 
     def _show(
         self, owed: Deliver | Show, positions: tuple[Interval, ...], read: dict[int, Segment]
     ) -> None:
-        queue, size = self._home.queue, 0
+        queue, size, count = self._home.queue, 0, 0
         found: list[tuple[Segment, Within]] = []
         absent: list[Batch] = []
         gone: list[Interval] = []
@@ -154,6 +169,7 @@ class Delivery:
                 else:
                     found.append((segment, within))
                     size += batch.size
+                    count += stop - first
         if gone:  # disks were put back: others knew that it had ended
             for one in gone:
                 self._state.lose(one)
@@ -178,7 +194,8 @@ class Delivery:
         elif type(owed) is Deliver:
             if end < POSITION_MAX and self._deadlines.left(owed.token, self._desk.now) > 0:
                 self._give_back(owed, Interval(end, POSITION_MAX), parts[len(some) :])
-            self._leased(owed, told, told_spans)
+            put_at = found[0][0].put_at + found[-1][0].put_at if found else 0
+            self._leased(owed, told, told_spans, count, put_at)
 
     def _give_back(self, owed: Deliver, behind: Interval, parts: list[calls.Part]) -> None:
         """What does not fit (rule 2); by keys, what is told first need not stand first."""

@@ -25,7 +25,7 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.groups import LEASE_MAX, Group, assign_problem, locate_problem
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.spans import Spans
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.words import ReplyTo
 
 Ask = calls.Assign | calls.Locate | calls.Survey | calls.ListGroups
@@ -40,7 +40,10 @@ def release(state: State, name: str) -> int:
     back = [part for one in group.held for part in state.batches.live.common(one)]
     state.ready.add_all(back)
     state.groups.forget(name)
-    return sum([part.size for part in back])
+    count = sum([part.size for part in back])
+    state.counts.returned += count
+    state.changed[STATUS] = None
+    return count
 
 
 class Grouping:

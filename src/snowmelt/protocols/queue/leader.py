@@ -19,6 +19,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.admission import Admission
+from snowmelt.protocols.queue.ages import Ages
 from snowmelt.protocols.queue.altering import Altering, keep_lengths
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import Copy
@@ -37,7 +38,7 @@ from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.spans import Spans
-from snowmelt.protocols.queue.state import STATUS
+from snowmelt.protocols.queue.state import STATUS, delivered, leased, put_in_all
 from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.tails import counted
@@ -81,6 +82,7 @@ class Leader:
         self._deadlines = Deadlines(home.settings.lease)
         spans = Spans(desk, self.state, self.followers)
         self.delivery = Delivery(desk, disk, hand, self.followers, self._deadlines, spans)
+        self.ages = Ages(home.queue, self.state, hand)
         self.grouping = Grouping(desk, self.state, self.log, spans)
         self.admission = Admission(desk, hand, home, self.state, self.log)
         self.publishing = Publishing(desk, hand, home, self.state, self.log)
@@ -324,7 +326,8 @@ class Leader:
 
     def status(self) -> calls.QueueStatus:
         """How the queue is."""
-        state, home = self.state, self.home
+        state, home, ages = self.state, self.home, self.ages
+        now, wall, told = self._desk.now, self._desk.wall, self.delivery.delivered
         several = home.settings.priorities > 1
         return calls.QueueStatus(
             queue=home.queue,
@@ -335,7 +338,7 @@ class Leader:
             paused=state.paused,
             ready=state.ready.total,
             delayed=state.delays.total,
-            leased=sum(lease.left.total for lease in state.leases.values()),
+            leased=leased(state),
             dead=state.dead.total,
             bytes=state.size,
             tail=sum(state.tails),
@@ -354,6 +357,15 @@ class Leader:
             copied=copied(self.followers.all.values()),
             tails=tuple(state.tails) if several else (),
             ready_of=counted(state.ready, home.settings.priorities) if several else (),
+            oldest_ready=ages.ready(wall),
+            oldest_leased=ages.leased(wall),
+            oldest_delayed=ages.delayed(wall),
+            delivery_age=told.mean(now, wall),
+            delivery_ages=told.total(now, wall),
+            deliveries_timed=told.count,
+            put=put_in_all(state),
+            delivered=delivered(state),
+            **msgspec.structs.asdict(state.counts),
         )
 
     def gone(self, client: NodeId) -> None:

@@ -159,6 +159,10 @@ class Publishing:
                 )
                 start, _ = found.get(priority, (batch.start, 0))
                 found[priority], at = (start, batch.stop), held.stop
+        wall, times = self._desk.wall, state.times
+        for priority, (start, _) in found.items():
+            if wall > times.due[priority]:
+                times.mark(start, wall, state.batches.live)
         edges = [edge for _, pair in sorted(found.items()) for edge in pair]
         return tuple(edges) or NOT_REMEMBERED
 

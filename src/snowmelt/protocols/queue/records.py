@@ -4,6 +4,7 @@ A record has a key whose first byte is its kind:
 
     h           who led when it was written (`copy.py`)
     s           how many of each priority were put, how many ended and lost, and what is paused
+    t POSITION  when what was put from there on was put (`put_times.py`)
     b POSITION  a block of batches
     d NUMBER    what ended in many blocks (`endings.py`)
     k PAGE      the keys of some positions (`keys.py`)
@@ -35,9 +36,12 @@ from snowmelt.protocols.queue import publications
 from snowmelt.protocols.queue.failures import Failure
 from snowmelt.protocols.queue.groups import Group
 from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.put_times import PutTimes
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.staged import NEXT
-from snowmelt.protocols.queue.state import STATUS, Lease, State, without
+from snowmelt.protocols.queue.spread import Spread
+from snowmelt.protocols.queue.staged import NEXT, Staged
+from snowmelt.protocols.queue.state import STATUS, Counts, Lease, State, without
+from snowmelt.protocols.queue.tails import Tails
 from snowmelt.protocols.queue.words import Pairs
 
 TAIL_LEAP: Final = 1 << 20
@@ -55,6 +59,7 @@ class _Status(msgspec.Struct, frozen=True, array_like=True):
     redriving: int
     bound: int = 0
     keeps: bool = False
+    counts: Counts = msgspec.field(default_factory=Counts)
 
 
 class _Leased(msgspec.Struct, frozen=True, array_like=True):
@@ -85,6 +90,7 @@ def records(state: State) -> dict[bytes, bytes]:
 def _keys(state: State) -> Iterator[bytes]:
     yield STATUS
     yield from state.tails.keys()
+    yield from state.times.keys()
     yield from state.batches.keys()
     yield from state.keys.keys()
     yield from state.producers.keys()
@@ -111,7 +117,7 @@ def record(state: State, key: bytes) -> bytes | None:
         case b"s":
             tail = state.tails[0] if state.settings.priorities == 1 else state.tails
             counts = tail, state.done, state.lost
-            late = state.bound, state.keeps
+            late = state.bound, state.keeps, state.counts
             return _ENCODE(_Status(*counts, state.paused, state.redriving, *late))
         case b"b" | b"d":
             return state.batches.record(key)
@@ -134,15 +140,22 @@ def record(state: State, key: bytes) -> bytes | None:
         case b"z":
             delay = state.delays.at(int.from_bytes(rest))
             return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
-        case b"w" | b"v":
-            return (state.staged if kind == b"w" else state.tails).record(key)
-        case b"x":
-            return state.spread.record(key)
+        case b"w" | b"v" | b"x" | b"t":
+            return _part(state, kind).record(key)
         case b"u":
             known = state.publications.named(publications.name_of(rest))
             return None if known is None else _ENCODE(known)
         case _:
             raise AssertionError(f"no record has the key {key!r}")
+
+
+def _part(state: State, kind: bytes) -> Staged | Tails | Spread | PutTimes:
+    """Whose records are of this kind."""
+    if kind == b"w":
+        return state.staged
+    if kind == b"x":
+        return state.spread
+    return state.times if kind == b"t" else state.tails
 
 
 def _of_lease(lease: Lease) -> bytes:
@@ -175,7 +188,7 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             state.tails[: len(tails)] = tails
             state.done, state.lost = kept.done, kept.lost
             state.paused, state.redriving, state.bound = kept.paused, kept.redriving, kept.bound
-            state.keeps = kept.keeps
+            state.keeps, state.counts = kept.keeps, kept.counts
         case b"b" | b"d":
             state.batches.restore(key, value)
         case b"l":
@@ -199,10 +212,8 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             start = int.from_bytes(rest)
             state.delays.restore(Interval(start, stop), due)
             insort(state.dues, (due, start, stop))
-        case b"w" | b"v":
-            (state.staged if key[:1] == b"w" else state.tails).restore(key, value)
-        case b"x":
-            state.spread.restore(key, value)
+        case b"w" | b"v" | b"x" | b"t":
+            _part(state, key[:1]).restore(key, value)
         case b"u":
             publication = _DECODE(value, type=publications.Publication)
             state.publications.restore(publications.name_of(rest), publication)

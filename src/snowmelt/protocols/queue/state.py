@@ -35,6 +35,7 @@ from snowmelt.protocols.queue.keys import Keys
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.producers import Producers
 from snowmelt.protocols.queue.publications import Publications
+from snowmelt.protocols.queue.put_times import PutTimes
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.spread import Spread
 from snowmelt.protocols.queue.staged import Staged
@@ -57,6 +58,21 @@ class Lease(msgspec.Struct):
     """Whether its items wait for their turn (`core/failures.py`)."""
     length: Duration = Duration(0)
     """How long it lasts, if it was given before leases had the length that they have."""
+
+
+class Counts(msgspec.Struct, array_like=True):
+    """What became of items, besides those that were acknowledged or lost; it only grows."""
+
+    returned: int = 0
+    """How often one that was delivered came back, for whatever reason."""
+    failed: int = 0
+    """How often with a reason: the delivery failed, or the lease ended."""
+    expired: int = 0
+    """How often since the lease ended."""
+    died: int = 0
+    """How often one was set aside as dead."""
+    purged: int = 0
+    """How many were removed, or had no room on the disk and were never told."""
 
 
 class State:
@@ -83,6 +99,7 @@ class State:
         """So many positions each priority may have told (`log.py`, rule 5)."""
         self.done = 0
         self.lost = 0
+        self.counts = Counts()
         self.paused = False
         self.keeps = False
         """Whether bodies of what has ended may be kept for a copy on its way (`log.py`, rule 4)."""
@@ -108,6 +125,7 @@ class State:
         self.staged = Staged(self.changed, self.over)
         self.spread = Spread(self.changed)
         self.publications = Publications(self.changed)
+        self.times = PutTimes(self.changed, settings.priorities)
         self._limits = limits
 
     # --- items in ---------------------------------------------------------------------------------
@@ -269,6 +287,7 @@ class State:
     def expire(self, token: int, reason: str = LEASE_ENDED) -> None:
         """Nobody was heard of under this lease in its time; who asks still asks anew (rule 4)."""
         lease = self.leases[token]
+        self.counts.expired += lease.left.total
         self.takers.forget(lease.operation)
         for part in reversed(list(lease.left)):
             lease.left.remove(part)
@@ -287,13 +306,17 @@ class State:
         self.touch(token)
 
     def _return(self, where: Interval, due: int, reason: str, most: int, *, ahead: bool) -> None:
+        self.counts.returned += where.size
+        self.changed[STATUS] = None
         if not reason:
             self.wait(where, due)
             return
+        self.counts.failed += where.size
         for part, failure in failed_again(self.failures, where, reason, most, ahead=ahead):
             self.failures.put(part, failure)
             if failure.dead:
                 self.dead.add(part)
+                self.counts.died += part.size
             else:
                 self.wait(part, due)
 
@@ -333,6 +356,7 @@ class State:
         for where in reversed(gone):
             self.ready.remove(where)
             self.end(where)
+            self.counts.purged += where.size
         return sum(where.size for where in gone)
 
     def redrive(self, count: int) -> int:
@@ -372,8 +396,10 @@ class State:
         """No copy of these can be read any more; only what somebody was told of counts as lost."""
         for part in self.batches.live.common(where):
             self.lost += part.size if told else 0
+            self.counts.purged += 0 if told else part.size
             for token, lease in list(self.leases.items()):
-                if lease.left.common(part):
+                if held := lease.left.common(part):
+                    self.counts.returned += sum([one.size for one in held])
                     lease.left.remove(part)
                     self._shrunk(token, lease)
             self.ready.remove(part)
@@ -403,11 +429,30 @@ class State:
         assert self.over or len(lies) == len(self.spread.held), "it is known where ended bodies lie"
         self.ready.check()
         delayed = [where for where, _ in self.delays]
-        leased = [where for lease in self.leases.values() for where in lease.left]
+        held = [where for lease in self.leases.values() for where in lease.left]
         live = self.batches.live
-        parts = [*self.ready, *self.dead, *delayed, *leased, *self.groups.held(live)]
+        parts = [*self.ready, *self.dead, *delayed, *held, *self.groups.held(live)]
         assert IntervalSet(parts) == live, "something is in no state"
         assert sum(part.size for part in parts) == live.total, "something is in two"
+        assert leased(self) == sum([where.size for where in held]), "the leased are miscounted"
+
+
+def leased(state: State) -> int:
+    """How many items are under a lease (rule 1). O(groups and delays)."""
+    live, groups = state.batches.live, state.groups.items
+    if groups and state.lost:  # they may count some of these
+        groups = sum([part.size for part in state.groups.held(live)])
+    return live.total - state.ready.total - state.dead.total - state.delays.total - groups
+
+
+def put_in_all(state: State) -> int:
+    """How many items ever came into it: those that live, and those that ended."""
+    return state.batches.live.total + state.done + state.lost + state.counts.purged
+
+
+def delivered(state: State) -> int:
+    """How often an item was given out: it was done with, or came back, or still is."""
+    return state.done + state.counts.returned + leased(state) + state.groups.items
 
 
 def gaps(state: State) -> list[Interval]:

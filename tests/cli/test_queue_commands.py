@@ -111,8 +111,10 @@ def test_without_acknowledgement_they_stay(run: Run, queue: str) -> None:
 
 def test_queues_are_listed(run: Run, queue: str) -> None:
     fine(run("put", queue, "one"))
-    assert queue in as_json(run("queues", "--json"))["queues"]
-    assert queue.encode() in fine(run("queues")).splitlines()
+    told = {one["queue"]: one for one in as_json(run("queues", "--json", "--over", "0"))["queues"]}
+    assert (told[queue]["ready"], told[queue]["put"], told[queue]["order"]) == (1, 1, "fifo")
+    assert queue.encode() in fine(run("queues", "--names")).splitlines()
+    assert [one for one in fine(run("queues")).split() if one == queue.encode()]
 
 
 def test_a_purge_needs_a_yes(run: Run, queue: str) -> None:

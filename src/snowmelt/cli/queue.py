@@ -1,4 +1,4 @@
-"""`snowmelt put`, `peek`, `stats`, `queues`, `purge`, `delete`, `redrive`: queues from a shell.
+"""`snowmelt put`, `peek`, `stats`, `purge`, `delete`, `redrive`: queues from a shell.
 
 Bodies are bytes, and what is piped in or out stays as it is. How items are taken out is in
 `taking.py`.
@@ -168,17 +168,6 @@ def stats(
         for name, identity in whose.items():
             table.add_row(name, identity)
         Console().print(table)
-
-
-def queues(as_json: Annotated[bool, JSON] = False, at: Place = HERE) -> None:
-    """List all queues."""
-    with at.open() as cluster:
-        names = cluster.queues(timeout=at.timeout)
-    if as_json:
-        print(json.dumps({"queues": names}))
-    else:
-        for name in names:
-            print(name)
 
 
 def purge(

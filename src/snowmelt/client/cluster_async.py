@@ -22,6 +22,7 @@ from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts
 from snowmelt.client.pool.status import pools
 from snowmelt.client.queue.codecs import codec_of
+from snowmelt.client.queue.overviews import WhoIsHere, members
 from snowmelt.client.queue.queues_async import Queues
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import node_id
@@ -109,6 +110,9 @@ class Cluster(Queues):
     def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
         """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
         return Counter(self.baton(counter_baton(name), timeout))
+
+    def _who_is_here(self) -> WhoIsHere:
+        return members
 
     def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
         """A topic: everybody who listens to it hears the same messages in the same order."""

@@ -84,6 +84,13 @@ def queues(own):
     expect(own.name in names, "a queue that was made is listed")
 
 
+@recipe("Cluster.overview", "EmbeddedCluster.overview")
+def overview(own):
+    own.fill()
+    told = {one.name: one for one in (yield Act(own.cluster.overview))}
+    expect(told[own.name].status is not None, "it is led, and its leader tells of it")
+
+
 @recipe("Cluster.delete", "EmbeddedCluster.delete")
 def delete(own):
     """One of its own: another of that name would be another one."""

@@ -29,6 +29,7 @@ from snowmelt.client.queue.options import (
     queue_settings,
     ranked_settings,
 )
+from snowmelt.client.queue.overviews import QueueOverview, WhoIsHere, overview
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.deletes import Deleted
@@ -187,6 +188,22 @@ class Queues:
             names.difference_update(told.ranked if kind == "fifo" else ())
         return sorted(names)
 
+    def overview(self, *, timeout: float = TIMEOUT) -> list[QueueOverview]:
+        """How all queues are, by name: what `stats` tells of each, and which nodes are away.
+
+        It costs a call for each node, however many queues there are. Queues on the overlay are not
+        among them.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         cluster.fifo("orders").put_many([b"one", b"two"])
+        ...         [(one.name, one.status.ready) for one in cluster.overview()]
+        (Interval(start=0, stop=2),)
+        [('orders', 2)]
+        """
+        return run(self._queues, overview(self._who_is_here(), timeout))
+
     def delete(
         self,
         name: str,
@@ -216,6 +233,10 @@ class Queues:
         told = run(self._queues, steps)
         self._known.forget(name)
         return told
+
+    def _who_is_here(self) -> WhoIsHere | None:
+        """Asks which nodes there are; None where there is one."""
+        return None
 
     def _led(
         self,

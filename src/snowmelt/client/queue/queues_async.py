@@ -28,6 +28,7 @@ from snowmelt.client.queue.options import (
     queue_settings,
     ranked_settings,
 )
+from snowmelt.client.queue.overviews import QueueOverview, WhoIsHere, overview
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.deletes import Deleted
@@ -186,6 +187,22 @@ class Queues:
             names.difference_update(told.ranked if kind == "fifo" else ())
         return sorted(names)
 
+    async def overview(self, *, timeout: float = TIMEOUT) -> list[QueueOverview]:
+        """How all queues are, by name: what `stats` tells of each, and which nodes are away.
+
+        It costs a call for each node, however many queues there are. Queues on the overlay are not
+        among them.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         await cluster.fifo("orders").put_many([b"one", b"two"])
+        ...         [(one.name, one.status.ready) for one in await cluster.overview()]
+        (Interval(start=0, stop=2),)
+        [('orders', 2)]
+        """
+        return await run_async(self._queues, overview(self._who_is_here(), timeout))
+
     async def delete(
         self,
         name: str,
@@ -215,6 +232,10 @@ class Queues:
         told = await run_async(self._queues, steps)
         self._known.forget(name)
         return told
+
+    def _who_is_here(self) -> WhoIsHere | None:
+        """Asks which nodes there are; None where there is one."""
+        return None
 
     def _led(
         self,

@@ -10,6 +10,9 @@ from snowmelt.core.interval import Interval, backwards
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.queue.deletes import Delete, Deleted
 from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
+from snowmelt.protocols.queue.statuses import Describe as Describe  # noqa: PLC0414 - a call as others
+from snowmelt.protocols.queue.statuses import Overview, Overviewed
+from snowmelt.protocols.queue.statuses import QueueStatus as QueueStatus  # noqa: PLC0414
 
 SPAN_BYTES: Final = 64
 """What numbers and marks take on the wire, at most."""
@@ -510,88 +513,6 @@ class Changed(msgspec.Struct, frozen=True, tag="fifo.changed", array_like=True):
     items: int
 
 
-class Describe(msgspec.Struct, frozen=True, tag="fifo.describe", array_like=True):
-    """Asks how a queue is."""
-
-    queue: str
-
-
-class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=True):
-    """How a queue is, at its leader."""
-
-    queue: str
-    settings: QueueSettings
-    master: NodeId
-    """The leader."""
-    mirrors: tuple[NodeId, ...]
-    """The followers."""
-    term: int
-    paused: bool
-    ready: int
-    delayed: int
-    leased: int
-    dead: int
-    bytes: int
-    tail: int
-    """The position the next item gets; so many were put in all, not counting gaps."""
-    done: int
-    """How many items were acknowledged."""
-    lost: int
-    """How many were given up because no copy of them could be read."""
-    waiting_gets: int
-    waiting_puts: int
-    extents: int
-    """How many blocks of puts there are; each is a record (`queue/batches.py`)."""
-    short_of_copies: int
-    """Items on fewer nodes than they should be: all, while a follower lacks its copy."""
-    producers: int
-    assigned: int = 0
-    """How many items groups hold."""
-    staged: int = 0
-    """How many items wait to be published; they are not in the queue yet."""
-    mirrors_behind: int = 0
-    """How many followers lack the last step; they are away, or it is on its way."""
-    tails: tuple[int, ...] = ()
-    """Where there are several priorities, how many were put of each."""
-    ready_of: tuple[int, ...] = ()
-    """And how many of each are ready."""
-    copied: int = 100
-    """Of a hundred parts of its copy, how many the follower has that lacks most."""
-    leaders: tuple[str, ...] = ()
-    """Of several partitions, who leads each; "" of one that could not be asked."""
-    away: tuple[int, ...] = ()
-    """And which could not be: they are in none of the counts."""
-    oldest_ready: float | None = None
-    """For how many seconds the oldest of these has been in the queue; None where there is none."""
-    oldest_leased: float | None = None
-    oldest_delayed: float | None = None
-    delivery_age: float | None = None
-    """For how many seconds what was delivered in the last half minute had been in the queue."""
-    delivery_ages: float = 0.0
-    """The same of all that was delivered in this term, as a sum of so many items:"""
-    deliveries_timed: int = 0
-    put: int = 0
-    """How many items ever came in. This and those below only grow."""
-    delivered: int = 0
-    """How often an item was given out."""
-    returned: int = 0
-    """How often one came back: released, failed, or its lease was over."""
-    failed: int = 0
-    """How often with a reason."""
-    expired: int = 0
-    """How often since its lease was over."""
-    died: int = 0
-    """How often one was set aside as dead."""
-    purged: int = 0
-    """How many were removed by a purge."""
-
-    @property
-    def bounds(self) -> tuple[int, ...]:
-        """How far it goes, by priority: a group may be given only what is there by now."""
-        ranks = self.tails[::-1] if self.settings.largest_first else self.tails
-        return ranks or (self.tail,)
-
-
 class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):
     """Asks which queues there are."""
 
@@ -609,11 +530,11 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 Request = (
     Open | Put | Publish | Plan | Get | Settle | Fetch | Peek | Select | Assign | Locate | Survey
     | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | Delete
-    | ListQueues
+    | ListQueues | Overview
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Leased | Settled | Fetched | Peeked | Assigned | Located
-    | Groups | Changed | QueueStatus | Deleted | QueueNames
+    | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

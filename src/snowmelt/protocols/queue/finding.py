@@ -13,12 +13,15 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.messages import Delete, Home, Nowhere
 from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.statuses import Overview
 from snowmelt.protocols.queue.words import Heard
 
 Serves = Callable[[OperationId, Any], bool]
 """Does what is asked, if its queue is served here; says whether it is."""
 Opened = Callable[[OperationId, Home], None]
 """Grants a queue."""
+Overviews = Callable[[OperationId, Overview], None]
+"""Tells how the queues are that are led here."""
 
 
 def of_another(queue: str) -> Declined:
@@ -28,11 +31,19 @@ def of_another(queue: str) -> Declined:
 
 
 class Finding:
-    def __init__(self, desk: Desk, directory: Directory, serves: Serves, opened: Opened) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        directory: Directory,
+        serves: Serves,
+        opened: Opened,
+        overview: Overviews,
+    ) -> None:
         self._desk = desk
         self._directory = directory
         self._serves = serves
         self._opened = opened
+        self._overview = overview
 
     def goes_on(self, operation: OperationId, request: Any) -> bool:
         """Whether a call is about one queue, and sound; any other is answered here."""
@@ -40,8 +51,12 @@ class Finding:
         if desk.presence is None:
             desk.decline(operation, "Unavailable", "this node has no current view of its cluster")
             return False
-        if type(request) is calls.ListQueues:
+        kind = type(request)
+        if kind is calls.ListQueues:
             self._directory.roll(operation)
+            return False
+        if kind is Overview:
+            self._overview(operation, request)
             return False
         try:
             wrong = problem(request, desk.wall)

@@ -1,0 +1,260 @@
+"""`snowmelt queues` and `snowmelt top`: all queues in one table, once or live.
+
+Rates are reckoned from two looks: what came in, and was given out, between them.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from snowmelt.cli.asking import HERE, JSON, Place
+from snowmelt.cli.queue_show import age
+from snowmelt.cli.tables import listing
+from snowmelt.client.cluster import Cluster
+from snowmelt.client.embedded.face import EmbeddedCluster
+from snowmelt.client.queue.overviews import QueueOverview
+from snowmelt.core.errors import BadOption
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.statuses import QueueStatus
+
+HEADS: Final = (
+    "queue", "order", "ready", "leased", "oldest", "in/s", "out/s", "dead", "bytes", "leader",
+    "copies", "note",
+)  # fmt: skip
+WORDS: Final = ("queue", "order", "leader", "note")
+NOTE: Final = 60
+"""Letters of a note in the table; JSON has all of it."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue, as it is told."""
+
+    queue: str
+    order: str = ""
+    paused: bool = False
+    ready: int = 0
+    delayed: int = 0
+    leased: int = 0
+    dead: int = 0
+    bytes: int = 0
+    oldest: float | None = None
+    """For how many seconds its oldest item has been ready."""
+    in_per_second: float | None = None
+    out_per_second: float | None = None
+    put: int = 0
+    delivered: int = 0
+    leader: str = ""
+    term: int = 0
+    copies: int = 0
+    """So many are whole."""
+    replicas: int = 0
+    away: tuple[str, ...] = ()
+    waits: str = ""
+
+
+def line(now: QueueOverview, before: QueueStatus | None, seconds: float) -> Line:
+    """One queue, with rates if it was looked at before."""
+    status = now.status
+    if status is None:
+        return Line(queue=now.name, waits=now.waits)
+    settings = status.settings
+    behind = max(status.mirrors_behind, len(now.away))
+    came, went = _rates(status, before, seconds)
+    return Line(
+        queue=now.name,
+        order=order(settings),
+        paused=status.paused,
+        ready=status.ready,
+        delayed=status.delayed,
+        leased=status.leased,
+        dead=status.dead,
+        bytes=status.bytes,
+        oldest=status.oldest_ready,
+        in_per_second=came,
+        out_per_second=went,
+        put=status.put,
+        delivered=status.delivered,
+        leader=status.master,
+        term=status.term,
+        copies=1 + len(status.mirrors) - behind,
+        replicas=settings.replicas,
+        away=now.away,
+    )
+
+
+def order(settings: QueueSettings) -> str:
+    """Which order a queue has, in short.
+
+    >>> order(QueueSettings()), order(QueueSettings(priorities=4))
+    ('fifo', '4 priorities')
+    """
+    if settings.priorities == 1:
+        return "fifo"
+    return f"{settings.priorities} priorities" if settings.priorities else settings.kind
+
+
+def _rates(
+    now: QueueStatus, before: QueueStatus | None, seconds: float
+) -> tuple[float | None, float | None]:
+    """In and out each second. Another queue of the name, or one that lost some, has none yet."""
+    if before is None or seconds <= 0:
+        return None, None
+    came, went = now.put - before.put, now.delivered - before.delivered
+    if came < 0 or went < 0:
+        return None, None
+    return came / seconds, went / seconds
+
+
+def rate(each: float | None) -> str:
+    """As it stands in the table.
+
+    >>> rate(None), rate(0.0), rate(0.25), rate(12.3), rate(12_345.6)
+    ('-', '0', '0.25', '12', '12,346')
+    """
+    if each is None:
+        return "-"
+    return f"{each:,.0f}" if each >= 10 or not each else f"{each:.2g}"
+
+
+def table_of(lines: list[Line]) -> Table:
+    """All of them."""
+    made = listing(HEADS, words=WORDS)
+    for one in lines:
+        counts = [f"{one.ready:,}", f"{one.leased:,}", age(one.oldest)]
+        rates = [rate(one.in_per_second), rate(one.out_per_second)]
+        rest = [f"{one.dead:,}", f"{one.bytes:,}", one.leader or "-", _copies(one), note(one)]
+        if not one.leader:
+            counts, rates, rest[:2] = ["-"] * 3, ["-"] * 2, ["-"] * 2
+        made.add_row(one.queue, one.order or "-", *counts, *rates, *rest)
+    return made
+
+
+def _copies(one: Line) -> str:
+    if not one.leader:
+        return "-"
+    return str(one.copies) if one.copies == one.replicas else f"{one.copies} of {one.replicas}"
+
+
+def note(one: Line) -> str:
+    """What a person should know of it: paused, who is away, or why nobody leads it.
+
+    >>> note(Line(queue="q", paused=True, away=("n2", "n3")))
+    'paused; n2 and n3 away'
+    """
+    away = f"{' and '.join(one.away)} away" if one.away else ""
+    waits = one.waits.removeprefix(f"queue {one.queue!r} ")
+    said = "; ".join([word for word in ("paused" * one.paused, away, waits) if word])
+    return said if len(said) <= NOTE else said[: NOTE - 1] + "…"
+
+
+Look = Callable[[], list[Line]]
+
+
+def looking(cluster: Cluster | EmbeddedCluster, timeout: float) -> Look:
+    """Each time: how they are, with rates since the last time."""
+    known: dict[str, QueueStatus] = {}
+    at = 0.0
+
+    def look() -> list[Line]:
+        nonlocal at
+        found, before = cluster.overview(timeout=timeout), at
+        at = time.monotonic()
+        lines = [line(one, known.get(one.name), at - before) for one in found]
+        known.clear()
+        known.update({one.name: one.status for one in found if one.status is not None})
+        return lines
+
+    return look
+
+
+def queues(
+    names: Annotated[bool, typer.Option("--names", help="Only their names, a line each.")] = False,
+    over: Annotated[
+        float, typer.Option(help="Seconds between the two looks that rates are from; 0: no rates.")
+    ] = 1.0,
+    as_json: Annotated[bool, JSON] = False,
+    at: Place = HERE,
+) -> None:
+    """Show all queues in a table: how much is in each, how old, its rates, who leads it."""
+    if not 0 <= over <= 3600:
+        raise BadOption("--over", over, "0 to 3600 seconds")
+    with at.open() as cluster:
+        if names:
+            for name in cluster.queues(timeout=at.timeout):
+                print(name)
+            return
+        look = looking(cluster, at.timeout)
+        lines = look()
+        if over and lines and isinstance(cluster, Cluster):
+            time.sleep(over)
+            lines = look()
+    if as_json:
+        print(json.dumps({"queues": msgspec.to_builtins(lines)}))
+    else:
+        _console().print(table_of(lines))
+
+
+SORTS: Final[dict[str, Callable[[Line], Any]]] = {
+    "name": lambda one: one.queue,
+    "ready": lambda one: (-one.ready, one.queue),
+    "oldest": lambda one: (-(one.oldest or 0), one.queue),
+    "in": lambda one: (-(one.in_per_second or 0), one.queue),
+    "out": lambda one: (-(one.out_per_second or 0), one.queue),
+    "dead": lambda one: (-one.dead, one.queue),
+    "bytes": lambda one: (-one.bytes, one.queue),
+}
+
+
+def top(
+    every: Annotated[float, typer.Option(help="Seconds between looks.")] = 2.0,
+    sort: Annotated[str, typer.Option(help="What comes first: " + ", ".join(SORTS))] = "ready",
+    rows: Annotated[int, typer.Option("-n", "--rows", help="So many queues at most.")] = 40,
+    looks: Annotated[int, typer.Option(help="End after so many looks; 0: never.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look.")] = False,
+    at: Place = HERE,
+) -> None:
+    """Show all queues, live, until Ctrl-C."""
+    if sort not in SORTS:
+        raise BadOption("--sort", sort, ", ".join(SORTS))
+    if not 0.1 <= every <= 3600:
+        raise BadOption("--every", every, "0.1 to 3600 seconds")
+    if rows < 1:
+        raise BadOption("--rows", rows, "1 or more")
+    if looks < 0:
+        raise BadOption("--looks", looks, "0 or more")
+    with at.open() as cluster:
+        told = _looks(looking(cluster, at.timeout), every, looks)
+        some = (sorted(lines, key=SORTS[sort])[:rows] for lines in told)
+        if as_json:
+            for lines in some:
+                print(json.dumps({"queues": msgspec.to_builtins(lines)}), flush=True)
+            return
+        with Live(console=_console(), auto_refresh=False) as live:
+            for lines in some:
+                live.update(table_of(lines), refresh=True)
+
+
+def _looks(look: Look, every: float, most: int) -> Iterator[list[Line]]:
+    """One after another; the first is a short one, so that there are rates soon."""
+    look()
+    time.sleep(min(every, 0.5))
+    count = 0
+    while True:
+        yield look()
+        count += 1
+        if count == most:
+            return
+        time.sleep(every)
+
+
+def _console() -> Console:
+    """A table in a pipe is as wide as it is."""
+    console = Console()
+    return console if console.is_terminal else Console(width=250)

@@ -1,0 +1,16 @@
+"""How all queues are that a node leads, for whoever looks at all of them."""
+
+from collections.abc import Mapping
+from heapq import nsmallest
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.statuses import Overview, Overviewed
+
+
+def overview(me: NodeId, leaders: Mapping[str, Leader], ask: Overview) -> Overviewed:
+    """Some of them, in the order of their names."""
+    behind = [name for name, one in leaders.items() if name > ask.after and one.serving]
+    names = nsmallest(ask.rows_max + 1, behind)
+    rows = [leaders[name].status() for name in names[: ask.rows_max]]
+    return Overviewed(me, tuple(rows), len(names) > len(rows))

@@ -1,0 +1,110 @@
+"""What clients ask of how queues are, and what they are told."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.queue.settings import QueueSettings
+
+ROWS_MAX: Final = 200
+
+
+class Describe(msgspec.Struct, frozen=True, tag="fifo.describe", array_like=True):
+    """Asks how a queue is."""
+
+    queue: str
+
+
+class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=True):
+    """How a queue is, at its leader."""
+
+    queue: str
+    settings: QueueSettings
+    master: NodeId
+    """The leader."""
+    mirrors: tuple[NodeId, ...]
+    """The followers."""
+    term: int
+    paused: bool
+    ready: int
+    delayed: int
+    leased: int
+    dead: int
+    bytes: int
+    tail: int
+    """The position the next item gets; so many were put in all, not counting gaps."""
+    done: int
+    """How many items were acknowledged."""
+    lost: int
+    """How many were given up because no copy of them could be read."""
+    waiting_gets: int
+    waiting_puts: int
+    extents: int
+    """How many blocks of puts there are; each is a record (`queue/batches.py`)."""
+    short_of_copies: int
+    """Items on fewer nodes than they should be: all, while a follower lacks its copy."""
+    producers: int
+    assigned: int = 0
+    """How many items groups hold."""
+    staged: int = 0
+    """How many items wait to be published; they are not in the queue yet."""
+    mirrors_behind: int = 0
+    """How many followers lack the last step; they are away, or it is on its way."""
+    tails: tuple[int, ...] = ()
+    """Where there are several priorities, how many were put of each."""
+    ready_of: tuple[int, ...] = ()
+    """And how many of each are ready."""
+    copied: int = 100
+    """Of a hundred parts of its copy, how many the follower has that lacks most."""
+    leaders: tuple[str, ...] = ()
+    """Of several partitions, who leads each; "" of one that could not be asked."""
+    away: tuple[int, ...] = ()
+    """And which could not be: they are in none of the counts."""
+    oldest_ready: float | None = None
+    """For how many seconds the oldest of these has been in the queue; None where there is none."""
+    oldest_leased: float | None = None
+    oldest_delayed: float | None = None
+    delivery_age: float | None = None
+    """For how many seconds what was delivered in the last half minute had been in the queue."""
+    delivery_ages: float = 0.0
+    """The same of all that was delivered in this term, as a sum of so many items:"""
+    deliveries_timed: int = 0
+    put: int = 0
+    """How many items ever came in. This and those below only grow."""
+    delivered: int = 0
+    """How often an item was given out."""
+    returned: int = 0
+    """How often one came back: released, failed, or its lease was over."""
+    failed: int = 0
+    """How often with a reason."""
+    expired: int = 0
+    """How often since its lease was over."""
+    died: int = 0
+    """How often one was set aside as dead."""
+    purged: int = 0
+    """How many were removed by a purge."""
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """How far it goes, by priority: a group may be given only what is there by now."""
+        ranks = self.tails[::-1] if self.settings.largest_first else self.tails
+        return ranks or (self.tail,)
+
+
+class Overview(msgspec.Struct, frozen=True, tag="fifo.overview", array_like=True):
+    """Asks the node that hears it how the queues are that it leads, by name, behind one.
+
+    What it tells is not confirmed by followers: whoever leads no more may not know it yet.
+    """
+
+    after: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    rows_max: Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX)] = ROWS_MAX
+
+
+class Overviewed(msgspec.Struct, frozen=True, tag="fifo.overviewed", array_like=True):
+    """So many of them are so, and perhaps there are more."""
+
+    node: NodeId
+    rows: tuple[QueueStatus, ...]
+    more: bool

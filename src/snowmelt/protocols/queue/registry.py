@@ -49,6 +49,7 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
     may be that it was.
 """
 
+from itertools import islice
 from typing import Final
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
@@ -69,6 +70,9 @@ from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.queue.words import Kept
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
+WOKEN: Final = 100
+WAKE_EVERY: Final = milliseconds(50)
+"""So many masters of queues are told at once that they lead, and the next so soon."""
 SHUNNED_FOR: Final[Duration] = seconds(120)
 """So long who did not answer a queue's master is not made its mirror again, in the same run."""
 
@@ -93,6 +97,8 @@ class Registry:
         """By queue and run: mirrors that did not answer, and until when they are left out."""
         self._deaf: dict[tuple[str, str], Instant] = {}
         """The same of masters that did not hear whom they had to."""
+        self._unled: dict[str, None] = {}
+        """Queues whose masters began anew before this coordinator could decide."""
 
     def begin(self, started: Started) -> None:
         self._kept.begin(started)
@@ -107,7 +113,7 @@ class Registry:
         self._kept.forget()
         self.deletions.forget()
         self._later.forget()
-        for met in (self._shunned, self._deaf):
+        for met in (self._shunned, self._deaf, self._unled):
             met.clear()
         if isinstance(fact, Leads):
             self._kept.lead(fact)
@@ -229,19 +235,38 @@ class Registry:
 
     def _look_round(self) -> None:
         kept, presence = self._kept, self._kept.presence
-        begins = self._census.complete and not kept.decides
         if self._census.complete:
             self._later.take_up()
-            kept.decides = True
+            if not kept.decides:
+                kept.decides = True
+                self._find_unled()
         if not kept.decides or presence is None:
             return
         for home in list(kept.known.values()):
             self._growing.look_at(home, presence)
             if home.queue not in kept.busy:
                 self._rehouse(home, presence)
-            here = home.master in presence.keepers
-            if begins and here and home.run != presence.run_of(home.master):
-                self._desk.send(node_of(home.master), home)  # its claim may have come too early
+
+    def _find_unled(self) -> None:
+        """Masters that began anew claimed while nothing could be decided: they are told again."""
+        known, presence = self._kept.known.values(), self._kept.presence
+        assert presence is not None, "it decides for those who are here"
+        self._unled.update({one.queue: None for one in known if _began_anew(one, presence)})
+        self._desk.wake(self._desk.now)
+
+    def _wake_some(self) -> None:
+        """Some of those are told of now, and the others soon: thousands at once would take long."""
+        presence = self._kept.presence
+        assert presence is not None, "it decides for those who are here"
+        for queue in list(islice(self._unled, WOKEN)):
+            del self._unled[queue]
+            home = self._kept.known.get(queue)
+            if home is None or queue in self._kept.busy:
+                continue
+            if home.active and _began_anew(home, presence):  # else it was heard meanwhile
+                self._kept.asleep[queue] = None
+        if self._unled:
+            self._desk.wake(later(self._desk.now, WAKE_EVERY))
 
     def quits(self, source: NodeId, message: messages.Quits) -> None:
         """Somebody is to leave in order (rule 11)."""
@@ -327,8 +352,14 @@ class Registry:
             self._look_round()
         self._growing.tick(self._kept.presence)
         self.making.next()
+        self._wake_some()
         for queue in self._kept.asleep:
             home = self._kept.known[queue]
             if queue not in self._kept.busy:
                 self._desk.send(node_of(home.master), home)
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+
+def _began_anew(home: messages.Home, presence: Presence) -> bool:
+    """Whether its master is here, in another run than the one that was given the term."""
+    return home.master in presence.keepers and home.run != presence.run_of(home.master)

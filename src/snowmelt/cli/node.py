@@ -127,6 +127,12 @@ def node(
     limit: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE; again for more. " + LIMITS_HELP)
     ] = None,
+    http: Annotated[
+        str, typer.Option(help="HOST:PORT of /metrics, /livez and /readyz; none if not given.")
+    ] = "",
+    http_token_file: Annotated[
+        Path | None, typer.Option(help="File with a token for /metrics, to be shown as Bearer.")
+    ] = None,
     log: Annotated[str, typer.Option(help="Log level: debug, info, warning, error.")] = "info",
 ) -> None:
     """Run one node until SIGTERM or Ctrl-C; it then leaves the cluster in order.
@@ -154,5 +160,7 @@ def node(
         settings=Settings(interval=seconds(heartbeat), misses=misses, grace=seconds(heartbeat / 3)),
         limits=read_limits(limit or []),
         etcd=read_coordinator(coordinator, etcd_user, etcd_password_file),
+        http=Address.parse(http, "--http") if http else None,
+        http_token=read_secret("--http-token-file", "a token", http_token_file),
     )
     server.run(config)

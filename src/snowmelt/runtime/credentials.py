@@ -47,6 +47,20 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
             allowed = "an address on loopback, or give " + ", ".join(missing)
             raise BadOption("--listen", str(address), allowed)
 
+    def check_http(self, address: Address, token: str) -> None:
+        """Refuses to show metrics in the open without protection."""
+        if is_loopback(address.host) or (self.encrypted and token):
+            return
+        missing = [] if self.encrypted else ["--tls-authority", "--tls-certificate", "--tls-key"]
+        missing += [] if token else ["--http-token-file"]
+        allowed = "an address on loopback, or give " + ", ".join(missing)
+        raise BadOption("--http", str(address), allowed)
+
+    def web_context(self, address: Address) -> ssl.SSLContext | None:
+        """For pages: nobody who asks for one has a certificate. On loopback they are plain."""
+        plain = is_loopback(address.host) or not self.encrypted
+        return None if plain else self._context(ssl.Purpose.CLIENT_AUTH)
+
     def server_context(self) -> ssl.SSLContext | None:
         """For accepting: a node must show its certificate, a client may."""
         if not self.encrypted:

@@ -29,6 +29,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     slow_sender_seconds: float = 10.0  # has begun a large frame, and hardly goes on: cut off
     dial_seconds: float = 5.0
     drain_seconds: float = 10.0
+    metric_queues: int = 1_000  # so many have their name in metrics, the rest are told together
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

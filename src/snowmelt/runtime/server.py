@@ -41,6 +41,9 @@ from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.folders import check_node
+from snowmelt.runtime.http.pages import Pages
+from snowmelt.runtime.http.serving import HttpServer
+from snowmelt.runtime.inquiring import Inquiries
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.severing import Severing
@@ -72,6 +75,10 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush: bool = True
     etcd: EtcdPlace | None = None
     """Where views are decided; None for the disk of whoever founded the cluster."""
+    http: Address | None = None
+    """Where metrics and probes are shown; None for nowhere."""
+    http_token: str = ""
+    """What whoever asks for metrics must show."""
 
 
 class Server:
@@ -93,6 +100,9 @@ class Server:
         self._severing: Severing | None = None
         self._known = KnownCluster("this disk", OTHER_CLUSTER)
         self._strangers: Strangers | None = None
+        self._inquiries: Inquiries | None = None
+        self._http: HttpServer | None = None
+        self.http_at: Address | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -104,6 +114,8 @@ class Server:
             config.id, Role.NODE, gate, config.credentials, config.limits, _too_early
         )
         config.credentials.check_listen(config.listen)
+        if config.http is not None:
+            config.credentials.check_http(config.http, config.http_token)
         store, self._known.identity = await asyncio.to_thread(_opened, config)
         self._store = store
         if others_may_look(config.data):
@@ -134,8 +146,25 @@ class Server:
         transport.gone = self._gone
         transport.lost = severing.lost
         tell("listening", node=config.id, address=str(listening), data=str(config.data))
+        self._inquiries = Inquiries(config.id, self._driver.handle)
         self._driver.start()
+        if config.http is not None:
+            await self._show(config.http)
         return listening
+
+    async def _show(self, address: Address) -> None:
+        """Metrics and probes, over HTTP."""
+        config = self.config
+        assert self._inquiries is not None
+        pages = Pages(self, self._inquiries.ask, config.limits.metric_queues)
+        tls = config.credentials.web_context(address)
+        self._http = HttpServer(pages.routes, config.http_token, tls)
+        try:
+            self.http_at = await self._http.listen(address)
+        except Unavailable as error:
+            self._fail(error)
+            return
+        tell("shows metrics", node=config.id, address=str(self.http_at))
 
     def _families(self, address: Address) -> list[Family]:
         config = self.config
@@ -199,6 +228,8 @@ class Server:
                 limit / 2,
                 lambda: not (transport.in_flight or driver.persisting or transport.unsent),
             )
+        if self._http is not None:
+            await self._http.close()
         await transport.close(Unavailable("this node is stopping"))
         await asyncio.to_thread(driver.stop, limit)
         if self._etcd is not None:
@@ -249,7 +280,9 @@ class Server:
         tell(effect.text, node=self.config.id)
 
     def replied(self, effect: Reply[Any]) -> None:
-        """The answer to `Depart`."""
+        """The answer to `Depart`, or to an inquiry."""
+        if self._inquiries is not None and self._inquiries.replied(effect):
+            return
         if isinstance(effect.message, Declined):
             tell("stops without leaving", node=self.config.id, reason=effect.message.text)
         if isinstance(effect.message, Departed | Declined):
@@ -282,6 +315,16 @@ class Server:
     def _fail(self, error: SnowmeltError) -> None:
         self.failure = error
         self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it is about to end."""
+        return self._stopping.is_set()
+
+    @property
+    def lives(self) -> bool:
+        """Whether its machines run."""
+        return self._driver is not None and not self._driver.stopped
 
     def statistics(self) -> NodeStatistics:
         assert self._driver is not None

@@ -1,0 +1,115 @@
+"""Metrics of a node's process: its view, its connections, its disk, and what it takes."""
+
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import time
+from typing import Final
+
+from snowmelt.protocols.membership import View
+from snowmelt.runtime.http.exposition import COUNTER, GAUGE, Family, labelled
+from snowmelt.runtime.statistics import NodeStatistics
+
+REASONS_MAX: Final = 50
+"""So many reasons have a label of their own."""
+STORE_COUNTERS: Final = {
+    "commits": "Writes to the disk, each of which is whole or not at all.",
+    "flushes": "Flushes of the disk.",
+    "groups": "Groups of writes that shared a flush.",
+    "refused": "Writes refused for want of room.",
+    "bytes_written": "Bytes written.",
+    "damaged_found": "Records whose checksum did not fit: the disk gave back something else.",
+}
+STORE_GAUGES: Final = {
+    "bytes_used": "Bytes of the disk that records take.",
+    "bytes_max": "Bytes of the disk that records may take.",
+}
+
+
+def node_families(told: NodeStatistics, view: View | None, current: bool) -> Iterator[Family]:
+    """All of them."""
+    info = Family("snowmelt_node_info", GAUGE, "The node, its version and its cluster; always 1.")
+    cluster = "" if view is None else view.identity
+    info.add(1, labelled(node=told.node, version=_version(), cluster=cluster))
+    yield info
+    yield _one("node_current", GAUGE, "Whether it is in the newest view, and was heard.", current)
+    yield _one("view_epoch", GAUGE, "The number of its view.", 0 if view is None else view.epoch)
+    members = 0 if view is None else len(view.members)
+    yield _one("view_members", GAUGE, "Members of its view.", members)
+    yield _one("events_total", COUNTER, "Events that its machines handled.", told.events)
+    yield _one("flush_waiting_steps", GAUGE, "Steps that wait for the disk.", told.flush_waits)
+    longest = told.longest_turn
+    yield _one("longest_turn_seconds", GAUGE, "The longest time in which it heard nobody.", longest)
+    yield from _connections(told)
+    yield _one("etcd_requests_total", COUNTER, "Requests to etcd.", told.etcd_asked)
+    for name, said in STORE_COUNTERS.items():
+        yield _one(f"store_{name}_total", COUNTER, said, told.store.get(name, 0))
+    for name, said in STORE_GAUGES.items():
+        yield _one(f"store_{name}", GAUGE, said, told.store.get(name, 0))
+    yield from _process(told.seconds)
+
+
+def _version() -> str:
+    """Of the package, as it is installed."""
+    try:
+        return version("snowmelt")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _connections(told: NodeStatistics) -> Iterator[Family]:
+    opened = "Connections that there ever were."
+    yield _one("connections_opened_total", COUNTER, opened, told.connections_total)
+    here = Family("snowmelt_connections", GAUGE, "Connections that are open, by who is there.")
+    roles = [one.role for one in told.connections]
+    for role in sorted({"node", "client", *roles}):
+        here.add(roles.count(role), labelled(role=role))
+    yield here
+    ended = "Connections that ended, by reason."
+    yield _by_reason("connections_closed_total", ended, told.closed)
+    dropped = "Messages and dials that came to nothing, by reason."
+    yield _by_reason("messages_dropped_total", dropped, told.dropped)
+    arriving = "Bytes of large frames that clients have begun to send."
+    yield _one("arriving_bytes", GAUGE, arriving, told.arriving_bytes)
+
+
+def _one(name: str, kind: str, said: str, value: float) -> Family:
+    family = Family(f"snowmelt_{name}", kind, said)
+    family.add(int(value) if isinstance(value, bool) else value)
+    return family
+
+
+def _by_reason(name: str, said: str, counts: dict[str, int]) -> Family:
+    """The first by name have a label each."""
+    family = Family(f"snowmelt_{name}", COUNTER, said)
+    some = sorted(counts.items())
+    for reason, count in some[:REASONS_MAX]:
+        family.add(count, labelled(reason=reason))
+    if some[REASONS_MAX:]:
+        family.add(sum([count for _, count in some[REASONS_MAX:]]), labelled(reason="other"))
+    return family
+
+
+def _process(seconds: float) -> Iterator[Family]:
+    """What every Prometheus client tells of its process, under the names that they share."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = Family("process_cpu_seconds_total", COUNTER, "Processor time, of user and system.")
+    cpu.add(used.ru_utime + used.ru_stime)
+    yield cpu
+    start = Family("process_start_time_seconds", GAUGE, "When it began, in seconds since 1970.")
+    start.add(round(time() - seconds, 3))
+    yield start
+    memory = Family("process_resident_memory_bytes", GAUGE, "Memory that it has.")
+    with suppress(OSError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        memory.add(pages * resource.getpagesize())
+    if not memory.lines and sys.platform == "darwin":
+        memory.add(used.ru_maxrss)
+    yield memory
+    files = Family("process_open_fds", GAUGE, "Files and sockets that it has open.")
+    with suppress(OSError):
+        files.add(len(list(Path("/proc/self/fd").iterdir())))
+    yield files

@@ -1,0 +1,97 @@
+"""The pages of a node: `/metrics`, `/livez` and `/readyz`.
+
+Metrics are made some queues at a time, and others are heard between them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from snowmelt.protocols.membership import View
+from snowmelt.protocols.queue.statuses import Overview, Overviewed
+from snowmelt.runtime.http.exposition import CONTENT_TYPE, text
+from snowmelt.runtime.http.node_metrics import node_families
+from snowmelt.runtime.http.queue_metrics import QueueMetrics
+from snowmelt.runtime.http.serving import Page, Route
+from snowmelt.runtime.statistics import NodeStatistics
+
+AT_ONCE: Final = 50
+"""So many queues in one turn of the loop."""
+
+
+class Shown(Protocol):
+    """A node, as its pages know it."""
+
+    view: View | None
+    current: bool
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it is about to end."""
+
+    @property
+    def lives(self) -> bool:
+        """Whether its machines run."""
+
+    def statistics(self) -> NodeStatistics:
+        """What its process tells."""
+
+
+class Pages:
+    """Of one node; `ask` asks its machines."""
+
+    def __init__(self, node: Shown, ask: Callable[[Any], Awaitable[Any]], queues_max: int) -> None:
+        self._node = node
+        self._ask = ask
+        self._queues = QueueMetrics(queues_max)
+        self._one = asyncio.Lock()
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """By paths."""
+        return {
+            "/metrics": Route(self.metrics, guarded=True),
+            "/livez": Route(self.lives),
+            "/readyz": Route(self.ready),
+        }
+
+    async def metrics(self) -> Page:
+        """All that is counted; the queues only while this node is current."""
+        node = self._node
+        async with self._one:  # who comes second has its own, as new
+            told, after, more = self._queues.begin(), "", node.current
+            while more:
+                page = await self._ask(Overview(after, AT_ONCE))
+                if not isinstance(page, Overviewed):
+                    break  # it is cut off
+                self._queues.add(told, page.rows)
+                more = page.more
+                after = page.rows[-1].queue if page.rows else ""
+                await asyncio.sleep(0)
+            families = [
+                *node_families(node.statistics(), node.view, node.current),
+                *self._queues.end(told),
+            ]
+        return Page(text(families).encode(), kind=CONTENT_TYPE)
+
+    async def lives(self) -> Page:
+        """Whether a supervisor should leave it alone."""
+        if self._node.lives:
+            return Page(b"alive\n")
+        return Page(b"its machines do not run any more\n", HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def ready(self) -> Page:
+        """Whether it can answer for its cluster: what is not current lives all the same."""
+        node, view = self._node, self._node.view
+        if node.stopping:
+            return _not_ready("stopping")
+        if view is None:
+            return _not_ready("not current: it is in no view yet")
+        if not node.current:
+            return _not_ready(f"not current: cut off since view {view.epoch}")
+        return Page(f"current in view {view.epoch}\n".encode())
+
+
+def _not_ready(why: str) -> Page:
+    return Page(f"{why}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)

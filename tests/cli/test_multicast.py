@@ -50,7 +50,7 @@ def test_what_is_no_good_is_told(cluster: LocalCluster) -> None:
     for arguments, code, why in (
         (("subscribe", "news", "-n", "-1"), 2, "--count is -1"),
         (("subscribe", "news", "--timeout", "0"), 2, "--timeout is 0"),
-        (("subscribe", "silence", "--timeout", "0.3"), 4, "nothing was published to silence"),
+        (("subscribe", "silence", "--timeout", "0.3"), 8, "nothing was published to silence"),
         (("publish", "a/b", "x"), 2, "topic is 'a/b'"),
     ):
         ended = snowmelt("multicast", *arguments, "--url", cluster.url)

@@ -59,7 +59,7 @@ def test_items_are_shown_by_their_rank(run: Run, tmp_path: Path) -> None:
     assert run("quantile", "jobs", "0.5")[1].startswith("  0 ")  # also where it is 0
     assert as_json(run("quantile", "jobs", "0.5", "--json"))["item"]["priority"] == 0
     code, _, err = run("select", "jobs", "102")
-    assert (code, err) == (4, "snowmelt: fewer than 102 items of jobs are ready\n")
+    assert (code, err) == (8, "snowmelt: fewer than 102 items of jobs are ready\n")
     assert "this is a fifo" in run("quantile", "plain", "1")[2]
     assert "there is no queue 'nowhere'" in run("select", "nowhere", "1")[2]
     assert run("select", "jobs", "0")[0] == run("quantile", "jobs", "2")[0] == 2

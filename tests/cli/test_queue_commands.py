@@ -57,8 +57,43 @@ def test_what_is_piped_in_comes_out_to_the_byte(run: Run, queue: str) -> None:
     assert fine(run("get", queue)) == NASTY
     assert fine(run("get", queue)) == b""
     ended = run("get", queue)
-    assert (ended.returncode, ended.stdout) == (4, b"")
+    assert (ended.returncode, ended.stdout) == (8, b"")
     assert b"nothing came into" in ended.stderr
+
+
+def test_get_tells_empty_missing_and_paused_apart(run: Run, queue: str) -> None:
+    """Nobody there is `test_nobody_there_ends_with_4`."""
+    ended = run("get", "nowhere")
+    assert (ended.returncode, ended.stdout) == (9, b"")
+    assert b"there is no queue 'nowhere'" in ended.stderr
+    said = fine(run("create", queue, "--lease", "60", "--priorities", "3")).decode()
+    assert said.startswith(f"{queue} is made: priorities=3, ")
+    assert "lease=60.0" in said
+    ended = run("get", queue)
+    assert (ended.returncode, ended.stderr.endswith(f"into {queue} in 0 s\n".encode())) == (8, True)
+    fine(run("put", queue, "one", "--delay", "1000"))
+    assert b"; of its items 1 are delayed" in run("get", queue).stderr
+    fine(run("put", queue, "two"))
+    assert b"is paused" in fine(run("pause", queue))
+    ended = run("get", queue)
+    assert (ended.returncode, b"it is paused, with 1 ready" in ended.stderr) == (8, True)
+    assert as_json(run("queues", "--json", "--over", "0"))["queues"]
+    fine(run("resume", queue))
+    assert fine(run("get", queue)) == b"two"
+
+
+def test_create_leaves_what_is_there_as_asked_and_refuses_what_differs(
+    run: Run, queue: str
+) -> None:
+    assert b" is made: " in fine(run("create", queue, "--max-items", "5"))
+    for words in ((), ("--max-items", "5")):
+        assert b" was there: " in fine(run("create", queue, *words))
+    ended = run("create", queue, "--max-items", "6")
+    assert (ended.returncode, b"max_items=5, asked 6" in ended.stderr) == (2, True)
+    ended = run("create", queue, "--priorities", "int")
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    ended = run("pause", "nowhere")
+    assert (ended.returncode, b"there is no queue" in ended.stderr) == (9, True)
 
 
 def test_words_and_files_are_items(run: Run, queue: str, tmp_path: Path) -> None:
@@ -136,7 +171,7 @@ def test_a_queue_is_deleted_and_its_name_is_free(run: Run, queue: str) -> None:
     said = fine(run("delete", queue, "--yes"))
     assert said == b"%b is deleted, with 2 items (2 ready)\n" % queue.encode()
     ended = run("delete", queue, "--yes")
-    assert (ended.returncode, b"there is no queue" in ended.stderr) == (2, True)
+    assert (ended.returncode, b"there is no queue" in ended.stderr) == (9, True)
     fine(run("put", queue, "three", "--priorities", "2"))
     assert fine(run("get", queue)) == b"three"
     said = fine(run("delete", queue, "--if-empty"))
@@ -169,11 +204,11 @@ def test_a_priority_queue_is_made_by_the_first_priority_and_taken_like_any(
 
 
 @pytest.mark.parametrize("command", ["stats", "peek", "redrive"])
-def test_a_queue_that_is_not_there_ends_with_2_and_is_not_made(run: Run, command: str) -> None:
+def test_a_queue_that_is_not_there_ends_with_9_and_is_not_made(run: Run, command: str) -> None:
     ended = run(command, "nowhere")
-    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert (ended.returncode, ended.stdout) == (9, b"")
     assert b"there is no queue 'nowhere'" in ended.stderr
-    assert b"nowhere" not in fine(run("queues"))
+    assert b"nowhere" not in fine(run("queues", "--names"))
 
 
 @pytest.mark.parametrize(
@@ -202,8 +237,9 @@ def test_a_wrong_option_is_named(tmp_path: Path, arguments: tuple[str, ...], tol
 
 def test_nobody_there_ends_with_4(tmp_path: Path) -> None:
     url = f"snowmelt://127.0.0.1:{free_port()}"
-    ended = snowmelt("queues", "--url", url, "--timeout", "0.3")
-    assert (ended.returncode, ended.stdout) == (4, "")
+    for command in (("queues",), ("get", "orders")):
+        ended = snowmelt(*command, "--url", url, "--timeout", "0.3")
+        assert (ended.returncode, ended.stdout) == (4, "")
     (tmp_path / "file").touch()
     ended = snowmelt("queues", "--data", str(tmp_path / "file"))
     assert ended.returncode == 7

@@ -1,12 +1,19 @@
-"""`snowmelt alter`: settings of a queue that is there, while it runs."""
+"""`snowmelt create`, `alter`, `pause` and `resume`: a queue as a thing with settings."""
 
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import settings_object
+from snowmelt.cli.urgency import LARGEST_FIRST, PRIORITIES, urgency
+from snowmelt.client.cluster import Cluster
+from snowmelt.client.embedded.face import EmbeddedCluster
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.overlay.face import OverlayQueue
+from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.queue.settings import FOR_EVER, QueueSettings
 
@@ -14,52 +21,96 @@ ORDER = typer.Option(hidden=True)
 """Of what is settled for ever: who says it is told so."""
 
 
-def alter(
-    queue: Annotated[str, QUEUE],
-    replicas: Annotated[int | None, typer.Option(help="How many copies there are.")] = None,
+class Said(msgspec.Struct, frozen=True):
+    """Settings, each as an option."""
+
+    replicas: Annotated[int | None, typer.Option(help="How many copies there are.")] = None
     durable_copies: Annotated[
         int | None, typer.Option(help="How many of them a put waits for; 0 is most of them.")
-    ] = None,
+    ] = None
     flush: Annotated[
         str | None, typer.Option(help="Seconds a flush may be put off, or always.")
-    ] = None,
-    lease: Annotated[float | None, typer.Option(help="Seconds a consumer holds an item.")] = None,
+    ] = None
+    lease: Annotated[float | None, typer.Option(help="Seconds a consumer holds an item.")] = None
     max_deliveries: Annotated[
         int | None, typer.Option(help="After so many failures an item is set aside.")
-    ] = None,
-    max_items: Annotated[int | None, typer.Option(help="The bound in items; 0 is none.")] = None,
-    max_bytes: Annotated[int | None, typer.Option(help="The bound in bytes; 0 is none.")] = None,
+    ] = None
+    max_items: Annotated[int | None, typer.Option(help="The bound in items; 0 is none.")] = None
+    max_bytes: Annotated[int | None, typer.Option(help="The bound in bytes; 0 is none.")] = None
     inline_max: Annotated[
         int | None, typer.Option(help="Larger puts lie on data nodes; in bytes.")
-    ] = None,
+    ] = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What was said, as `cluster.fifo` takes it."""
+        named = msgspec.structs.asdict(self) | {"flush": _seconds(self.flush)}
+        return {option: value for option, value in named.items() if value is not None}
+
+
+NOTHING = Said()
+
+
+def create(
+    queue: Annotated[str, QUEUE],
+    said: Said = NOTHING,
+    priorities: Annotated[str | None, PRIORITIES] = None,
+    largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
+    at: Place = HERE,
+) -> None:
+    """Make a queue: a fifo, or by priorities. One that is there as you say is left as it is."""
+    ranked = urgency(None, priorities, largest_first).options
+    with at.open() as cluster:
+        was_there = queue in cluster.queues(timeout=at.timeout)
+        made = cluster.fifo(queue, **said.options)
+        wanted = cluster.priority(queue, **said.options, **ranked) if ranked else made
+        wanted.create(timeout=at.timeout)
+        told = wanted.stats(timeout=at.timeout)
+    named = ", ".join(f"{name}={value}" for name, value in settings_object(told.settings).items())
+    print(f"{queue} {'was there' if was_there else 'is made'}: {named}")
+
+
+def alter(
+    queue: Annotated[str, QUEUE],
+    said: Said = NOTHING,
     priorities: Annotated[str | None, ORDER] = None,
     largest_first: Annotated[bool | None, ORDER] = None,
     ordering: Annotated[str | None, ORDER] = None,
     at: Place = HERE,
 ) -> None:
     """Alter settings of a queue while it runs; what is not named stays as it is."""
-    named: dict[str, Any] = {
-        "replicas": replicas,
-        "durable_copies": durable_copies,
-        "flush": _seconds(flush),
-        "lease": lease,
-        "max_deliveries": max_deliveries,
-        "max_items": max_items,
-        "max_bytes": max_bytes,
-        "inline_max": inline_max,
-    }
     order = {"priorities": priorities, "largest_first": largest_first, "ordering": ordering}
     for option, value in order.items():
         if value is not None:
             raise BadOption(f"--{option.replace('_', '-')}", value, f"nothing; {FOR_EVER}")
-    said = {option: value for option, value in named.items() if value is not None}
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout)
-        found.alter(timeout=at.timeout, **said)
+        found.alter(timeout=at.timeout, **said.options)
         settings = found.stats(timeout=at.timeout).settings
     assert isinstance(settings, QueueSettings), "others are not altered"
     now = settings_object(settings)
-    print(f"{queue} has {', '.join(f'{option}={now[option]}' for option in said)} now")
+    print(f"{queue} has {', '.join(f'{option}={now[option]}' for option in said.options)} now")
+
+
+def pause(queue: Annotated[str, QUEUE], at: Place = HERE) -> None:
+    """Stop the handing out of items. Puts are taken; what is leased stays with its holder."""
+    with at.open() as cluster:
+        _led(cluster, queue, at.timeout).pause(timeout=at.timeout)
+    print(f"{queue} is paused; snowmelt resume {queue} lets it go on")
+
+
+def resume(queue: Annotated[str, QUEUE], at: Place = HERE) -> None:
+    """Let the handing out of items go on."""
+    with at.open() as cluster:
+        _led(cluster, queue, at.timeout).resume(timeout=at.timeout)
+    print(f"{queue} is open")
+
+
+def _led(cluster: Cluster | EmbeddedCluster, queue: str, timeout: float) -> Fifo | PriorityQueue:
+    found = cluster.queue(queue, timeout=timeout)
+    if isinstance(found, OverlayQueue):
+        raise BadOption("queue", queue, "a queue with a leader: one on the overlay is not paused")
+    return found
 
 
 def _seconds(flush: str | None) -> float | str | None:

@@ -52,7 +52,7 @@ def subscribe(
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
 ) -> None:
-    """Write what is published from now on, a line each. Ends with 4 when nothing came in time."""
+    """Write what is published from now on, a line each. Ends with 8 when nothing came in time."""
     if count < 0:
         raise BadOption("--count", count, "0 or more")
     if timeout is not None:

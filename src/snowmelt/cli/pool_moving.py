@@ -119,7 +119,7 @@ def get(
     ] = None,
     at: Asked = CLUSTER,
 ) -> None:
-    """Take objects and write their bodies as they are. Ends with 4 when there was none."""
+    """Take objects and write their bodies as they are. Ends with 8 when there was none."""
     limit = checked_count(count, every=every)
     check_wait(wait)
     write = _to_files(folder_for(out)) if out else to_stdout(lines)

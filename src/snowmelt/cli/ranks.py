@@ -21,7 +21,7 @@ def select(
     as_json: Annotated[bool, JSON] = False,
     at: Place = HERE,
 ) -> None:
-    """Show the item of a rank among those that are ready. Ends with 4 when fewer are."""
+    """Show the item of a rank among those that are ready. Ends with 8 when fewer are."""
     with at.open() as cluster:
         found = _ranked(cluster.queue(queue, timeout=at.timeout), at.timeout)
         seen = found.select(rank, timeout=at.timeout)
@@ -34,7 +34,7 @@ def quantile(
     as_json: Annotated[bool, JSON] = False,
     at: Place = HERE,
 ) -> None:
-    """Show the item behind a share of those that are ready. Ends with 4 when none is."""
+    """Show the item behind a share of those that are ready. Ends with 8 when none is."""
     with at.open() as cluster:
         found = _ranked(cluster.queue(queue, timeout=at.timeout), at.timeout)
         seen = found.quantile(share, timeout=at.timeout)

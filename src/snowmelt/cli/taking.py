@@ -14,9 +14,13 @@ from rich.console import Console
 
 from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.queue import QUEUE
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.items import Items
+from snowmelt.client.overlay.face import OverlayQueue
+from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import BadOption, Empty
+from snowmelt.core.errors import BadOption, Empty, NoSuchQueue, SnowmeltError
+from snowmelt.protocols.queue.statuses import QueueStatus
 
 ITEMS_AT_ONCE = 1000
 
@@ -47,22 +51,43 @@ def get(
     no_ack: Annotated[bool, typer.Option("--no-ack", help="Put them back in the end.")] = False,
     at: Place = HERE,
 ) -> None:
-    """Take items and write their bodies as they are. Ends with 4 when there was none."""
+    """Take items and write their bodies as they are.
+
+    Ends with 8 when none came, with 9 when there is no such queue, with 4 when nobody answers.
+    """
     limit = checked_count(count, every=every)
     check_wait(wait)
     write = _to_files(folder_for(out)) if out else to_stdout(lines)
     console = Console(stderr=True, quiet=sys.stdout.isatty())  # where the bodies themselves show
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout)
-        with console.status("getting …") as status:
-            take(
-                lambda most: found.get_many(most, timeout=wait),
-                write,
-                Items.release,
-                limit,
-                keep=not no_ack,
-                told=lambda count: status.update(f"{count:,} items taken from {queue} …"),
-            )
+        try:
+            with console.status("getting …") as status:
+                take(
+                    lambda most: found.get_many(most, timeout=wait),
+                    write,
+                    Items.release,
+                    limit,
+                    keep=not no_ack,
+                    told=lambda count: status.update(f"{count:,} items taken from {queue} …"),
+                )
+        except Empty as error:
+            raise Empty(f"{error}{_why(found, at.timeout)}") from None
+
+
+def _why(found: Fifo | PriorityQueue | OverlayQueue, timeout: float) -> str:
+    """What a queue has that gave nothing; raises `NoSuchQueue` where there is none."""
+    try:
+        told = found.stats(timeout=timeout)
+    except NoSuchQueue:
+        raise
+    except SnowmeltError:
+        return ""
+    if isinstance(told, QueueStatus) and told.paused:
+        return f"; it is paused, with {told.ready:,} ready: snowmelt resume {found.name}"
+    held = [f"{getattr(told, name):,} are {name}" for name in ("leased", "delayed", "dead")]
+    some = [one for one in held if not one.startswith("0 ")]
+    return f"; of its items {', '.join(some)}" if some else ""
 
 
 def checked_count(count: int, *, every: bool) -> int:

@@ -85,6 +85,8 @@ class CodecError(CallerError, ValueError):
 class NoSuchQueue(CallerError, LookupError):
     """There is no queue of this name."""
 
+    exit_code = 9
+
 
 class QueueDeleted(NoSuchQueue):
     """The queue was deleted since it was taken here. Taken again, it is the next of that name.
@@ -167,6 +169,8 @@ class Unavailable(StateError):
 
 class Empty(StateError, queue.Empty):
     """Nothing came into the queue in the time given."""
+
+    exit_code = 8
 
 
 class Full(StateError, queue.Full):

@@ -182,6 +182,18 @@ class GrantedSteps(LeaseSteps):
                 self._grant = grant if self._settings is None else None
                 return
 
+    def create(self, timeout: float) -> Steps[None]:
+        """It is there from now on, as it should be; or raises `QueueExists`."""
+        wait = Wait(timeout)
+        going = Going(wait)
+        while True:
+            try:
+                self._grant = yield from self._opened(self._settings, wait, make=True)
+            except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
+                yield going.after(error)
+            else:
+                return
+
     def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[Grant]:
         ask = Open(self.name, asked, make and not self.is_part)
         if self.since:  # no other is to be made in its place

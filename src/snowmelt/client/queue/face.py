@@ -126,6 +126,20 @@ class Queue(Taking[S]):
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
+    def create(self, *, timeout: float = TIMEOUT) -> None:
+        """Makes the queue, if it is not there; the first put would do as much.
+
+        Raises `QueueExists` if it is there with other settings than those it was asked for with.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         cluster.fifo("orders", lease=10).create()
+        ...         cluster.queues()
+        ['orders']
+        """
+        run(self._port, self._steps.create(timeout))
+
     def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
         """How the queue is: how many items wait, are leased, delayed, dead, and more."""
         return run(self._port, self._steps.stats(timeout))

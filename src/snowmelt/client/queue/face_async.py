@@ -125,6 +125,20 @@ class Queue(Taking[S]):
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
+    async def create(self, *, timeout: float = TIMEOUT) -> None:
+        """Makes the queue, if it is not there; the first put would do as much.
+
+        Raises `QueueExists` if it is there with other settings than those it was asked for with.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         await cluster.fifo("orders", lease=10).create()
+        ...         await cluster.queues()
+        ['orders']
+        """
+        await run_async(self._port, self._steps.create(timeout))
+
     async def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
         """How the queue is: how many items wait, are leased, delayed, dead, and more."""
         return await run_async(self._port, self._steps.stats(timeout))

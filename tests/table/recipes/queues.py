@@ -101,6 +101,14 @@ def alter(own):
     expect(now == before, "only what is named is altered: {}", now)
 
 
+@recipe("Fifo.create", "PriorityQueue.create")
+def create(own):
+    """It may be there: then nothing of it changes."""
+    yield Act(own.queue.create)
+    own.fill()
+    expect(own.judged.stats().ready > 0, "what is put into it is there")
+
+
 @recipe("Fifo.pause", "PriorityQueue.pause")
 def pause(own):
     own.fill()

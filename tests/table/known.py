@@ -42,6 +42,7 @@ KNOWN: Final[list[Known]] = [
     Known(
         (
             "folder: EmbeddedCluster.delete",
+            "folder: EmbeddedCluster.overview",
             "folder: EmbeddedCluster.queues",
             "folder: Fifo.[!gv]*",
             "folder: Item*.[!f]*",

@@ -66,6 +66,13 @@ def test_a_life_with_few_durable_copies_ends_well(seed):
     assert report.ending is Ending.SETTLED, report.sentence
 
 
+@pytest.mark.parametrize(("seed", "coordinator"), [(34, "disk"), (14, ETCD_DECIDES)])
+def test_a_life_in_which_nobody_said_how_many_copies_there_are_ends_well(seed, coordinator):
+    """In the end there are as many as is usual, or as there are nodes."""
+    report = lived(seed, kinds_of("queue"), coordinator)
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
 class Still(Engine):
     """Nobody leaves in order: what was drawn before anybody did is what it was."""
 

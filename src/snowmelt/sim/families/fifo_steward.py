@@ -15,6 +15,7 @@ from typing import Any, Final
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.queue.group_steps import groups, survey
 from snowmelt.core.instant import SECOND, Instant, seconds
+from snowmelt.core.names import NodeId
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.settings import ANY, REPLICAS_USUAL
@@ -126,6 +127,8 @@ class Steward(Actor):
         exam: Exam | None = None,
     ) -> None:
         super().__init__(stage, "steward", chance)
+        self.nodes: tuple[NodeId, ...] = ()
+        """Who may have copies."""
         self._ledgers = ledgers
         self._exam = exam
         self._producers = producers
@@ -224,8 +227,8 @@ class Steward(Actor):
         putting = self._putting(ledger)
         if self._exam is not None:
             self._exam.saw(status, called, putting=putting)
-        slots, actors = self.stage.world.slots, self.stage.actors
-        nodes = [name for name, one in slots.items() if one.node is not None and name not in actors]
+        slots = self.stage.world.slots
+        nodes = [name for name in self.nodes if slots[name].node is not None]
         most = min(REPLICAS_USUAL, len(nodes))
         fewer = status.settings.grows and status.settings.replicas < most
         if not (status.short_of_copies or status.waiting_puts or putting or fewer):

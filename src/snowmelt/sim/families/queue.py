@@ -242,6 +242,7 @@ class QueueLife(FamilyLife):
             ]
         putters += self._exam.examiners
         self._steward = Steward(self._stage, self._dice("s"), self._ledgers, putters, self._exam)
+        self._steward.nodes = nodes
         self._steward.begin([self._sometime(scenario.faults_end) for _ in range(12)])
         world.at(scenario.faults_end, self._steward.rest)
         self._names = Names(self._stage, self._deleted)

@@ -65,7 +65,7 @@ def line(now: QueueOverview, before: QueueStatus | None, seconds: float) -> Line
     if status is None:
         return Line(queue=now.name, waits=now.waits)
     settings = status.settings
-    behind = max(status.mirrors_behind, len(now.away))
+    behind = min(max(status.mirrors_behind, len(now.away)), settings.replicas - 1)
     came, went = _rates(status, before, seconds)
     return Line(
         queue=now.name,
@@ -81,11 +81,12 @@ def line(now: QueueOverview, before: QueueStatus | None, seconds: float) -> Line
         out_per_second=went,
         put=status.put,
         delivered=status.delivered,
-        leader=status.master,
+        leader="+".join(sorted(set(status.leaders) - {""})) or status.master,
         term=status.term,
-        copies=1 + len(status.mirrors) - behind,
+        copies=settings.replicas - behind,
         replicas=settings.replicas,
         away=now.away,
+        waits=_away(status.away),
     )
 
 
@@ -95,9 +96,15 @@ def order(settings: QueueSettings) -> str:
     >>> order(QueueSettings()), order(QueueSettings(priorities=4))
     ('fifo', '4 priorities')
     """
-    if settings.priorities == 1:
-        return "fifo"
-    return f"{settings.priorities} priorities" if settings.priorities else settings.kind
+    kind = f"{settings.priorities} priorities" if settings.priorities else settings.kind
+    kind = "fifo" if settings.priorities == 1 else kind
+    return kind if settings.partitions == 1 else f"{kind} in {settings.partitions} parts"
+
+
+def _away(parts: tuple[int, ...]) -> str:
+    """Of several partitions, those that nobody leads."""
+    named = ", ".join(map(str, parts))
+    return f"nobody leads partition{'s' if len(parts) > 1 else ''} {named}" if parts else ""
 
 
 def _rates(

@@ -59,6 +59,8 @@ _AWAY: Final = (OutcomeUnknown, Unavailable, Unreachable)
 """So ends what is asked of a partition that is away."""
 _MAXIMA: Final = frozenset({"paused", "tail"})
 _ALIKE: Final = frozenset({"term", "copied"})
+_AGES: Final = frozenset({"oldest_ready", "oldest_leased", "oldest_delayed", "delivery_age"})
+"""Of these the oldest is told."""
 _OF_ONE: Final[dict[Any, str]] = {
     Assign: "a group",
     Locate: "a group",
@@ -140,12 +142,15 @@ def summed(queue: str, partitions: int, found: dict[int, QueueStatus]) -> QueueS
             told[name] = max(values)
         elif name not in _ALIKE and type(values[0]) is int:
             told[name] = sum(values)
+        elif name in _AGES:
+            told[name] = max([one for one in values if one is not None], default=None)
     return msgspec.structs.replace(
         first,
         **told,
         queue=queue,
         mirrors=tuple(dict.fromkeys([node for one in some for node in one.mirrors])),
         copied=min([one.copied for one in some]),
+        delivery_ages=sum([one.delivery_ages for one in some]),
         tails=tuple(map(max, zip(*[one.tails for one in some], strict=True))),
         ready_of=tuple(map(sum, zip(*[one.ready_of for one in some], strict=True))),
         leaders=tuple([found[at].master if at in found else "" for at in range(partitions)]),

@@ -12,10 +12,11 @@ import msgspec
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import queue_names
+from snowmelt.client.parted.looks import summed
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, StateError
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.membership.messages import GetStatus, Status
-from snowmelt.protocols.queue.parted.names import whole_of
+from snowmelt.protocols.queue.parted.names import part_of, whole_of
 from snowmelt.protocols.queue.statuses import Describe, Overview, Overviewed, QueueStatus
 
 NODE_SECONDS: Final = 2.0
@@ -85,7 +86,12 @@ def _of_node(node: NodeId | None, address: NodeId | None, wait: Wait) -> Steps[l
 
 
 def _led(rows: dict[str, QueueStatus], here: list[NodeId] | None) -> Iterator[QueueOverview]:
+    parts: dict[str, dict[int, QueueStatus]] = {}
     for name, row in rows.items():
+        parts.setdefault(whole_of(name), {})[part_of(name) or 0] = row
+    for name, found in parts.items():
+        count = next(iter(found.values())).settings.partitions
+        row = found[0] if count == 1 else summed(name, count, found)
         away = () if here is None else tuple([one for one in row.mirrors if one not in here])
         yield QueueOverview(name, row, away)
 

@@ -165,6 +165,7 @@ async def test_a_token_guards_metrics_and_no_probe(tmp_path: Path) -> None:
         assert (await asked(server, "/metrics"))[0] == 401
         assert (await asked(server, "/metrics", "Authorization: Bearer guess"))[0] == 401
         assert (await asked(server, "/metrics", "authorization: Bearer secret"))[0] == 200
+        await until(lambda: server.current)
         assert (await asked(server, "/readyz"))[0] == 200
 
 

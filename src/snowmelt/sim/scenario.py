@@ -16,6 +16,7 @@ from snowmelt.sim.themes import ANY, theme_of
 from snowmelt.sim.weather import weather
 
 NODES: Final = {
+    "parted": (1, 6),
     "pool": (4, 9),
     "priority": (1, 9),
     "queue": (1, 7),
@@ -29,6 +30,14 @@ _TOKENS: Final = (
     *(*_DISKS, "quick-restarts", "rolling-restart", "restart-in-cut", "suspend"),
 )
 JUDGED_HARDER: Final = {
+    "parted": (
+        "cut-links",
+        "split",
+        "long-pause",
+        "slow-disk",
+        "quick-restarts",
+        "rolling-restart",
+    ),
     "queue": tuple(kind for kind in HARDER if kind not in ("restart-in-cut", "suspend")),
     "baton": _TOKENS,
     "multicast": _TOKENS,
@@ -46,11 +55,14 @@ JUDGED_HARDER: Final = {
 }
 """Which of the harder kinds of faults a family's lives meet; docs/simulation.md says why."""
 
+SPARED: Final = {"parted": ("torn-record", "flipped-bit", "full-disk", "clock-jump")}
+"""Which of the others they do not meet: what may take items, or a lease's time."""
+
 DISK: Final = "disk"
 ETCD_DECIDES: Final = "etcd"
 COORDINATORS: Final = (DISK, ETCD_DECIDES)
 OVER_ETCD: Final = (
-    *("membership", "pool", "priority", "queue", "seap"),
+    *("membership", "parted", "pool", "priority", "queue", "seap"),
     *("baton", "multicast"),
 )
 """The families that live where etcd decides."""
@@ -140,7 +152,9 @@ def kinds_of(protocol: str) -> tuple[str, ...]:
     harder = JUDGED_HARDER.get(protocol, ())
     if protocol in OVER_ETCD:  # those whose nodes are members
         harder = (*harder, "rumour")
-    return tuple(kind for kind in KINDS if kind not in HARDER or kind in harder)
+    spared = SPARED.get(protocol, ())
+    some = [kind for kind in KINDS if kind not in HARDER or kind in harder]
+    return tuple([kind for kind in some if kind not in spared])
 
 
 def _longer(chance: Random, end: Instant) -> Instant:

@@ -28,6 +28,7 @@ from snowmelt.protocols.priority import messages as priority_messages
 from snowmelt.protocols.queue import calls as fifo_calls
 from snowmelt.protocols.queue import messages as fifo_messages
 from snowmelt.protocols.queue import words as queue_words
+from snowmelt.protocols.queue.parted import words as parted_words
 from snowmelt.protocols.queue.parted.gathered import Gathered
 
 # Nobody but its own process may tell a node to depart.
@@ -62,6 +63,7 @@ _TO_NODES: Final = Union[  # noqa: UP007  # at run time
     membership_messages.Message,
     fifo_messages.Message,
     queue_words.Message,
+    parted_words.Message,
     Claim,
     baton_messages.Message,
     multicast_messages.Message,

@@ -4,8 +4,9 @@ from random import Random
 
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import MESSAGES, QueueNode, calls, words
+from snowmelt.protocols.queue.parted import words as parted
 
-WITHIN = {words.Undo, words.Wants, words.Again, words.Heard, words.Kept}
+WITHIN = {parted.Post, parted.News, words.Undo, words.Wants, words.Again, words.Heard, words.Kept}
 
 
 def test_all_that_is_sent_is_heard():

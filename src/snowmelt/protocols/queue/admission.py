@@ -11,6 +11,7 @@ from snowmelt.protocols.queue.deadlines import delay
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.numbering import Numbering
 from snowmelt.protocols.queue.producers import Edges
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.state import State
@@ -30,17 +31,28 @@ class Admission:
         self._log = log
         self._bounded = home.settings.items_max > 0 or home.settings.bytes_max > 0
         self.room = Room()
+        self.numbering: Numbering | None = None
+        """Where what is let in waits for its numbers, in a queue with several partitions."""
 
     def knows(self, put: calls.Put | SpreadPut) -> bool:
         """Whether it came before; what became of it is told then, and nothing else."""
         earlier = self._state.producers.earlier(put.producer, put.sequence)
-        return earlier is not None or self.room.waits(put)
+        if earlier is not None or self.room.waits(put):
+            return True
+        return self.numbering is not None and self.numbering.waits(put)
+
+    def has(self, put: SpreadPut) -> bool:
+        """Whether that very one waits, for room or for its numbers."""
+        waits = self.numbering is not None and self.numbering.has(put)
+        return waits or self.room.has(put)
 
     def put(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         """A batch comes in, once, or waits for room, or is refused."""
         producers, name = self._state.producers, (put.producer, put.sequence)
         if self.room.puts and self.room.waits(put):
             self._waits(operation, put)
+        elif self.numbering is not None and self.numbering.waits(put):
+            self.numbering.add((operation,), put)
         elif producers.is_new(*name):
             self._new(operation, put)
         elif (earlier := producers.earlier(*name)) is not None:
@@ -62,12 +74,21 @@ class Admission:
         return None
 
     def _new(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
-        if self.room.puts or (self._bounded and not self._state.fits(put.count, put.size)):
+        if self.room.puts or (self._bounded and not self._fits(put)):
             self._waits(operation, put)
+        elif self.numbering is None:
+            self.place((operation,), put)
         else:
-            self._place((operation,), put)
+            self.numbering.add((operation,), put)
 
-    def _place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> None:
+    def _fits(self, put: calls.Put | SpreadPut) -> bool:
+        numbering = self.numbering
+        if numbering is None:
+            return self._state.fits(put.count, put.size)
+        return self._state.fits(put.count + numbering.count, put.size + numbering.size)
+
+    def place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> None:
+        """It stands at the tail from now on, and who asked is told when that is safe."""
         wall, due = self._desk.wall, delay(self._desk, put.due) if put.due else 0
         edges: Edges = ()
         if type(put) is SpreadPut:
@@ -132,16 +153,21 @@ class Admission:
         while (waiting := self.room.first) is not None:
             put = waiting.put
             room = type(put) is SpreadPut or self._log.has_room(put.size)
-            if not room or not self._state.fits(put.count, put.size):
+            if not room or not self._fits(put):
                 return
             self.room.leave(waiting)
-            self._place(tuple(waiting.asked), put)
+            if self.numbering is None:
+                self.place(tuple(waiting.asked), put)
+            else:
+                self.numbering.add(tuple(waiting.asked), put)
 
     # --- who waits --------------------------------------------------------------------------------
 
     def gone(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         """Nobody is there for what was asked."""
         self.room.gone(operation, put)
+        if self.numbering is not None:
+            self.numbering.gone(operation, put)
 
     def tick(self) -> None:
         """Refuses those whose patience is at its end."""

@@ -28,6 +28,7 @@ from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.gathering import gathered
 from snowmelt.protocols.queue.open_calls import OpenCalls
+from snowmelt.protocols.queue.parted.words import Given, Granted
 from snowmelt.protocols.queue.segments import Segment, joined, lacks, part_of, stored
 from snowmelt.protocols.queue.spans import Spans, by_failures
 from snowmelt.protocols.queue.state import Lease, without
@@ -42,6 +43,7 @@ from snowmelt.protocols.queue.words import (
     Over,
     Owed,
     ReplyTo,
+    Say,
     Show,
     Spared,
     SpreadPut,
@@ -74,6 +76,8 @@ class Delivery:
         self._spans = spans
         self._state = spans.state
         self._keyed = spans.state.keyed
+        self._parted = followers.home.settings.partitions > 1
+        """Whether leases go to doors; one that was told is told again when a door asks again."""
         self._followers = followers
         self._deadlines = deadlines
         self._lacks: dict[Batch, dict[str, None]] = {}
@@ -97,6 +101,9 @@ class Delivery:
                 self._deliver(owed, lease, {})
             case Show(_, positions):
                 self._show(owed, positions, {})
+            case Say(target, message):
+                owed.told = True
+                self._desk.send(target, message)
             case Over(keeper, keys):
                 linger = Duration(2 * self._home.settings.linger)
                 word = Spared(self._home.queue, self._home.term, keys, linger)
@@ -109,7 +116,13 @@ class Delivery:
         if type(asked) is SpreadPut:
             word = Told(self._home.queue, self._home.term, operation, _admitted(answer))
             self._desk.send(asked.door, word)
-        else:
+        elif type(asked) is Granted:
+            assert isinstance(answer, calls.Leased)
+            home = self._home.queue, self._home.term
+            turn = asked.anchor, asked.number
+            given = Given(*home, operation, *turn, asked.of, asked.away, answer)
+            self._desk.send(asked.door, given)
+        elif asked is not None or type(answer) is not calls.Leased or not self._parted:
             self._desk.reply(operation, answer)
 
     def _deliver(self, owed: Deliver, lease: Lease, read: dict[int, Segment]) -> None:

@@ -21,6 +21,8 @@ from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import PUT_COST
 from snowmelt.protocols.queue.overview import overview
+from snowmelt.protocols.queue.parted.gathering import Gathering
+from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.settings import INLINE_MAX
 from snowmelt.protocols.queue.statuses import Overview
 from snowmelt.protocols.queue.storing import inline_bound
@@ -42,6 +44,7 @@ class Door:
         terms: Terms,
         transfer: Transfer,
         carrying: Carrying,
+        gathering: Gathering,
     ) -> None:
         self._desk = desk
         self._directory = directory
@@ -49,6 +52,7 @@ class Door:
         self._terms = terms
         self._transfer = transfer
         self._carrying = carrying
+        self._gathering = gathering
         self._late = Duration(0)
         self._read_by = Instant(0)
         self._finding = Finding(desk, directory, self._serves, self._opened, self._overview)
@@ -104,7 +108,7 @@ class Door:
         """Whether this node leads that queue; then it does what is asked."""
         leader = self._terms.leaders.get(request.queue)
         if leader is None or not leader.serving:
-            return False
+            return type(request) is calls.Get and self._gathers(operation, request)
         opened = leader.delivery.open
         if len(opened.calls) >= self._desk.limits.waiting_answers and leader.busy:
             return True  # silence promises nothing: it is asked again
@@ -123,12 +127,20 @@ class Door:
         match request:
             case calls.Put():
                 self._put(leader, operation, request, again=again)
-            case calls.Get():
+            case calls.Get() if leader.parted is None:
                 leader.get(operation, request)
             case calls.Settle():
                 leader.settle(operation, request)
             case _:
                 self._serve_rare(leader, operation, request)
+        return True
+
+    def _gathers(self, operation: OperationId, get: calls.Get) -> bool:
+        """Whether it is for a queue with several partitions: for these any node is a door."""
+        home = self._directory.home(get.queue) or self._directory.home(part_name(get.queue, 0))
+        if home is None or home.settings.partitions == 1 or part_of(get.queue) is not None:
+            return False
+        self._gathering.get(operation, get)
         return True
 
     def _serve_rare(self, leader: Leader, operation: OperationId, request: Any) -> None:
@@ -146,6 +158,12 @@ class Door:
                 leader.altering.hear(operation, request)
             case calls.Purge() | calls.Pause() | calls.Redrive() | calls.Release():
                 leader.change(operation, request)
+            case calls.Get(queue):
+                whole = whole_of(queue)
+                text = (
+                    f"queue is {queue!r}; allowed: {whole!r}, since its partitions have one order"
+                )
+                leader.log.owe(words.ReplyTo(operation, Declined("BadOption", text)))
             case _:
                 text = f"{type(request).__name__} is not a call of this engine"
                 leader.log.owe(words.ReplyTo(operation, Declined("BadOption", text)))

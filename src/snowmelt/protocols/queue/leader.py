@@ -8,6 +8,7 @@
 """
 
 from collections import OrderedDict
+from itertools import count as counting
 from typing import Final, assert_never
 
 import msgspec
@@ -35,6 +36,8 @@ from snowmelt.protocols.queue.keyed import Keyed, selected, stretches
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import Answers, keep
+from snowmelt.protocols.queue.parted.partition import Partition
+from snowmelt.protocols.queue.parted.words import Granted
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.spans import Spans
@@ -89,7 +92,10 @@ class Leader:
         self.thinning = Thinning(desk, disk, self.state, self.log, self.followers)
         ways_in = self.admission, self.publishing
         self.storing = Storing(desk, home, self.state, self.log, ways_in, self.delivery.open)
-        self._tokens = home.term << TOKEN_BITS
+        self._tokens = counting((home.term << TOKEN_BITS) + 1)
+        opened = self.delivery.open
+        parts = desk, home, self.state, self.log, ways_in, opened, self._tokens
+        self.parted = Partition(*parts) if home.settings.partitions > 1 else None
         self._had: Answers[bool] = OrderedDict()
         self._said: Answers[msgspec.Struct] = OrderedDict()
         self._redriven = desk.now
@@ -110,7 +116,8 @@ class Leader:
 
     def put(self, operation: OperationId, put: calls.Put) -> None:
         """A batch comes with this step, or with a later one (rule 4)."""
-        if self._later or (self.log.bytes and not self.log.has_room(put.size)):
+        crowded = self._later or (self.log.bytes and not self.log.has_room(put.size))
+        if crowded and (self.parted is None or put.hold):
             self._later[operation] = put
         else:
             self._take_in(operation, put)
@@ -164,9 +171,9 @@ class Leader:
         found = self.state.first(items_max, bytes_max, before=get.before)
         if not found:
             return False
-        self._tokens += 1
-        self.state.take(operation, self._tokens, found, ahead=ahead)
-        self.log.owe(Deliver(operation, self._tokens, refused))
+        token = next(self._tokens)
+        self.state.take(operation, token, found, ahead=ahead)
+        self.log.owe(Deliver(operation, token, refused))
         return True
 
     def _empty(self, operation: OperationId, refused: str) -> None:
@@ -378,6 +385,8 @@ class Leader:
                 self.waiting.leave(operation)
             elif type(request) is SpreadPut:
                 self.storing.gone(operation, request)
+            elif type(request) is Granted:  # its door knows whether anybody is there
+                self.delivery.open.add(operation, request)
 
     @property
     def busy(self) -> bool:
@@ -393,6 +402,8 @@ class Leader:
             self.withdrawing.look()
         if self.waiting.gets or self.admission.room.puts or self._later:
             self._serve()
+        if self.parted is not None:
+            self.parted.serve(self.withdrawing.full)
         if self.state.changed:
             self.log.step()
         due = self.log.due(self._desk.limits.told)
@@ -421,6 +432,8 @@ class Leader:
         self._redrive()
         self.delivery.tick()
         self.followers.tick(self.log.confirmed)
+        if self.parted is not None:
+            self.parted.tick()
         for end in (self._deadlines.next, self.waiting.next_deadline):
             if end is not None:
                 desk.wake(end)

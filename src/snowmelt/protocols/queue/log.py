@@ -90,6 +90,8 @@ class Log:
         self._owed: deque[tuple[int, list[Owed]]] = deque()
         self._questions: deque[tuple[int, int, Owed]] = deque()
         """What waits for a step, and for the confirmation of a question (rule 3)."""
+        self._confirms: deque[tuple[int, int, Owed]] = deque()
+        """The same, of what saw nothing of the state: it is told in turn."""
 
     def store(self, body: Body, placed: Placed) -> None:
         """These bodies go with the next step."""
@@ -113,6 +115,19 @@ class Log:
         self._questions.append((self._copy.head.step, self._followers.asked + 1, owed))
         if self.confirmed == self._followers.asked:
             self._followers.ask()
+
+    def confirm(self, owed: Owed, step: int) -> None:
+        """It is told when it is sure that this one leads, and a step is safe: in turn."""
+        self._confirms.append((step, self._followers.asked + 1, owed))
+        if self.confirmed == self._followers.asked:
+            self._followers.ask()
+
+    def raise_bound(self, bound: int) -> int:
+        """Of each priority so many may be told, once the step that is told is safe (rule 5)."""
+        self._state.bound = bound
+        self._state.changed[STATUS] = None
+        self._bounded = self._copy.head.step + 1
+        return self._bounded
 
     def step(self) -> None:
         """All that changed since the last step is the next one, if the disk is free (rule 1)."""
@@ -155,9 +170,7 @@ class Log:
         several = self._home.settings.priorities > 1
         tail = max(state.tails) if several else state.tails[0]
         if tail + BOUND_AHEAD // 2 > state.bound:
-            state.bound = tail + BOUND_AHEAD
-            state.changed[STATUS] = None
-            self._bounded = self._copy.head.step + 1
+            self.raise_bound(tail + BOUND_AHEAD)
         return self.lingers if self._bounded <= self.safe else Duration(0)
 
     @property
@@ -178,7 +191,7 @@ class Log:
 
     def look(self) -> None:
         """Whether other copies are to count from now on (`in_sync.py`)."""
-        waits = bool(self._owed or self._questions) or self.safe < self.begun
+        waits = bool(self._owed or self._questions or self._confirms) or self.safe < self.begun
         self._in_sync.look(self._own, self.safe, self.confirmed, waits=waits)
 
     def _erased(self, over: tuple[Interval, ...]) -> tuple[Interval, ...]:
@@ -195,7 +208,8 @@ class Log:
 
     def due(self, most: int) -> list[Owed]:
         """What may be told now (rules 2 and 3): of thousands so many, and then it rests."""
-        if not (self._owed or self._questions) and self.safe >= self.begun:
+        owes = self._owed or self._questions or self._confirms
+        if not owes and self.safe >= self.begun:
             return []
         followers, own = self._followers, self._own
         if followers.all:
@@ -206,6 +220,9 @@ class Log:
         while self._placed and self._placed[0][0] <= self.safe:
             self._placed.popleft()
         due, room = list[Owed](), most
+        confirms = self._confirms
+        while confirms and confirms[0][0] <= self.safe and confirms[0][1] <= self.confirmed:
+            due.append(confirms.popleft()[2])
         while self._owed and self._owed[0][0] <= self.safe:
             step, owed = self._owed[0]
             due += self._counted(owed[:room], step, own) if followers.all else owed[:room]
@@ -219,8 +236,9 @@ class Log:
                 break
             step, _, question = self._questions.popleft()
             due += self._counted([question], step, own) if followers.all else [question]
-        if self._questions and self._questions[-1][1] > followers.asked == self.confirmed:
-            followers.ask()
+        for some in (self._questions, confirms):
+            if some and some[-1][1] > followers.asked == self.confirmed:
+                followers.ask()
         return due
 
     # --- what found no room -----------------------------------------------------------------------

@@ -48,6 +48,8 @@ from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.keeping import Keeping
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.crossing import Crossing
+from snowmelt.protocols.queue.parted.gathering import Gathering
 from snowmelt.protocols.queue.registry import Registry
 from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.terms import Terms
@@ -87,13 +89,16 @@ class QueueNode:
         self._transfer = transfer.Transfer(
             desk, self._copies, self._terms, self._following, self._keeping
         )
+        self._gathering = Gathering(desk, self._copies.bodies)
+        self._crossing = Crossing(desk, self._directory, self._terms, self._gathering)
         self._leaving = leaving.Leaving(desk, self._copies, self._keeping)
         disk, terms = self._copies.disk, self._terms
         self._erasing = Erasing(
             desk, self._directory, self._copies, self._terms, self._following, self._keeping,
             self._carrying,
         )  # fmt: skip
-        self._door = Door(desk, self._directory, disk, terms, self._transfer, self._carrying)
+        ways = self._transfer, self._carrying, self._gathering
+        self._door = Door(desk, self._directory, disk, terms, *ways)
         self._late: dict[str, None] = {}
         """Queues that wait for the disk with their next step."""
         self._timer: Instant | None = None
@@ -147,6 +152,7 @@ class QueueNode:
                 desk.set_presence(Presence(fact, desk.presence, now))
                 self._registry.viewed()
                 self._terms.viewed()
+                self._crossing.viewed()
             case CutOff():
                 desk.set_presence(None)
                 self._terms.cut_off()
@@ -163,6 +169,7 @@ class QueueNode:
                 self._leaving.begin(until)
             case Gone(client):
                 self._carrying.gone(client)
+                self._gathering.gone(client)
                 for leader in self._terms.leaders.values():
                     leader.gone(client)
             case _:
@@ -231,6 +238,7 @@ class QueueNode:
                 self._leaving.tick()
                 self._carrying.tick()
                 self._keeping.tick()
+                self._gathering.tick()
             elif name in self._terms.leaders:
                 self._terms.touched[name] = None
                 self._terms.leaders[name].tick()
@@ -279,6 +287,7 @@ class QueueNode:
         self._terms.heard(home)
         self._directory.heard(home)
         self._erasing.heard(source, home)
+        self._crossing.heard(home)
 
     def _seek(self, source: NodeId, seek: messages.Seek) -> None:
         held, more = self._copies.held(seek.after, HELD_AT_ONCE)
@@ -384,4 +393,5 @@ class QueueNode:
             words.Again: self._door.again,
             words.Heard: self._door.heard,
             words.Kept: registry.told,
+            **self._crossing.hears(),
         }

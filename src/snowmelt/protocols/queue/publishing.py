@@ -26,6 +26,7 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import Answers, keep
+from snowmelt.protocols.queue.parted.numbering import Numbering
 from snowmelt.protocols.queue.producers import NOT_REMEMBERED, Edges
 from snowmelt.protocols.queue.publications import Publication, items_of
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
@@ -45,6 +46,8 @@ class Publishing:
         self._log = log
         self._said: Answers[calls.Receipt | Declined] = OrderedDict()
         """Receipts and refusals (rule 4)."""
+        self.numbering: Numbering | None = None
+        """Where publications wait for their numbers, in a queue with several partitions."""
 
     def knows(self, operation: OperationId) -> bool:
         """Whether it was told what became of it."""
@@ -86,7 +89,9 @@ class Publishing:
         self._tell_the_same(operation, receipt)
         self.tick()
 
-    def publish(self, operation: OperationId, ask: calls.Publish) -> None:
+    def publish(
+        self, operation: OperationId, ask: calls.Publish, *, numbered: bool = False
+    ) -> None:
         """Puts all that is named at the tail."""
         if self._said_before(operation):
             return
@@ -105,6 +110,8 @@ class Publishing:
             self._tell(operation, Declined("Full", crowded))  # asked again, there may be room
         elif (refused := self._refusal(ask)) is not None:
             self._decline(operation, *refused)
+        elif self.numbering is not None and ask.receipts and not numbered:
+            self.numbering.add((operation,), ask)
         else:
             where = self._put(ask)
             producers.note(*number, where, self._desk.wall)

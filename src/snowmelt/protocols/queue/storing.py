@@ -314,7 +314,7 @@ class Storing:
         put = self._placed.get(place)
         if put is None or term != self._home.term:
             return False
-        return put.operation in self._pending or self._admission.room.has(put)
+        return put.operation in self._pending or self._admission.has(put)
 
     # --- time -------------------------------------------------------------------------------------
 

@@ -19,11 +19,13 @@ from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.followers import Follower
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.words import Granted
 from snowmelt.protocols.queue.streams import gone_for_ever, node_of, stream_of
 from snowmelt.protocols.queue.takeover import TakeOver
 
 AGAIN_AFTER: Final = milliseconds(300)
 TRIES_MAX: Final = 5
+AT_DOORS: Final = (words.SpreadPut, Granted)
 
 
 class Terms:
@@ -111,7 +113,7 @@ class Terms:
             return
         self._desk.note(f"{queue}: no longer leader of term {leader.home.term}")
         for operation, request in leader.delivery.open.end_all().items():
-            if type(request) is not words.SpreadPut:  # its door offers it again
+            if type(request) not in AT_DOORS:  # what is at a door, that asks for again
                 self._desk.inside.append(words.Again(operation, request))
 
     def cut_off(self) -> None:
@@ -247,7 +249,10 @@ class Terms:
             if name in followers:
                 leader.followers.begins(name, head)
         if leader.state.bound and not taking.certain:
-            leader.state.tails.leap(leader.state.bound)
+            if leader.parted is None:
+                leader.state.tails.leap(leader.state.bound)
+            else:
+                leader.parted.uncertain = True
         copy.whole = True
         self.leaders[queue] = leader
         if self._alone and taking.anew:

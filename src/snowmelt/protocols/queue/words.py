@@ -16,6 +16,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
 from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.messages import Keeper, Length, Name, Term
+from snowmelt.protocols.queue.parted import words as parted
 from snowmelt.protocols.queue.segments import Segment
 from snowmelt.protocols.queue.settings import PUT_BYTES_MAX
 from snowmelt.protocols.queue.spread import Lies
@@ -327,6 +328,7 @@ MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
     *get_args(ToLeader),
     *get_args(ToOthers),
     *messages.MESSAGES,
+    *parted.MESSAGES,
     *calls.REQUESTS,
 )
 
@@ -364,7 +366,15 @@ class Over(msgspec.Struct, frozen=True, gc=False):
     keys: tuple[Key, ...]
 
 
-Owed = ReplyTo | Deliver | Show | Over
+class Say(msgspec.Struct):
+    """What another node is told; whoever owes it sees whether it was."""
+
+    target: NodeId
+    message: parted.Report | parted.Numbers
+    told: bool = False
+
+
+Owed = ReplyTo | Deliver | Show | Over | Say
 
 
 class Placed(msgspec.Struct, frozen=True, gc=False):

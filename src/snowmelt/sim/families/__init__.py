@@ -7,6 +7,7 @@ from snowmelt.sim.families.baton import BatonLife
 from snowmelt.sim.families.echo import EchoLife
 from snowmelt.sim.families.membership import MembershipLife
 from snowmelt.sim.families.multicast import MulticastLife
+from snowmelt.sim.families.parted import PartedLife
 from snowmelt.sim.families.pool import PoolLife
 from snowmelt.sim.families.priority import PriorityLife
 from snowmelt.sim.families.queue import QueueLife
@@ -17,6 +18,7 @@ FAMILIES: Final[dict[str, type[FamilyLife]]] = {
     "echo": EchoLife,
     "membership": MembershipLife,
     "multicast": MulticastLife,
+    "parted": PartedLife,
     "pool": PoolLife,
     "priority": PriorityLife,
     "queue": QueueLife,

@@ -1,0 +1,392 @@
+"""The anchor: it numbers puts, and says in phases who gets what. It is the leader of partition 0.
+
+It is rules 3, 6 to 8 and 11 to 14 of the package. What it must not forget is one number, the bound
+that is written down in partition 0; all else is asked anew by whoever waits for it.
+"""
+
+from collections import OrderedDict
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue.absence import waits
+from snowmelt.protocols.queue.deadlines import Ends
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
+from snowmelt.protocols.queue.parted.phases import share_out
+from snowmelt.protocols.queue.parted.words import (
+    PHASE_MAX,
+    Ask,
+    Grant,
+    Leave,
+    News,
+    Nothing,
+    Numbers,
+    Report,
+    Turn,
+    Want,
+)
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.streams import node_of
+from snowmelt.protocols.queue.words import Say
+
+AGAIN_AFTER: Final = milliseconds(300)
+LOOK_EVERY: Final = seconds(1)
+"""At most so often a get that waits, and is asked again, has all partitions looked at."""
+STUCK: Final = seconds(8)
+"""So long after its patience a get is told that a partition is silent."""
+
+
+class Wanted(msgspec.Struct):
+    want: Want
+    door: NodeId
+    until: Instant
+    """When its patience is over."""
+
+
+class Part(msgspec.Struct):
+    """A partition, as the anchor knows it in its term."""
+
+    name: str
+    home: Home | None = None
+    """The last that was heard of."""
+    numbers: Say | None = None
+    """The last that it was given."""
+    stop: int = 0
+    """Where these end."""
+    granted: int = 0
+    """With which turn its last grants went first."""
+    grants: tuple[Grant, ...] = ()
+    """Those of which it is not known that they are safe."""
+    report: Report | None = None
+    """Of this phase."""
+
+
+class Phase(msgspec.Struct):
+    number: int
+    wants: tuple[OperationId, ...] = ()
+    asked: tuple[OperationId, ...] = ()
+    befores: tuple[int, ...] = ()
+    count: int = 0
+    """How many items are looked for; with 0 only grants are to become safe."""
+    size: int = 0
+    upto: int = 0
+
+
+class Anchor:
+    """Of one queue, in one term of partition 0."""
+
+    def __init__(self, desk: Desk, home: Home, state: State, log: Log) -> None:
+        self._desk = desk
+        self._home = home
+        self._state = state
+        self._log = log
+        self._queue = whole_of(home.queue)
+        count = home.settings.partitions
+        self.parts = [Part(part_name(self._queue, part)) for part in range(count)]
+        self.parts[0].home = home
+        self._next: int = max(state.bound, *state.tails)
+        """The next number."""
+        self._told = self._next
+        """All below this were told, by this anchor or an earlier one; others may be, too."""
+        self._flushed = 0
+        """Numbers below this may be told."""
+        self._raised = 0
+        """With which step those below the state's bound may."""
+        self._wants: OrderedDict[OperationId, Wanted] = OrderedDict()
+        self._fresh: OrderedDict[OperationId, None] = OrderedDict()
+        """Those of which it was not asked yet whether they hold something."""
+        self._ends: Ends[OperationId] = Ends()
+        self._late: dict[OperationId, None] = {}
+        """Those whose patience is over."""
+        self._phase: Phase | None = None
+        self._number = 0
+        self._asks = False
+        """Whether partitions are to be looked at."""
+        self._looked = Instant(0)
+        self._said = Instant(0)
+
+    # --- numbers ----------------------------------------------------------------------------------
+
+    def ask(self, source: NodeId, word: Ask) -> None:
+        """A partition wants some; told when it is sure that this one is the anchor (rule 3)."""
+        part = self.parts[part_of(word.queue) or 0]
+        said = part.numbers
+        if said is not None:
+            last = said.message
+            assert isinstance(last, Numbers)
+            if (word.term, word.number) <= (last.term, last.number):
+                if (word.term, word.number) == (last.term, last.number) and said.told:
+                    self._desk.send(source, last)
+                return
+            self._told = max(self._told, part.stop)  # it was heard
+        first = self._given(word.count, word.above)
+        numbers = Numbers(word.queue, word.term, self._home.term, word.number, first)
+        part.numbers, part.stop = Say(source, numbers), self._next
+        step = 0 if self._next <= self._flushed else self._raised
+        self._log.confirm(part.numbers, step)
+
+    def _given(self, count: int, above: int) -> int:
+        """The next numbers; the bound is raised in time."""
+        if self._log.safe >= self._raised:
+            self._flushed = self._state.bound
+        first: int = max(self._next, above)
+        self._next = first + count
+        if self._next + BOUND_AHEAD // 2 > self._state.bound:
+            self._raised = self._log.raise_bound(self._next + BOUND_AHEAD)
+        return first
+
+    # --- gets -------------------------------------------------------------------------------------
+
+    def want(self, source: NodeId, word: Want) -> None:
+        """A door asks, or asks again."""
+        known, now = self._wants.get(word.operation), self._desk.now
+        if known is not None:
+            known.door = source
+            self._asks = self._asks or later(self._looked, LOOK_EVERY) <= now
+        elif len(self._wants) >= self._desk.limits.waiting_gets:
+            text = f"{len(self._wants)} gets wait at queue {self._queue!r} already"
+            self._refuse(word.operation, source, text)
+        else:
+            until = later(now, word.patience)
+            self._wants[word.operation] = Wanted(word, source, until)
+            self._fresh[word.operation] = None
+            if word.patience > 0:
+                self._ends.put(word.operation, until)
+                self._desk.wake(until)
+            else:
+                self._late[word.operation] = None
+            self._asks = True
+
+    def _refuse(self, operation: OperationId, door: NodeId, text: str) -> None:
+        refused = Declined("Unavailable", text)
+        self._desk.send(door, Nothing(self._home.queue, operation, refused=refused))
+
+    def leave(self, word: Leave) -> None:
+        """Nobody waits for it any more."""
+        self._forget(word.operation)
+
+    def _forget(self, operation: OperationId) -> None:
+        self._wants.pop(operation, None)
+        self._fresh.pop(operation, None)
+        self._late.pop(operation, None)
+        self._ends.forget(operation)
+
+    def ready(self, queue: str, term: int) -> None:
+        """A partition has something, or begins (rule 12)."""
+        part = self.parts[part_of(queue) or 0]
+        if part.home is None or part.home.term < term:
+            self._desk.inside.append(News(part.name))
+        if self._wants:
+            self._asks = True
+
+    # --- phases -----------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Begins a phase if one is wanted, and none is open (rule 6)."""
+        if not self._raised:  # with the first step of the term
+            self._raised = self._log.raise_bound(self._next + BOUND_AHEAD)
+        if self._asks and self._wants and (self._phase is None or not self._phase.count):
+            self._begin()
+
+    def _begin(self) -> None:
+        self._asks, self._looked = False, self._desk.now
+        asked = tuple(islice(self._fresh, PHASE_MAX))
+        wants = tuple(dict.fromkeys((*islice(self._wants, PHASE_MAX), *asked)))
+        some = [self._wants[one].want for one in wants]
+        limits = self._desk.limits
+        self._number += 1
+        self._phase = Phase(
+            self._number,
+            wants,
+            asked,
+            tuple([one.before for one in some if one.before >= 0]),
+            min(sum([one.items_max for one in some]), limits.get_items),
+            min(sum([one.bytes_max for one in some]), limits.fetch_bytes),
+            self._upto,
+        )
+        self._open()
+
+    @property
+    def _upto(self) -> int:
+        """All numbers below this were told, or never will be."""
+        told = [one.stop for one in self.parts if one.numbers is not None and one.numbers.told]
+        upto: int = max([self._told, *told])
+        return upto
+
+    def _open(self) -> None:
+        for part in self.parts:
+            part.report = None
+            self._send(part)
+        self._said = self._desk.now
+        self._desk.wake(later(self._said, AGAIN_AFTER))
+        self._look()
+
+    def _needed(self, part: Part) -> bool:
+        """Whether this phase waits for its report."""
+        assert self._phase is not None
+        return part.report is None and (self._phase.count > 0 or len(part.grants) > 0)
+
+    def _send(self, part: Part) -> None:
+        phase = self._phase
+        if phase is None or not self._needed(part):
+            return
+        home, said = part.home, part.numbers
+        if home is None or not home.active:
+            return  # news of it are asked for at the next tick
+        numbers = said.message if said is not None and said.told else None
+        assert numbers is None or isinstance(numbers, Numbers)
+        turn = Turn(
+            part.name,
+            home.term,
+            self._home.term,
+            phase.number,
+            part.granted,
+            part.grants,
+            numbers if numbers is not None and numbers.term == home.term else None,
+            phase.count,
+            phase.size,
+            phase.upto,
+            phase.asked,
+            phase.befores,
+        )
+        self._desk.send(node_of(home.master), turn)
+
+    def report(self, word: Report) -> None:
+        """A partition says what it has (rule 8)."""
+        phase, part = self._phase, self.parts[part_of(word.queue) or 0]
+        if phase is None or (word.anchor, word.number) != (self._home.term, phase.number):
+            return
+        if part.home is None or word.term != part.home.term:
+            return
+        part.report, part.grants = word, ()
+        self._look()
+
+    def _look(self) -> None:
+        """Whether the phase has ended: all have reported who are to."""
+        phase = self._phase
+        if phase is None:
+            return
+        for part in self.parts:
+            if self._needed(part):
+                if not self._is_away(part):
+                    return
+                part.grants = ()
+        self._phase = None
+        if phase.count:
+            self._end(phase)
+
+    def _is_away(self, part: Part) -> bool:
+        """Whether nobody who is here has a copy of it (rule 13)."""
+        presence = self._desk.presence
+        if presence is None or part.home is None:
+            return False
+        return waits(part.home, presence, self._desk.now) is not None
+
+    def _end(self, phase: Phase) -> None:
+        """Shares out what was reported, and says so to partitions and doors."""
+        reports = {at: one.report for at, one in enumerate(self.parts) if one.report is not None}
+        away = tuple([at for at, one in enumerate(self.parts) if one.report is None])
+        open_ = [self._wants[one].want for one in phase.wants if one in self._wants]
+        if self._home.settings.deliveries_max == 1:  # each delivery is the last
+            open_ = [msgspec.structs.replace(w, items_max=1) if w.ahead else w for w in open_]
+        shared = share_out(open_, phase.asked, reports, self._desk.limits.fetch_bytes)
+        for operation in phase.asked:
+            self._fresh.pop(operation, None)
+        self._asks = self._asks or len(shared.left) > 0 or len(self._fresh) > 0
+        self._grant(shared.given, away, phase.upto)
+        for operation in (*shared.over, *shared.nothing):
+            if operation in shared.over or operation in self._late or self._waits_not(operation):
+                door = self._wants[operation].door
+                self._forget(operation)
+                self._desk.send(door, Nothing(self._home.queue, operation, away))
+
+    def _waits_not(self, operation: OperationId) -> bool:
+        return self._wants[operation].want.before >= 0
+
+    def _grant(
+        self, given: dict[OperationId, dict[int, list[int]]], away: tuple[int, ...], upto: int
+    ) -> None:
+        grants: dict[int, list[Grant]] = {}
+        each_last = self._home.settings.deliveries_max == 1
+        for operation, pieces in given.items():
+            wanted, of = self._wants[operation], tuple(sorted(pieces))
+            ahead = wanted.want.ahead and not each_last
+            for at, edges in pieces.items():
+                grant = Grant(operation, wanted.door, tuple(edges), of, away, upto, ahead)
+                grants.setdefault(at, []).append(grant)
+            self._forget(operation)
+        if not grants:
+            return
+        granted = self._number + 1
+        for at, some in grants.items():
+            self.parts[at].grants = tuple(some)
+            self.parts[at].granted = granted
+        if self._asks and self._wants:
+            self._begin()
+        else:
+            self._number += 1
+            self._phase = Phase(self._number)
+            self._open()
+
+    # --- who is here ------------------------------------------------------------------------------
+
+    def heard(self, home: Home) -> None:
+        """Who leads a partition, or is to."""
+        part = self.parts[part_of(home.queue) or 0]
+        if part.home is not None and (part.home.term, part.home.active) > (home.term, home.active):
+            return
+        news = part.home is None or part.home.term < home.term or not part.home.active
+        part.home = home
+        if news:
+            self._send(part)  # what the last leader reported stands
+        self._look()
+
+    def viewed(self) -> None:
+        """Doors that are gone want nothing more."""
+        presence = self._desk.presence
+        if presence is None:
+            return
+        for operation, wanted in list(self._wants.items()):
+            if presence.view.member(wanted.door) is None:
+                self._forget(operation)
+        self._look()
+
+    def tick(self) -> None:
+        """Asks silent partitions again, and ends patience."""
+        now = self._desk.now
+        for operation in self._ends.over(now):
+            self._late[operation] = None
+            self._asks = True
+        if self._ends.next is not None:
+            self._desk.wake(self._ends.next)
+        phase = self._phase
+        if phase is None or later(self._said, AGAIN_AFTER) > now:
+            return
+        self._said = now
+        self._desk.wake(later(now, AGAIN_AFTER))
+        for part in self.parts:
+            if self._needed(part):
+                self._desk.inside.append(News(part.name))
+                self._send(part)
+        self._look()
+        if self._phase is not None:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Gets whose patience is long over are told for whom they wait."""
+        now = self._desk.now
+        if later(self._looked, STUCK) > now:
+            return
+        silent = [part.name for part in self.parts if self._needed(part)]
+        text = f"queue {self._queue!r} waits for {' and '.join(silent)}, which nobody leads"
+        for operation in list(self._late):
+            if later(self._wants[operation].until, STUCK) <= now:
+                self._refuse(operation, self._wants[operation].door, text)
+                self._forget(operation)

@@ -1,0 +1,177 @@
+"""What partitions, anchors and doors say to each other, as it comes to a node and goes from it."""
+
+from collections.abc import Callable
+from typing import Any, Final, assert_never
+
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.directory import AGAIN_AFTER, Directory
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.gathering import Gathering
+from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
+from snowmelt.protocols.queue.parted.partition import Partition
+from snowmelt.protocols.queue.parted.words import (
+    Ask,
+    Given,
+    Leave,
+    News,
+    Nothing,
+    Numbers,
+    Post,
+    Ready,
+    Report,
+    ToAnchor,
+    ToDoor,
+    ToPart,
+    Turn,
+    Want,
+)
+from snowmelt.protocols.queue.streams import node_of
+from snowmelt.protocols.queue.terms import Terms
+
+HELD_MAX: Final = 1_000
+"""So much waits for the home of an anchor; what is beyond is said again."""
+
+
+class Crossing:
+    """Of one node."""
+
+    def __init__(
+        self, desk: Desk, directory: Directory, terms: Terms, gathering: Gathering
+    ) -> None:
+        self._desk = desk
+        self._directory = directory
+        self._terms = terms
+        self._gathering = gathering
+        self._sought: dict[str, Instant] = {}
+        self._held: dict[str, list[Post]] = {}
+        """What is for an anchor whose home is not known, by its queue."""
+        self._anchors: dict[str, int] = {}
+        """The term of the last anchor that was heard of."""
+
+    def hears(self) -> dict[type, Callable[[NodeId, Any], None]]:
+        """What is for whom."""
+        return {
+            Post: self.post,
+            News: self.news,
+            Numbers: self.numbers,
+            Turn: self.turn,
+            Given: self.to_door,
+            Nothing: self.to_door,
+            **dict.fromkeys((Ask, Want, Leave, Report, Ready), self.to_anchor),
+        }
+
+    def to_door(self, _: NodeId, word: ToDoor) -> None:
+        """What a get has, or that there is nothing for it."""
+        if isinstance(word, Given):
+            self._gathering.given(word)
+        else:
+            self._gathering.nothing(word)
+
+    # --- to the anchor ----------------------------------------------------------------------------
+
+    def post(self, _: NodeId, post: Post) -> None:
+        """Goes to whoever leads partition 0, if that is known."""
+        home = self._directory.home(post.queue)
+        if home is None:
+            held = self._held.setdefault(post.queue, [])
+            if len(held) < HELD_MAX:
+                held.append(post)
+            self._directory.ask(post.queue, None)
+        else:
+            self._desk.send(node_of(home.master), post.word)
+
+    def news(self, _: NodeId, word: News) -> None:
+        """A home may have changed."""
+        self._directory.refresh(word.queue)
+
+    def to_anchor(self, source: NodeId, word: ToAnchor) -> None:
+        """For who leads partition 0 here; who does not is silent, and asked again elsewhere."""
+        queue = part_name(whole_of(word.queue), 0)
+        leader = self._terms.leaders.get(queue)
+        if leader is None or not leader.serving or leader.parted is None:
+            self._seek(queue)
+            return
+        anchor = leader.parted.anchor
+        if anchor is None or (part_of(word.queue) or 0) >= len(anchor.parts):
+            return
+        self._terms.touched[queue] = None
+        match word:
+            case Ask():
+                anchor.ask(source, word)
+            case Want():
+                anchor.want(source, word)
+            case Leave():
+                anchor.leave(word)
+            case Report():
+                anchor.report(word)
+            case Ready():
+                anchor.ready(word.queue, word.term)
+            case _:
+                assert_never(word)
+
+    # --- to partitions ----------------------------------------------------------------------------
+
+    def numbers(self, source: NodeId, word: Numbers) -> None:
+        """For who leads a partition here."""
+        partition = self._partition(word)
+        if partition is not None:
+            partition.numbers(source, word)
+
+    def turn(self, source: NodeId, word: Turn) -> None:
+        """The same."""
+        partition = self._partition(word)
+        if partition is not None:
+            partition.turn(source, word)
+
+    def _partition(self, word: ToPart) -> Partition | None:
+        leader = self._terms.leading(word.queue, word.term)
+        if leader is None:
+            self._seek(word.queue)
+        return leader.parted if leader is not None and leader.serving else None
+
+    def _seek(self, queue: str) -> None:
+        """Somebody believes that this node leads it: perhaps it is to, and has not heard it."""
+        now = self._desk.now
+        if later(self._sought.get(queue, Instant(0)), AGAIN_AFTER) <= now:
+            self._sought[queue] = now
+            self._directory.refresh(queue)
+
+    # --- who is here ------------------------------------------------------------------------------
+
+    def heard(self, home: Home) -> None:
+        """Who leads a partition, or is to."""
+        part = part_of(home.queue)
+        if part is None:
+            return
+        whole, known = (
+            whole_of(home.queue),
+            self._directory.home(part_name(whole_of(home.queue), 0)),
+        )
+        own = self._terms.leaders.get(home.queue)
+        if own is not None and own.serving and own.parted is not None:
+            own.parted.begin(0 if known is None else known.term)
+        anchor = self._terms.leaders.get(part_name(whole, 0))
+        if anchor is not None and anchor.parted is not None and anchor.parted.anchor is not None:
+            anchor.parted.anchor.heard(home)
+            self._terms.touched[anchor.home.queue] = None
+        if part != 0 or not home.active:
+            return
+        for post in self._held.pop(home.queue, ()):
+            self._desk.send(node_of(home.master), post.word)
+        if home.term > self._anchors.get(whole, 0):
+            self._anchors[whole] = home.term
+            self._gathering.heard(home)
+            for at in range(home.settings.partitions):
+                leader = self._terms.leaders.get(part_name(whole, at))
+                if leader is not None and leader.parted is not None:
+                    leader.parted.numbering.ask_again()
+
+    def viewed(self) -> None:
+        """Others are here."""
+        self._sought.clear()
+        for queue, leader in self._terms.leaders.items():
+            if leader.parted is not None and leader.parted.anchor is not None:
+                leader.parted.anchor.viewed()
+                self._terms.touched[queue] = None

@@ -1,0 +1,161 @@
+"""The door of a queue with several partitions: it keeps its clients' gets, and gathers the pieces.
+
+It is rules 5 and 10 of the package. Nobody else has to remember a get.
+"""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.bodies import Bodies
+from snowmelt.protocols.queue.deadlines import Ends
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.open_calls import OpenCalls
+from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
+from snowmelt.protocols.queue.parted.names import part_name, part_of
+from snowmelt.protocols.queue.parted.words import Given, Leave, News, Nothing, Post, Want
+from snowmelt.protocols.queue.waiting import SILENT_MAX
+
+NEWS_EACH: Final = seconds(1)
+"""At most so often the anchor's home is asked for, of one queue."""
+
+
+class Gathers(msgspec.Struct):
+    """What a get has so far."""
+
+    get: calls.Get
+    since: Instant
+    turn: tuple[int, int] = (0, 0)
+    """The anchor's term, and the number, with which its pieces were granted."""
+    pieces: dict[int, tuple[Instant, calls.Leased]] = {}
+    """By partitions, and when they came."""
+
+    def want(self, operation: OperationId, now: Instant) -> Want:
+        """As the anchor is asked now."""
+        get = self.get
+        patience = Duration(max(0, get.patience - (now - self.since)))
+        queue = part_name(get.queue, 0)
+        return Want(queue, operation, get.items_max, get.bytes_max, patience, get.ahead, get.before)
+
+
+class Gathering:
+    """Of one node, for all such queues."""
+
+    def __init__(self, desk: Desk, hand: Bodies) -> None:
+        self._desk = desk
+        self._open = OpenCalls(hand)
+        self._of: dict[str, dict[OperationId, None]] = {}
+        """By the names of queues."""
+        self._ends: Ends[OperationId] = Ends()
+        """When those are over that no client asks for again."""
+        self._news: dict[str, Instant] = {}
+
+    def get(self, operation: OperationId, get: calls.Get) -> None:
+        """A client asks, or asks again."""
+        now, known = self._desk.now, self._open.calls.get(operation)
+        if known is None:
+            if len(self._open.calls) >= self._desk.limits.waiting_gets:
+                text = f"{len(self._open.calls)} gets wait at this node already"
+                self._desk.decline(operation, "Unavailable", text)
+                return
+            known = Gathers(get, now)
+            self._open.add(operation, known)
+            self._of.setdefault(get.queue, {})[operation] = None
+        elif later(self._news.get(get.queue, Instant(0)), NEWS_EACH) <= now:
+            self._news[get.queue] = now
+            self._desk.inside.append(News(part_name(get.queue, 0)))
+        self._ends.put(operation, later(now, SILENT_MAX))
+        self._desk.wake(later(now, SILENT_MAX))
+        self._say(operation, known)
+
+    def _say(self, operation: OperationId, known: Gathers) -> None:
+        want = known.want(operation, self._desk.now)
+        self._desk.inside.append(Post(want.queue, want))
+
+    def heard(self, home: Home) -> None:
+        """The anchor's home: it may be another."""
+        if home.active and part_of(home.queue) == 0:
+            for operation in self._of.get(home.queue[: -len("/0")], ()):
+                known = self._open.calls[operation]
+                if known.turn[0] < home.term:
+                    self._say(operation, known)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def given(self, word: Given) -> None:
+        """A piece; with the last of them the client is answered (rule 10)."""
+        known = self._open.calls.get(word.operation)
+        turn, now = (word.anchor, word.number), self._desk.now
+        if known is None or turn < known.turn:
+            return
+        if turn > known.turn:
+            known.turn, known.pieces = turn, {}
+        known.pieces[part_of(word.queue) or 0] = now, word.leased
+        if any(part not in known.pieces for part in word.of):
+            return
+        pieces = [_as_late(part, now, *known.pieces[part]) for part in sorted(word.of)]
+        some = tuple([one for one in pieces if one.leased.token])
+        if not some or any(one.leased.lease <= 0 for one in some):
+            known.pieces = {}
+            self._say(word.operation, known)
+            return
+        self._end(word.operation)
+        self._desk.reply(word.operation, Gathered(some, word.away))
+
+    def nothing(self, word: Nothing) -> None:
+        """There is none for that get."""
+        if word.operation not in self._open.calls:
+            return
+        self._end(word.operation)
+        if word.refused is not None:
+            self._desk.reply(word.operation, word.refused)
+        else:
+            self._desk.reply(word.operation, Gathered((), word.away))
+
+    def _end(self, operation: OperationId) -> Gathers | None:
+        known: Gathers | None = self._open.end(operation)
+        self._ends.forget(operation)
+        if known is not None:
+            self._drop(operation, known)
+        return known
+
+    def _drop(self, operation: OperationId, known: Gathers) -> None:
+        some = self._of[known.get.queue]
+        del some[operation]
+        if not some:
+            del self._of[known.get.queue]
+            self._news.pop(known.get.queue, None)
+
+    # --- clients that are gone --------------------------------------------------------------------
+
+    def gone(self, client: NodeId) -> None:
+        """Nobody is there for what this client asked."""
+        for operation, known in self._open.gone(client).items():
+            self._ends.forget(operation)
+            self._left(operation, known)
+
+    def _left(self, operation: OperationId, known: Gathers) -> None:
+        self._drop(operation, known)
+        queue = part_name(known.get.queue, 0)
+        self._desk.inside.append(Post(queue, Leave(queue, operation)))
+
+    def tick(self) -> None:
+        """Those that nobody asks for any more are over."""
+        for operation in self._ends.over(self._desk.now):
+            known = self._open.end(operation)
+            if known is not None:
+                self._left(operation, known)
+        if self._ends.next is not None:
+            self._desk.wake(self._ends.next)
+
+
+def _as_late(part: int, now: Instant, came: Instant, leased: calls.Leased) -> Piece:
+    """What came a while ago is leased for less by now."""
+    if now > came and leased.token:
+        left = Duration(leased.lease - (now - came))
+        leased = msgspec.structs.replace(leased, lease=left)
+    return Piece(part, leased)

@@ -1,0 +1,161 @@
+"""What waits at a partition for its place in the order of the whole queue.
+
+It is rules 2 to 5 of the package, as a partition keeps them.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.queue.calls import Publish, Put
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.log import STEP_BYTES, Log
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.names import part_name, whole_of
+from snowmelt.protocols.queue.parted.words import Ask, Numbers, Post
+from snowmelt.protocols.queue.publications import items_of
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.words import SpreadPut
+
+AGAIN_AFTER: Final = milliseconds(300)
+Kind = Put | SpreadPut | Publish
+
+
+class Entrant(msgspec.Struct):
+    """What is let in, and has no numbers yet."""
+
+    what: Kind
+    operations: dict[OperationId, None]
+    count: int
+    size: int
+    first: int = 0
+    """Its first number, once there is one."""
+
+
+class Numbering:
+    """Of one partition, in one term."""
+
+    def __init__(self, desk: Desk, home: Home, state: State) -> None:
+        self.count = 0
+        """Of items that wait."""
+        self.size = 0
+        self._desk = desk
+        self._home = home
+        self._state = state
+        self._anchor = part_name(whole_of(home.queue), 0)
+        self._named: dict[tuple[str, int], Entrant] = {}
+        """All of them, by their producers and numbers."""
+        self._arrived: OrderedDict[tuple[str, int], Entrant] = OrderedDict()
+        self._asked: list[Entrant] = []
+        """Those for which numbers are asked now, in their order."""
+        self._numbered: deque[Entrant] = deque()
+        """Those that have them, and wait for room in a step."""
+        self._number = 0
+        self._at = Instant(0)
+
+    def waits(self, what: Kind) -> bool:
+        """Whether that put, or publication, waits."""
+        return (what.producer, what.sequence) in self._named
+
+    def has(self, put: SpreadPut) -> bool:
+        """Whether that very one does."""
+        entrant = self._named.get((put.producer, put.sequence))
+        return entrant is not None and entrant.what is put
+
+    def add(self, operations: tuple[OperationId, ...], what: Kind) -> None:
+        """One more that is let in; or the same is asked again."""
+        name = what.producer, what.sequence
+        known = self._named.get(name)
+        if known is not None:
+            if len(known.operations) < self._desk.limits.attempts:
+                known.operations |= dict.fromkeys(operations)
+            return
+        if isinstance(what, Publish):
+            count, size = items_of(what.receipts), 0
+        else:
+            count, size = what.count, what.size
+        entrant = Entrant(what, dict.fromkeys(operations), count, size)
+        self._named[name] = self._arrived[name] = entrant
+        self.count += count
+        self.size += size
+
+    def gone(self, operation: OperationId, what: Kind) -> None:
+        """Nobody is there for what was asked; numbers that it was to have stay unused."""
+        entrant = self._named.get((what.producer, what.sequence))
+        if entrant is not None:
+            entrant.operations.pop(operation, None)
+            if not entrant.operations:
+                self._leave(entrant)
+
+    def _leave(self, entrant: Entrant) -> None:
+        name = entrant.what.producer, entrant.what.sequence
+        del self._named[name]
+        self._arrived.pop(name, None)
+        self.count -= entrant.count
+        self.size -= entrant.size
+
+    # --- numbers ----------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """For those that came, as many as one step has room for; one question at a time."""
+        if self._asked or not self._arrived or self._numbered:
+            return
+        size = 0
+        while self._arrived:
+            entrant = next(iter(self._arrived.values()))
+            if self._asked and size + entrant.size > STEP_BYTES:
+                break
+            size += entrant.size
+            self._asked.append(self._arrived.popitem(last=False)[1])
+        self._number += 1
+        self._say()
+
+    def _say(self) -> None:
+        home, now = self._home, self._desk.now
+        count, above = sum([one.count for one in self._asked]), max(self._state.tails)
+        word = Ask(home.queue, home.term, self._number, max(1, count), above)
+        self._desk.inside.append(Post(self._anchor, word))
+        self._at = now
+        self._desk.wake(later(now, AGAIN_AFTER))
+
+    def ask_again(self) -> None:
+        """Somebody else may be the anchor by now."""
+        if self._asked:
+            self._say()
+
+    def tick(self) -> None:
+        """What has no answer for a while is asked again."""
+        if self._asked and later(self._at, AGAIN_AFTER) <= self._desk.now:
+            self._say()
+
+    def told(self, word: Numbers) -> None:
+        """They have numbers now, in their order."""
+        if word.number != self._number or word.first < max(self._state.tails):
+            return
+        first = word.first
+        for entrant in self._asked:
+            entrant.first = first
+            first += entrant.count
+        self._numbered += self._asked
+        self._asked = []
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether something has numbers, and is not in the state."""
+        return len(self._numbered) > 0
+
+    def entering(self, log: Log) -> Iterator[Entrant]:
+        """Those that have numbers, as their steps have room for them; they wait here no more."""
+        while self._numbered:
+            entrant = self._numbered[0]
+            waits = self._named.get((entrant.what.producer, entrant.what.sequence)) is entrant
+            if waits and not isinstance(entrant.what, SpreadPut) and not log.has_room(entrant.size):
+                return
+            self._numbered.popleft()
+            if waits:
+                self._leave(entrant)
+                yield entrant

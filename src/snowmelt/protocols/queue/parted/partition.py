@@ -1,0 +1,273 @@
+"""One partition of a queue, as its leader has it: it places puts, reports what is ready, leases it.
+
+It is rules 4 to 9 of the package, and 12. What is in it is a queue like any other.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from snowmelt.core.interval import POSITION_MAX, Interval, merged
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.admission import Admission
+from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.open_calls import OpenCalls
+from snowmelt.protocols.queue.parted.anchor import Anchor
+from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
+from snowmelt.protocols.queue.parted.numbering import Entrant, Numbering
+from snowmelt.protocols.queue.parted.words import (
+    Grant,
+    Granted,
+    Holds,
+    Numbers,
+    Post,
+    Ready,
+    Report,
+    Turn,
+)
+from snowmelt.protocols.queue.publishing import Publishing
+from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.tails import bounded
+from snowmelt.protocols.queue.words import Deliver, ReplyTo, Say, SpreadPut
+
+SPARE: Final = 64
+
+
+class Partition:
+    """Of one queue, in one term of its leader."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        home: Home,
+        state: State,
+        log: Log,
+        ways_in: tuple[Admission, Publishing],
+        opened: OpenCalls,
+        tokens: Iterator[int],
+    ) -> None:
+        self.numbering = Numbering(desk, home, state)
+        self.anchor = Anchor(desk, home, state, log) if part_of(home.queue) == 0 else None
+        self.uncertain = False
+        """Whether steps of the last term may be missing: what they placed stays unused."""
+        self._desk = desk
+        self._home = home
+        self._state = state
+        self._log = log
+        self._admission, self._publishing = ways_in
+        self._admission.numbering = self._publishing.numbering = self.numbering
+        self._open = opened
+        self._tokens = tokens
+        self._named = part_name(whole_of(home.queue), 0)
+        self._heard = 0
+        """The latest term of an anchor that was heard of."""
+        self._last = 0, 0
+        """The term and the number of the last turn."""
+        self._granted = 0, 0
+        """The same of that whose grants were handled."""
+        self._turn: tuple[NodeId, Turn] | None = None
+        """What is to be reported, once all that has numbers is placed."""
+        self._said: Say | None = None
+        """The last report."""
+        self._watches = True
+        """Whether the anchor is to hear as soon as something is ready."""
+        self._begun = False
+        self._uptos: dict[int, int] = {}
+        """By tokens, up to which number their phases went."""
+
+    # --- puts -------------------------------------------------------------------------------------
+
+    def numbers(self, source: NodeId, word: Numbers) -> None:
+        """The anchor gives some (rules 3 and 10)."""
+        if not self._is_old(source, word.anchor):
+            self.numbering.told(word)
+
+    def _is_old(self, source: NodeId, term: int) -> bool:
+        """Whether a later anchor was heard of; none that is far later is believed."""
+        if term < self._heard or self._desk.alarm(source, self._named, term, self._heard):
+            return True
+        self._heard = term
+        return False
+
+    def begin(self, term: int) -> None:
+        """It is served from now on; so late an anchor is known to be."""
+        self._heard = max(self._heard, term)
+        if not self._begun:
+            self._begun = True
+            self._say_ready()
+
+    def serve(self, full: str) -> None:
+        """Places, asks, and reports, as far as it may now."""
+        for entrant in self.numbering.entering(self._log):
+            self._enter(entrant, full)
+        self.numbering.ask()
+        if self._turn is not None and not self.numbering.unplaced:
+            self._report(*self._turn)
+            self._turn = None
+        elif self._watches and self._begun and self._state.ready.total and not self._state.paused:
+            self._say_ready()
+        if self.anchor is not None:
+            self.anchor.serve()
+
+    def _enter(self, entrant: Entrant, full: str) -> None:
+        """It comes in, at its numbers (rule 4)."""
+        tails, what, first = self._state.tails, entrant.what, entrant.first
+        if self.uncertain:
+            self.uncertain = False
+            tails.leap(first)
+        if isinstance(what, calls.Publish):
+            tails[:] = [max(tail, first) for tail in tails]
+            for operation in entrant.operations:
+                self._publishing.publish(operation, what, numbered=True)
+        elif full:
+            for operation in entrant.operations:
+                self._log.owe(ReplyTo(operation, Declined("DiskFull", full)))
+        else:
+            for rank in _ranks(what):
+                tails[rank] = first
+            self._admission.place(tuple(entrant.operations), what)
+
+    # --- gets -------------------------------------------------------------------------------------
+
+    def turn(self, source: NodeId, word: Turn) -> None:
+        """A phase has ended, or begins (rules 7 and 9)."""
+        if self._is_old(source, word.anchor):
+            return
+        if word.numbers is not None:
+            self.numbering.told(word.numbers)
+        last, granted = (word.anchor, word.number), (word.anchor, word.granted)
+        if last < self._last:
+            return
+        if granted > self._granted:
+            self._granted = granted
+            for grant in word.grants:
+                self._grant(word, grant)
+        if last > self._last or self._said is None or self._said.told:
+            self._turn = source, word
+        self._last = last
+
+    def _grant(self, word: Turn, grant: Grant) -> None:
+        """It is leased, as far as it is ready still; what one has is delivered again."""
+        operation, state = grant.operation, self._state
+        self._open.end(operation)
+        owed = Granted(grant.door, word.anchor, word.granted, grant.of, grant.away)
+        self._open.add(operation, owed)
+        token = state.tokens.get(operation)
+        if token is None and not state.takers.had(operation):
+            edges = map(Interval, grant.runs[::2], grant.runs[1::2])
+            found = merged([part for one in edges for part in state.ready.common(one)])
+            if found:
+                token = next(self._tokens)
+                state.take(operation, token, found, ahead=grant.ahead)
+                self._note(token, grant.upto)
+        if token is None:
+            nothing = calls.Leased(0, (), (), self._home.settings.lease)
+            self._log.owe(ReplyTo(operation, nothing))
+        else:
+            self._log.owe(Deliver(operation, token, ""))
+
+    def _note(self, token: int, upto: int) -> None:
+        leases = self._state.leases
+        self._uptos[token] = upto
+        if len(self._uptos) > 2 * len(leases) + SPARE:
+            self._uptos = {one: at for one, at in self._uptos.items() if one in leases}
+
+    def _report(self, source: NodeId, word: Turn) -> None:
+        """Told when all that it says is safe, and it is sure that this one leads (rule 8)."""
+        runs, keys, more = self._first(word) if word.count else ((), b"", False)
+        report = Report(
+            self._home.queue,
+            self._home.term,
+            word.anchor,
+            word.number,
+            runs,
+            keys,
+            more,
+            tuple(self._holds(word.asked)) if word.asked else (),
+            tuple(self._alive(word.befores)) if word.befores else (),
+        )
+        self._watches = not (word.count and runs)
+        self._said = Say(source, report)
+        self._log.owe(self._said)
+
+    def _first(self, word: Turn) -> tuple[tuple[int, ...], bytes, bool]:
+        """What is ready: runs, keys, and whether there are more."""
+        state, keys = self._state, list[bytes]()
+        if state.paused or not state.ready.total:
+            return (), b"", False
+        runs, listed, total = list[int](), 0, state.ready.total
+        below: tuple[int, ...] = ()
+        if max(state.tails) > word.upto:  # some have numbers from after the phase began
+            below = (word.upto,) * len(state.tails)
+            total = _below(state, below)
+        limits = self._desk.limits
+        most = min(word.count, limits.get_items), min(word.size, limits.fetch_bytes)
+        for interval in state.first(*most, below, in_turn=True):
+            listed += interval.size
+            for batch, first, stop in state.batches.over(interval):
+                each = batch.size // (batch.stop - batch.start) or 1
+                if state.keyed is not None:
+                    for place in range(first, stop):
+                        runs += (place, place + 1, each)
+                    keys.append(state.keys.row(Interval(first, stop)))
+                elif runs and runs[-2] == first and runs[-1] == each:
+                    runs[-2] = stop
+                else:
+                    runs += (first, stop, each)
+        return tuple(runs), b"".join(keys), listed < total
+
+    def _holds(self, asked: tuple[OperationId, ...]) -> Iterator[Holds]:
+        """Which of these gets have a lease here, or had one (rule 11)."""
+        state = self._state
+        for at, operation in enumerate(asked):
+            token = state.tokens.get(operation)
+            if token is not None:
+                left = state.leases[token].left
+                rank = max(map(self._rank, left))
+                yield Holds(at, left.total, rank, self._uptos.get(token, 0))
+            elif state.takers.had(operation):
+                yield Holds(at, 0)
+
+    def _rank(self, where: Interval) -> tuple[int, int]:
+        """Of the last of some positions."""
+        if self._state.keyed is None:
+            return 0, where.stop - 1
+        return max(zip(self._state.keys.of(where), where, strict=True))
+
+    def _alive(self, places: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+        state = self._state
+        for place in places:
+            if place in state.batches.live:
+                yield place, self._rank(Interval(place, place + 1))[0]
+
+    def _say_ready(self) -> None:
+        """Gets may wait for it (rule 12)."""
+        self._watches = False
+        word = Ready(self._home.queue, self._home.term)
+        self._desk.inside.append(Post(self._named, word))
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Asks again."""
+        self.numbering.tick()
+        if self.anchor is not None:
+            self.anchor.tick()
+
+
+def _below(state: State, below: tuple[int, ...]) -> int:
+    """How many are ready, of each priority those below a number."""
+    if state.keyed is None:
+        return bounded(state.ready, below).total
+    over = state.ready.common(Interval(below[0], POSITION_MAX))
+    return state.ready.total - sum([one.size for one in over])
+
+
+def _ranks(put: calls.Put | SpreadPut) -> tuple[int, ...]:
+    """The priorities of its items."""
+    if isinstance(put, SpreadPut):
+        return (put.priority,)
+    return tuple([run.priority for run in put.runs]) or (0,)

@@ -1,0 +1,187 @@
+"""How one phase shares out what is ready in all partitions: in order, to gets in theirs.
+
+It is rule 8 of the package: nothing is kept here, and nothing waits.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.keys import unpacked
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.queue.parted.words import Report, Want
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
+
+Rank = tuple[int, int]
+"""A key, or 0, and a position: smaller is earlier."""
+FIRST: Final[Rank] = (-(1 << 63), 0)
+LAST: Final[Rank] = (1 << 63, 1 << 63)
+
+
+class Run(msgspec.Struct, gc=False):
+    """Items of one partition that stand next to each other."""
+
+    rank: Rank
+    stop: int
+    each: int
+    """How many bytes an item has, about."""
+    part: int
+
+
+class Shared(msgspec.Struct):
+    """What became of the gets of a phase."""
+
+    given: dict[OperationId, dict[int, list[int]]] = {}
+    """By partitions, edges of runs: none where it has a lease already."""
+    nothing: list[OperationId] = []
+    """For these there is nothing, in any partition."""
+    over: list[OperationId] = []
+    """These had something, and are done with it."""
+    left: list[OperationId] = []
+    """For these it is not certain yet what is next."""
+
+
+class Sharing:
+    """One phase."""
+
+    def __init__(self, reports: Mapping[int, Report]) -> None:
+        self._runs: list[Run] = []
+        self._certain = LAST
+        """Behind this another one may come first that was not told."""
+        for part, report in reports.items():
+            runs = list(_runs(part, report))
+            self._runs += runs
+            if report.more:
+                last = (runs[-1].rank[0], runs[-1].stop - 1) if runs else FIRST
+                self._certain = min(self._certain, last)
+        self._runs.sort(key=_by_rank)
+        self._at = 0
+
+    def take(self, items: int, size: int, before: Rank = LAST) -> dict[int, list[int]]:
+        """The first so many, in so many bytes, and one in any case."""
+        given: dict[int, list[int]] = {}
+        runs = self._runs
+        while items > 0 and self._at < len(runs):
+            run = runs[self._at]
+            if run.rank > self._certain or run.rank >= before:
+                break
+            start = run.rank[1]
+            count = min(run.stop - start, items)
+            if count * run.each > size:
+                count = max(size // run.each, 0 if given else 1)
+            if run.rank[0] == before[0]:
+                count = min(count, before[1] - start)
+            if count <= 0:
+                break
+            _add(given, run.part, start, start + count)
+            items -= count
+            size -= count * run.each
+            if start + count == run.stop:
+                self._at += 1
+            else:
+                run.rank = run.rank[0], start + count
+        return given
+
+    def fill(
+        self, items: int, last: Rank, upto: int, holders: Sequence[int]
+    ) -> dict[int, list[int]]:
+        """What comes before the last that a get holds, in other partitions than it holds some of.
+
+        An earlier anchor gave it this, and the partition never heard of it.
+        """
+        given: dict[int, list[int]] = {}
+        kept: list[Run] = []
+        for run in self._runs[self._at :]:
+            start = run.rank[1]
+            fits = run.part not in holders and run.rank < last and run.rank <= self._certain
+            left = upto - start % (1 << PRIORITY_BITS)  # what came later was not given
+            count = min(run.stop - start, items, left) if fits else 0
+            if count > 0:
+                _add(given, run.part, start, start + count)
+                items -= count
+                run.rank = run.rank[0], start + count
+            if run.rank[1] < run.stop:
+                kept.append(run)
+        self._runs, self._at = kept, 0
+        return given
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left, and nothing was kept back."""
+        return self._at == len(self._runs) and self._certain == LAST
+
+
+def share_out(
+    wants: Sequence[Want], asked: Sequence[OperationId], reports: Mapping[int, Report], most: int
+) -> Shared:
+    """What each get has; `asked` are those of which partitions said whether they hold something."""
+    sharing, shared = Sharing(reports), Shared()
+    held = _held(asked, reports)
+    alive = {place: (key, place) for one in reports.values() for place, key in one.live}
+    for want in wants:
+        operation = want.operation
+        holds = held.get(operation)
+        if holds is not None:
+            if not holds.parts:
+                shared.over.append(operation)
+                continue
+            room = want.items_max - holds.count
+            given: dict[int, list[int]] = {part: [] for part in holds.parts}
+            if room > 0:
+                given |= sharing.fill(room, holds.last, holds.upto, holds.parts)
+            shared.given[operation] = given
+            continue
+        before = LAST if want.before < 0 else alive.get(want.before, FIRST)
+        given = sharing.take(want.items_max, min(want.bytes_max, most), before)
+        if given:
+            shared.given[operation] = given
+        elif want.before >= 0 or sharing.ended:
+            shared.nothing.append(operation)
+        else:
+            shared.left.append(operation)
+    return shared
+
+
+class _Held(msgspec.Struct):
+    parts: list[int] = []
+    count: int = 0
+    last: Rank = FIRST
+    upto: int = 0
+
+
+def _held(asked: Sequence[OperationId], reports: Mapping[int, Report]) -> dict[OperationId, _Held]:
+    found: dict[OperationId, _Held] = {}
+    for part, report in reports.items():
+        for one in report.holds:
+            if one.at >= len(asked):
+                continue
+            held = found.setdefault(asked[one.at], _Held())
+            if one.count:
+                held.parts.append(part)
+                held.count += one.count
+                held.last = max(held.last, one.rank)
+                held.upto = max(held.upto, one.upto)
+    return found
+
+
+def _runs(part: int, report: Report) -> list[Run]:
+    flat = report.runs
+    keys = unpacked(report.keys) if report.keys else [0] * (len(flat) // 3)
+    return [
+        Run((key, start), stop, each or 1, part)
+        for key, start, stop, each in zip(keys, flat[::3], flat[1::3], flat[2::3], strict=True)
+        if start < stop
+    ]
+
+
+def _by_rank(run: Run) -> Rank:
+    return run.rank
+
+
+def _add(given: dict[int, list[int]], part: int, start: int, stop: int) -> None:
+    edges = given.setdefault(part, [])
+    if edges and edges[-1] == start:
+        edges[-1] = stop
+    else:
+        edges += (start, stop)

@@ -30,7 +30,7 @@ from snowmelt.sim.world import Broken
 SEEDS_TO_BREAK = 22
 SEEDS_TO_HANG = 2
 QUEUE_SEEDS_TO_BREAK = 15
-DEAR = ("queue", "priority", "parted")  # whose lives take a second each, and have seeds of their own beside
+DEAR = ("queue", "priority", "parted")  # whose lives take a second each, and have more seeds
 PROTOCOLS = sorted(FAMILIES.keys() - {"seap"})  # which is a mode of the priority queue
 
 

@@ -1,4 +1,4 @@
-"""Bugs planted in what gives several partitions one order: the judge finds each within some lives."""
+"""Bugs planted in what gives several partitions one order: judges find each within a life."""
 
 import pytest
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from snowmelt.sim.scenario import ETCD_DECIDES, kinds_of
 
 
 def numbers_are_told_by_who_may_be_no_anchor_any_more(patch):
-    patch.setattr(Log, "confirm", lambda self, owed, step: self._confirms.append((step, 0, owed)))
+    patch.setattr(Log, "confirm", lambda log, owed, step: log._confirms.append((step, 0, owed)))
 
 
 def a_partition_reports_before_its_numbers_are_placed(patch):
@@ -46,21 +46,21 @@ def grants_of_an_earlier_anchor_are_leased(patch):
         self._last = self._granted = 0, 0
         turn(self, source, word)
 
-    patch.setattr(Partition, "_is_old", lambda self, source, term: False)
+    patch.setattr(Partition, "_is_old", lambda *_: False)
     patch.setattr(Partition, "turn", any_turn)
 
 
 def a_get_that_is_asked_again_is_given_more(patch):
-    patch.setattr(Partition, "_holds", lambda self, asked: ())
+    patch.setattr(Partition, "_holds", lambda *_: ())
 
 
 def nothing_is_said_though_a_partition_is_silent(patch):
-    patch.setattr(Anchor, "_is_away", lambda self, part: True)
-    patch.setattr(gathering, "Gathered", lambda pieces, away: Gathered(pieces))
+    patch.setattr(Anchor, "_is_away", lambda *_: True)
+    patch.setattr(gathering, "Gathered", lambda pieces, _: Gathered(pieces))
 
 
 def nobody_says_that_something_is_ready(patch):
-    patch.setattr(Partition, "_say_ready", lambda self: None)
+    patch.setattr(Partition, "_say_ready", lambda _: None)
 
 
 def numbers_go_on_where_the_anchor_knows_of(patch):
@@ -74,7 +74,7 @@ def numbers_go_on_where_the_anchor_knows_of(patch):
 
 
 def what_comes_later_is_listed_too(patch):
-    patch.setattr(Anchor, "_upto", property(lambda self: 1 << 47))
+    patch.setattr(Anchor, "_upto", property(lambda _: 1 << 47))
 
 
 CALM, DISK, ETCD = ((), "disk"), (kinds_of("parted"), "disk"), (kinds_of("parted"), ETCD_DECIDES)

@@ -38,7 +38,7 @@ def test_each_link_leads_somewhere(page: Path) -> None:
 def test_what_the_page_of_the_queue_shows_can_be_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, deadlines, values = BLOCK.findall((ROOT / "docs" / "queue.md").read_text())
+    first, deadlines, parted, values = BLOCK.findall((ROOT / "docs" / "queue.md").read_text())
     here = {"snowmelt": snowmelt, "time": time}
     folder = f'open("{tmp_path / "q.snow"}")'
     first, changed = re.subn(r'connect\("[^"]*"\)', folder, first)
@@ -54,6 +54,10 @@ def test_what_the_page_of_the_queue_shows_can_be_run(
         again: dict[str, Any] = {**here, "cluster": cluster}
         exec(deadlines, again)
         assert capsys.readouterr().out.count("send the bill") == 2
+        exec(parted, again)
+        for queue in (again["log"], again["urgent"]):
+            queue.put(b"one")
+            assert queue.stats().settings.partitions == 8
         exec(values, again)
         told = values.partition("body)  # ")[2].splitlines()[0]
         assert capsys.readouterr().out.strip() == told

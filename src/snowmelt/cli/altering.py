@@ -8,7 +8,7 @@ import typer
 from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import settings_object
-from snowmelt.cli.urgency import LARGEST_FIRST, PRIORITIES, urgency
+from snowmelt.cli.urgency import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
@@ -56,14 +56,16 @@ def create(
     said: Said = NOTHING,
     priorities: Annotated[str | None, PRIORITIES] = None,
     largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
+    partitions: Annotated[int | None, PARTITIONS] = None,
     at: Place = HERE,
 ) -> None:
     """Make a queue: a fifo, or by priorities. One that is there as you say is left as it is."""
     ranked = urgency(None, priorities, largest_first).options
+    options = said.options | ({} if partitions is None else {"partitions": partitions})
     with at.open() as cluster:
         was_there = queue in cluster.queues(timeout=at.timeout)
-        made = cluster.fifo(queue, **said.options)
-        wanted = cluster.priority(queue, **said.options, **ranked) if ranked else made
+        made = cluster.fifo(queue, **options)
+        wanted = cluster.priority(queue, **options, **ranked) if ranked else made
         wanted.create(timeout=at.timeout)
         told = wanted.stats(timeout=at.timeout)
     named = ", ".join(f"{name}={value}" for name, value in settings_object(told.settings).items())
@@ -76,10 +78,16 @@ def alter(
     priorities: Annotated[str | None, ORDER] = None,
     largest_first: Annotated[bool | None, ORDER] = None,
     ordering: Annotated[str | None, ORDER] = None,
+    partitions: Annotated[str | None, ORDER] = None,
     at: Place = HERE,
 ) -> None:
     """Alter settings of a queue while it runs; what is not named stays as it is."""
-    order = {"priorities": priorities, "largest_first": largest_first, "ordering": ordering}
+    order = {
+        "priorities": priorities,
+        "largest_first": largest_first,
+        "ordering": ordering,
+        "partitions": partitions,
+    }
     for option, value in order.items():
         if value is not None:
             raise BadOption(f"--{option.replace('_', '-')}", value, f"nothing; {FOR_EVER}")

@@ -19,6 +19,7 @@ from snowmelt.cli.asking import HERE, JSON, Place
 from snowmelt.cli.queue_show import items_in, peek_lines, queue_object, queue_table, seen_object
 from snowmelt.cli.urgency import (
     LARGEST_FIRST,
+    PARTITIONS,
     PRIORITIES,
     PRIORITY,
     Into,
@@ -51,6 +52,7 @@ def put(
     priority: Annotated[str | None, PRIORITY] = None,
     priorities: Annotated[str | None, PRIORITIES] = None,
     largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
+    partitions: Annotated[int | None, PARTITIONS] = None,
     at: Place = HERE,
 ) -> None:
     """Put items: words, a file, or standard input, whole or line by line."""
@@ -58,7 +60,7 @@ def put(
     if file is not None and bodies:
         raise BadOption("--file", str(file), "a file or bodies, not both")
     with at.open() as cluster:
-        target = into(cluster, queue, said, at.timeout)
+        target = into(cluster, queue, said, at.timeout, partitions)
         if lines:
             if bodies and bodies != ["-"]:
                 raise BadOption("--lines", bodies[0], "with --file or standard input only")

@@ -73,6 +73,7 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
         "max_items": settings.items_max,
         "max_bytes": settings.bytes_max,
         "inline_max": settings.inline_max,
+        "partitions": settings.partitions,
     }
 
 
@@ -124,6 +125,8 @@ def queue_table(status: QueueStatus | OverlayStatus, reach: Reach) -> Table:
         return _overlay_table(status, reach)
     state = "paused" if status.paused else "open"
     title = f"{status.queue} is {state}, at {status.master} in term {status.term}"
+    if status.leaders:
+        title = f"{status.queue} is {state}, in {len(status.leaders)} partitions"
     table = _table(title + _alone(status.settings.replicas, grows=status.settings.grows))
     for name in COUNTS:
         table.add_row(name, f"{getattr(status, name):,}")
@@ -135,6 +138,8 @@ def queue_table(status: QueueStatus | OverlayStatus, reach: Reach) -> Table:
         table.add_row(name, f"{getattr(status, name):,}")
     for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "extents"):
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
+    for number, leader in enumerate(status.leaders):
+        table.add_row(f"partition {number}", leader or "away, and not counted")
     table.add_row("mirrors", " ".join(status.mirrors) or "-")
     table.add_row("mirrors behind", str(status.mirrors_behind))
     if status.copied < 100:

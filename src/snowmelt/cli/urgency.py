@@ -1,6 +1,6 @@
 """Priorities in commands: what is said of them when items are put, and how far they reach."""
 
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import msgspec
 import typer
@@ -12,6 +12,7 @@ from snowmelt.client.overlay.face import OverlayQueue
 from snowmelt.client.overlay.options import OverlayPriorityOptions
 from snowmelt.client.overlay.steps import OverlayStatus
 from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.queue.options import PriorityOptions, QueueOptions
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import QueueStatus
@@ -23,6 +24,9 @@ PRIORITY: Final = typer.Option(
 PRIORITIES: Final = typer.Option(
     help="What a priority queue that is made takes: int, float, or a number of priorities.",
     metavar="KIND",
+)
+PARTITIONS: Final = typer.Option(
+    help="Of how many partitions a queue that is made is, led by different nodes.", metavar="NUMBER"
 )
 LARGEST_FIRST: Final = typer.Option(
     "--largest-first/--least-first", help="Which is the most urgent in it."
@@ -120,24 +124,33 @@ def _kind(word: str) -> int | type[int] | type[float]:
         raise BadOption("--priorities", word, allowed) from None
 
 
-def into(cluster: Cluster | EmbeddedCluster, name: str, said: Urgency, timeout: float) -> Into:
+def into(
+    cluster: Cluster | EmbeddedCluster,
+    name: str,
+    said: Urgency,
+    timeout: float,
+    partitions: int | None = None,
+) -> Into:
     """The queue of this name; whatever is said of priorities, it is a priority queue then."""
+    more, all_said = QueueOptions(), cast("PriorityOptions", dict(said.options))
+    if partitions is not None:
+        more["partitions"] = all_said["partitions"] = partitions
     found = cluster.queue(name, timeout=timeout)
     if isinstance(found, OverlayQueue):
         if said.options:
             found = cluster.priority(name, ordering="overlay", **said.options)
         return Prioritized(found, said.priority or 0)
     if isinstance(found, PriorityQueue):
-        own = cluster.priority(name, **said.options) if said.options else found
+        own = cluster.priority(name, **all_said) if all_said else found
         return Prioritized(own, said.priority or 0)
     if said.priority is None and not said.options:
-        return found
+        return cluster.fifo(name, **more) if more else found
     if name in cluster.queues(timeout=timeout):
         given = {"priority": said.priority, **said.options}
         option, value = next(one for one in given.items() if one[1] is not None)
         word = value.__name__ if isinstance(value, type) else value
         raise BadOption(f"--{option.replace('_', '-')}", word, f"none: {name} is a fifo")
-    return Prioritized(cluster.priority(name, **said.options), said.priority or 0)
+    return Prioritized(cluster.priority(name, **all_said), said.priority or 0)
 
 
 def reach_of(

@@ -12,6 +12,7 @@ from snowmelt.client.cluster import Cluster, connect
 from snowmelt.client.connection.url import pinned
 from snowmelt.core.errors import AccessDenied, BadOption, NoSuchQueue, Unreachable
 from snowmelt.spark.options import FIFO, PRIORITY, Connection, SourceOptions
+from snowmelt.spark.several import queues_of
 
 LOOK_SECONDS: Final = 10.0
 """How long a person waits at most, at `load` or `start`, to hear that nobody is there."""
@@ -50,7 +51,7 @@ class Planned(InputPartition):
 def queues_at(
     place: Connection,
     timeout: float = LOOK_SECONDS,
-    kind: Literal["fifo", "priority", "overlay"] | None = None,
+    kind: Literal["fifo", "priority", "parted", "overlay"] | None = None,
 ) -> list[str]:
     """The names of queues: the first thing asked, so that a bad URL or token shows at once."""
     try:
@@ -61,6 +62,22 @@ def queues_at(
     except AccessDenied as error:
         text = f"{place.url} does not let us in: {error}; see the options token and url"
         raise AccessDenied(text) from None
+
+
+def in_parts(place: Connection, names: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    """The same queues; where one has several partitions, these: each has groups of its own."""
+    several = frozenset(queues_at(place, place.timeout, "parted"))
+    if not several.intersection(names):
+        return names
+    queue = queues_of(cluster_at(place), kind)
+    return tuple(
+        [
+            one.name
+            for name in names
+            for one in (queue(name).parts(timeout=place.timeout) if name in several else ())
+        ]
+        + [name for name in names if name not in several]
+    )
 
 
 def check_there(place: Connection, names: tuple[str, ...]) -> None:

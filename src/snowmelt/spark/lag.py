@@ -10,6 +10,7 @@ ask them anew would cost a stream of a thousand queues a fifth of its trigger.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from snowmelt.protocols.queue.parted.names import whole_of
 from snowmelt.spark.offsets import VERSION
 
 
@@ -56,14 +58,19 @@ class Behind(msgspec.Struct, frozen=True):
 
 
 def report(group: str, ready: Mapping[str, int]) -> dict[str, Any] | None:
-    """What waits in each queue; None before one has said it.
+    """What waits in each queue, in all its partitions; None before one has said it.
 
     >>> report("spark", {"raw": 1200})
     {'v': 1, 'group': 'spark', 'queues': {'raw': {'ready': 1200}}}
+    >>> report("spark", {"log/0": 3, "log/1": 4})["queues"]
+    {'log': {'ready': 7}}
     """
     if not ready:
         return None
-    waiting = {name: Waiting(count) for name, count in ready.items()}
+    counts = Counter[str]()
+    for name, count in ready.items():
+        counts[whole_of(name)] += count
+    waiting = {name: Waiting(count) for name, count in counts.items()}
     told: dict[str, Any] = msgspec.to_builtins(Report(VERSION, group, waiting))
     return told
 

@@ -2,20 +2,21 @@
 
 import re
 
-from snowmelt.spark.connections import check_kind, check_there, queues_at
+from snowmelt.spark.connections import check_kind, check_there, in_parts, queues_at
 from snowmelt.spark.options import FIFO, SourceOptions
 
 
 def queue_names(options: SourceOptions) -> tuple[str, ...]:
-    """The names, sorted. A pattern is to fit a whole name, as Kafka's is.
+    """The names, sorted; of a queue of several partitions, theirs. A pattern fits whole names.
 
     It leaves out priority queues. A stream asks for this at each batch, so it waits for a cluster
     that lost a node just now.
     """
-    if not options.pattern:
-        return options.queues
-    place, fits = options.connection, re.compile(options.pattern).fullmatch
-    return tuple(sorted(filter(fits, queues_at(place, place.timeout, FIFO))))
+    place, names = options.connection, options.queues
+    if options.pattern:
+        fits = re.compile(options.pattern).fullmatch
+        names = tuple(filter(fits, queues_at(place, place.timeout, FIFO)))
+    return tuple(sorted(in_parts(place, names, options.kind)))
 
 
 def check_queues(options: SourceOptions) -> None:

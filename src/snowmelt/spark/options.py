@@ -48,6 +48,7 @@ _SETTINGS: Final = {
     "maxItems": "max_items",
     "maxBytes": "max_bytes",
     "inlineMax": "inline_max",
+    "partitions": "partitions",
 }
 """What a queue is made with, and what a queue calls it."""
 _SINK: Final = (
@@ -79,7 +80,7 @@ _KAFKAS: Final = {
     "minOffsetsPerTrigger": _GATHERING,
     "maxTriggerDelay": _GATHERING,
     "maxRecordsPerPartition": "none: minPartitions says in how many tasks to read at least",
-    "assign": "none: a queue has no partitions of its own; name it by `queue` or `queues`",
+    "assign": "none: all partitions of a queue are read; name it by `queue` or `queues`",
     "groupIdPrefix": "none: the option `group` is the whole name",
     "fetchOffset.numRetries": _WAITING,
     "fetchOffset.retryIntervalMs": _WAITING,
@@ -140,6 +141,10 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what is published again must be the same as what was published before."""
     made: dict[str, Any]
     """What a queue that is not there is made with."""
+    partitions: int = 1
+    """How many the named queue has."""
+    drawn: int = 0
+    """Which of them a write without a number puts into."""
 
 
 def source_options(given: Mapping[str, str]) -> SourceOptions:

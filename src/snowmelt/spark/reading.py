@@ -24,6 +24,7 @@ from snowmelt.client.queue.group_steps import Reading
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.calls import Span
+from snowmelt.protocols.queue.parted.names import whole_of
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SourceOptions
 from snowmelt.spark.partitions import Portion, cut, within
@@ -45,7 +46,7 @@ def rows_of(
     portions: Sequence[Portion], options: SourceOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of portions, one after the other, each in the order of its queue."""
-    makers = {portion.queue: Rows(portion.queue, schema) for portion in portions}
+    makers = {portion.queue: Rows(whole_of(portion.queue), schema) for portion in portions}
     for pieces in _ahead(_together(_pieces(portions)), options):
         made = [batch for piece, parts in pieces for batch in makers[piece.queue].of(parts)]
         if len(pieces) == 1:

@@ -4,7 +4,8 @@ A batch is published under a name and a number: those of the query and its micro
 a person gives a batch job. The queue remembers the numbers, so what is committed twice, because the
 driver died before it could write down that it had committed, is in the queue once. The number is
 the batch's, never a task's: a task that is run again need not have the same rows. How it is
-published, into one queue or several, stands in `committing.py`.
+published, into one queue or several, stands in `committing.py`. Of a queue of several partitions
+each micro-batch goes into one, in turn by its number, so it is one step there.
 
 What a stream's `foreachBatch` writes is a batch job of Spark's, and its tasks are told the query as
 well. So it needs no name, but a number: the query's name is another with each new checkpoint, whose
@@ -12,7 +13,9 @@ numbers begin with 0 again.
 """
 
 import logging
+import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -25,13 +28,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from snowmelt.core.errors import BadOption
+from snowmelt.core.errors import BadOption, Empty
+from snowmelt.protocols.queue.parted.names import part_name
 from snowmelt.spark.columns import check_writable
 from snowmelt.spark.committing import Name, Staged, commit
 from snowmelt.spark.connections import LOOK_SECONDS, check_kind, cluster_at, known, queues_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.options import PRIORITY, SinkOptions, sink_options
 from snowmelt.spark.settling import settling
+from snowmelt.spark.several import queues_of
 from snowmelt.spark.staging import stage
 from snowmelt.spark.tables import without_read_only
 
@@ -59,6 +64,9 @@ class _Staging:
                 "a name with txnVersion; a stream's foreachBatch needs none, but for Connect's"
             )
             raise BadOption("txnAppId", None, allowed)
+        if options.partitions > 1:
+            name = part_name(options.queue, _number(options, batch) % options.partitions)
+            options = msgspec.structs.replace(options, queue=name, made={})
         done = stage(iterator, options)
         return Staged(done.queues, done.rows, query, batch)
 
@@ -90,6 +98,7 @@ class StreamSink(_Staging, DataSourceStreamArrowWriter):
         staged = [one for one in messages if isinstance(one, Staged)]
         producer = _producer(staged, self._options)
         if producer:  # without rows, too: an earlier run may have begun to publish this batch
+            _check_part(staged, self._options, batchId)
             commit(staged, self._options, Name(producer, batchId))
         elif staged:
             raise BadOption("txnAppId", None, "a name: Spark does not say which query this is")
@@ -119,8 +128,37 @@ def sink(
     queues_at(options.connection, options.connection.timeout if streaming else LOOK_SECONDS)
     if options.queue:
         check_kind(options.connection, (options.queue,), options.kind)
+        options = _in_parts(options)
     place = known(options.connection, cluster_at(options.connection).identity)
     return msgspec.structs.replace(options, connection=place)
+
+
+def _in_parts(options: SinkOptions) -> SinkOptions:
+    """The same, with how many partitions the queue has; it is made if it is to have several."""
+    place, queue = options.connection, queues_of(cluster_at(options.connection), options.kind)
+    if options.made.get("partitions", 1) > 1:
+        with suppress(Empty):
+            queue(options.queue, **options.made).get_many(1, timeout=0).release()
+    elif options.queue not in queues_at(place, place.timeout, "parted"):
+        return options
+    count = len(queue(options.queue).parts(timeout=place.timeout))
+    return msgspec.structs.replace(options, partitions=count, drawn=secrets.randbelow(count))
+
+
+def _number(options: SinkOptions, batch: str) -> int:
+    """By which it is told into which partition a write goes: the same whenever it is done again."""
+    if options.version is not None:
+        return options.version
+    return int(batch) if batch else options.drawn
+
+
+def _check_part(staged: list[Staged], options: SinkOptions, number: int) -> None:
+    """A micro-batch that is done again has to come where it would have come before."""
+    own = part_name(options.queue, number % options.partitions)
+    strange = [name for one in staged for name in one.queues if name != own]
+    if options.partitions > 1 and strange:
+        allowed = f"{own}: Spark did not tell this task that it is of batch {number}"
+        raise BadOption("the partition of a task", strange[0], allowed)
 
 
 def _producer(staged: list[Staged], options: SinkOptions) -> str:

@@ -107,6 +107,8 @@ class StreamReader(GroupReader):
         self._pace: Pace | None = None
         self._ready: dict[str, int] = {}
         """How many items waited in each queue, by the last that it said."""
+        self._named: tuple[str, ...] = ()
+        """The queues that are named, by partitions, once that was asked."""
 
     @cached_property
     def _schema(self) -> pa.Schema:
@@ -122,13 +124,19 @@ class StreamReader(GroupReader):
                 settings = settings_of(self._options, name)
                 check_priority(self._asked["priority"], name, settings)
 
+    def _reading(self) -> tuple[str, ...]:
+        """Which queues it reads; a pattern may fit more by now, and what is named stays."""
+        if self._options.pattern or not self._named:
+            self._named = queue_names(self._options)
+        return self._named
+
     # --- how far ----------------------------------------------------------------------------------
 
     @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Pins the tail of each queue that is there: what comes later is for the next run."""
         self._check()
-        names = queue_names(self._options)
+        names = self._reading()
         told = self._each(names, self._stats)
         self._pinned = {name: one.bounds for name, one in told.items()}
         self._ready = {name: one.ready for name, one in told.items()}
@@ -140,7 +148,7 @@ class StreamReader(GroupReader):
         pace = self._paced(before, limit)
         if pace is not None:
             pace.over(time.monotonic())
-        reading = queue_names(self._options) if self._pinned is None else tuple(self._pinned)
+        reading = self._reading() if self._pinned is None else tuple(self._pinned)
         # A queue that is not read any more may still hold a batch that was planned.
         names = in_turn(sorted({*reading, *before.marks}), before)
         marks = {} if self._begun else self._planned(names, before)

@@ -28,7 +28,7 @@ from snowmelt.client.parted.held import held_of, together
 from snowmelt.client.queue.bodies import Parcel
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.errors import DiskFull, Full, NoSuchQueue, SnowmeltError, Unavailable
-from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.queue.calls import Get, PutDone
 from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -44,6 +44,9 @@ _NOT_HERE: Final = (DiskFull, Full, Unavailable)
 _PAUSE: Final = 0.001
 _PAUSE_LONGEST: Final = 0.02
 _WEIGHT_MAX: Final = 4 << 20
+_EARLIER: Final = milliseconds(200)
+"""So much earlier, or a fifth of its time, a get ends its wait: all partitions are asked once more
+before it hears that there is nothing."""
 
 
 class Part(Protocol):
@@ -181,7 +184,8 @@ class Parts:
         late = (yield from self.tell_done(words, Wait(0))) if words else {}
         yield from self._behind_puts(wait)
         since = self._door.since
-        get = Get(self.name, items_max, bytes_max, wait.patience, None, ahead, before, since)
+        patience = Duration(wait.patience - min(wait.patience // 5, _EARLIER))
+        get = Get(self.name, items_max, bytes_max, patience, None, ahead, before, since)
         gathered: Gathered
         gathered, asked = yield from self._door.ask_door(get, wait, min(bytes_max, _WEIGHT_MAX))
         self._door.away_parts = gathered.away

@@ -15,6 +15,7 @@ from snowmelt.core.instant import Duration, seconds
 from snowmelt.protocols.queue.settings import (
     ANY,
     FOR_EVER,
+    OF_PARTITIONS,
     OF_PRIORITIES,
     OPTIONS,
     PRIORITIES_MAX,
@@ -53,7 +54,7 @@ def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: lease is 0; allowed: 0.1 to 43200 seconds
     """
-    given = read_options(options, OPTIONS)
+    given = read_options(options, OPTIONS | OF_PARTITIONS)
     return QueueSettings(**({"replicas": 0} | given)).checked() if given else None
 
 
@@ -90,7 +91,7 @@ def ranked_settings(**options: Unpack[PriorityOptions]) -> QueueSettings | None:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: priorities is 1000; allowed: 1 to 256, int or float
     """
-    given = read_options(options, OPTIONS | OF_PRIORITIES)
+    given = read_options(options, OPTIONS | OF_PRIORITIES | OF_PARTITIONS)
     if not given:
         return None
     return QueueSettings(**({"replicas": 0, "priorities": ANY} | given)).checked()

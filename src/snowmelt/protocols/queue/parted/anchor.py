@@ -367,7 +367,10 @@ class Anchor:
         if self._ends.next is not None:
             self._desk.wake(self._ends.next)
         phase = self._phase
-        if phase is None or later(self._said, AGAIN_AFTER) > now:
+        if phase is None:
+            return
+        if later(self._said, AGAIN_AFTER) > now:  # a queue has one alarm, and this was another's
+            self._desk.wake(later(self._said, AGAIN_AFTER))
             return
         self._said = now
         self._desk.wake(later(now, AGAIN_AFTER))

@@ -1,53 +1,14 @@
 """Bugs planted in what gives several partitions one order: judges find each within a life."""
 
 import pytest
-from msgspec.structs import replace
 from test_parted_life import lived
 
-from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.parted import gathering
 from snowmelt.protocols.queue.parted.anchor import Anchor
 from snowmelt.protocols.queue.parted.gathered import Gathered
 from snowmelt.protocols.queue.parted.partition import Partition
-from snowmelt.protocols.queue.words import Say
 from snowmelt.sim.life import Ending
 from snowmelt.sim.scenario import ETCD_DECIDES, kinds_of
-
-
-def numbers_are_told_by_who_may_be_no_anchor_any_more(patch):
-    patch.setattr(Log, "confirm", lambda log, owed, step: log._confirms.append((step, 0, owed)))
-
-
-def a_partition_reports_before_its_numbers_are_placed(patch):
-    turn = Partition.turn
-
-    def early(self, source, word):
-        turn(self, source, replace(word, numbers=None))
-
-    patch.setattr(Partition, "turn", early)
-
-
-def a_partition_reports_what_is_not_safe(patch):
-    owe = Log.owe
-
-    def hasty(self, owed):
-        if type(owed) is Say:
-            self._confirms.append((0, 0, owed))
-        else:
-            owe(self, owed)
-
-    patch.setattr(Log, "owe", hasty)
-
-
-def grants_of_an_earlier_anchor_are_leased(patch):
-    turn = Partition.turn
-
-    def any_turn(self, source, word):
-        self._last = self._granted = 0, 0
-        turn(self, source, word)
-
-    patch.setattr(Partition, "_is_old", lambda *_: False)
-    patch.setattr(Partition, "turn", any_turn)
 
 
 def a_get_that_is_asked_again_is_given_more(patch):
@@ -79,6 +40,7 @@ def what_comes_later_is_listed_too(patch):
 
 CALM, DISK, ETCD = ((), "disk"), (kinds_of("parted"), "disk"), (kinds_of("parted"), ETCD_DECIDES)
 FOUND_BY = {
+    what_comes_later_is_listed_too: (DISK, 19),
     a_get_that_is_asked_again_is_given_more: (DISK, 1),
     nothing_is_said_though_a_partition_is_silent: (DISK, 0),
     nobody_says_that_something_is_ready: (CALM, 0),

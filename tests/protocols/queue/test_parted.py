@@ -1,0 +1,359 @@
+"""What a partition and its anchor owe each other, one rule at a time (`queue/parted`)."""
+
+import pytest
+from leading import N2, N3, TERM, Leading
+from msgspec.structs import replace
+
+from snowmelt.core.keys import packed
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
+from snowmelt.protocols.queue.parted.partition import Partition
+from snowmelt.protocols.queue.parted.phases import share_out
+from snowmelt.protocols.queue.parted.words import (
+    Ask,
+    Given,
+    Grant,
+    Holds,
+    Numbers,
+    Ready,
+    Report,
+    Turn,
+    Want,
+)
+from snowmelt.protocols.queue.words import Say
+
+ANCHOR = 7
+MOST = 1 << 40
+
+
+def operation(number):
+    return OperationId(NodeId("c-9"), number)
+
+
+def turn(number, granted=0, anchor=ANCHOR, **more):
+    known = {"count": 9, "size": MOST, "upto": 1 << 40, **more}
+    return Turn("log/1", TERM, anchor, number, granted, **known)
+
+
+@pytest.fixture
+def part():
+    """Partition 1; the anchor is on `n3`."""
+    leading = Leading("log/1")
+    leading.hear(N2, leading.home("log/0", N3, ANCHOR))
+    leading.sent.clear()
+    return leading
+
+
+def placed(part, first, count=1, number=1):
+    """Something is put, and has numbers."""
+    part.put(number, count)
+    (ask,) = part.told(Ask)
+    part.hear(N3, Numbers("log/1", TERM, ANCHOR, ask.number, first))
+    part.agree()
+    part.sent.clear()
+
+
+def grants(*runs, number=1):
+    return (Grant(operation(number), N3, runs, (1,)),)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def test_an_anchor_gives_numbers_when_it_is_sure_that_it_is_one():
+    anchor = Leading("log/0")
+    anchor.hear(N3, Ask("log/2", 4, 1, 3, 0))
+    assert anchor.told(Numbers) == []
+    anchor.agree()
+    (numbers,) = anchor.told(Numbers)
+    assert (numbers.anchor, numbers.term, numbers.number) == (TERM, 4, 1)
+
+
+def test_the_same_question_has_the_same_numbers_and_the_next_has_later_ones():
+    anchor = Leading("log/0")
+    anchor.hear(N3, Ask("log/2", 4, 1, 3, 0))
+    anchor.agree()
+    (first,) = anchor.told(Numbers)
+    anchor.hear(N3, Ask("log/2", 4, 1, 3, 0))
+    assert anchor.told(Numbers) == [first]
+    anchor.hear(N3, Ask("log/2", 4, 2, 1, 0))
+    anchor.agree()
+    (second,) = anchor.told(Numbers)
+    assert second.first == first.first + 3
+    anchor.hear(N3, Ask("log/2", 4, 1, 3, 0))
+    anchor.agree()
+    assert anchor.told(Numbers) == []
+
+
+def test_numbers_above_the_bound_wait_until_it_is_flushed():
+    anchor = Leading("log/0")
+    anchor.hear(N3, Ask("log/2", 4, 1, 2 * BOUND_AHEAD, 0))
+    anchor.flush()
+    anchor.hear(N2, _confirmed(anchor))
+    assert anchor.told(Numbers) == []
+    anchor.agree()
+    assert len(anchor.told(Numbers)) == 1
+
+
+def _confirmed(anchor):
+    """The follower hears of no later term, and has not got the step with the bound."""
+    numbers = [word.number for _, word in anchor.sent if isinstance(word, words.Confirm)]
+    return words.Confirmed("log/0", TERM, "n2/1", numbers[-1])
+
+
+def test_no_number_is_below_what_a_partition_has():
+    anchor = Leading("log/0")
+    anchor.hear(N3, Ask("log/2", 4, 1, 3, 1 << 30))
+    anchor.agree()
+    anchor.agree()
+    assert anchor.told(Numbers)[0].first == 1 << 30
+
+
+def test_what_was_put_before_asks_for_no_numbers(part):
+    placed(part, 100)
+    part.put(1)
+    part.agree()
+    assert part.told(Ask) == []
+
+
+def test_one_question_is_on_its_way_and_has_all_that_came_meanwhile(part):
+    part.put(1)
+    part.put(2, 4)
+    part.put(3, 5)
+    assert [ask.count for ask in part.told(Ask)] == [1]
+    part.hear(N3, Numbers("log/1", TERM, ANCHOR, 1, 10))
+    assert [(ask.count, ask.above) for ask in part.told(Ask)] == [(9, 11)]
+
+
+def test_numbers_of_an_earlier_anchor_are_not_taken(part):
+    part.put(1)
+    part.hear(N3, turn(1, anchor=8))
+    part.hear(N3, Numbers("log/1", TERM, ANCHOR, 1, 10))
+    part.agree()
+    assert part.told(Report)[0].runs == ()
+    part.hear(N3, Numbers("log/1", TERM, 8, 1, 99))
+    part.hear(N3, turn(2, anchor=8))
+    part.agree()
+    assert part.told(Report)[0].runs == (99, 100, 4)
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+def test_a_report_has_what_was_numbered_before_and_waits_until_that_is_safe(part):
+    part.put(1, 2)
+    part.hear(N3, turn(1, numbers=Numbers("log/1", TERM, ANCHOR, 1, 10)))
+    assert part.told(Report) == []
+    part.flush()
+    assert part.told(Report) == []
+    part.agree()
+    assert [report.runs for report in part.told(Report)] == [(10, 12, 4)]
+
+
+def test_a_report_waits_until_it_is_sure_who_leads(part):
+    part.hear(N3, turn(1))
+    assert part.told(Report) == []
+    part.agree()
+    assert len(part.told(Report)) == 1
+
+
+def test_a_report_lists_nothing_from_after_the_phase_began(part):
+    placed(part, 10, 5)
+    part.hear(N3, turn(1, upto=12))
+    part.agree()
+    (report,) = part.told(Report)
+    assert (report.runs, report.more) == ((10, 12, 4), False)
+
+
+# --- grants ---------------------------------------------------------------------------------------
+
+
+def test_what_is_granted_is_leased_once_and_delivered_to_the_door(part):
+    placed(part, 10, 5)
+    part.hear(N3, turn(2, 2, grants=grants(10, 12)))
+    part.hear(N3, turn(2, 2, grants=grants(10, 12)))
+    part.agree()
+    (given,) = part.told(Given)
+    assert [(one.start, one.count) for one in given.leased.parts] == [(10, 2)]
+    part.hear(N3, turn(3, 2, grants=grants(10, 12)))
+    part.agree()
+    assert part.told(Given) == []
+    assert part.told(Report)[-1].runs == (12, 15, 4)
+
+
+def test_a_turn_of_an_earlier_phase_or_anchor_or_for_another_term_is_not_heard(part):
+    placed(part, 10, 5)
+    part.hear(N3, turn(4, anchor=8))
+    part.agree()
+    part.sent.clear()
+    part.hear(N3, turn(9, 9, grants=grants(10, 12)))
+    part.hear(N3, turn(3, 3, anchor=8, grants=grants(10, 12)))
+    part.hear(N3, replace(turn(5, 5, anchor=8, grants=grants(10, 12)), term=TERM - 1))
+    part.agree()
+    assert part.told(Given) == [] == part.told(Report)
+
+
+def test_what_a_get_has_is_told_when_it_is_asked_for_and_delivered_again(part):
+    placed(part, 10, 5)
+    part.hear(N3, turn(2, 2, grants=grants(10, 12)))
+    part.agree()
+    (first,) = part.told(Given)
+    part.hear(N3, turn(1, anchor=8, asked=(operation(4), operation(1))))
+    part.agree()
+    (report,) = [one for one in part.told(Report) if one.anchor == 8]
+    assert [(one.at, one.count, one.rank) for one in report.holds] == [(1, 2, (0, 11))]
+    part.hear(N3, turn(2, 2, anchor=8, grants=grants()))
+    part.agree()
+    (again,) = part.told(Given)
+    assert again.leased.token == first.leased.token
+
+
+def test_a_partition_says_once_that_something_is_ready(part):
+    part.hear(N3, turn(1))
+    part.agree()
+    part.sent.clear()
+    part.put(1)
+    part.hear(N3, Numbers("log/1", TERM, ANCHOR, 1, 10))
+    part.agree()
+    assert len(part.told(Ready)) == 1
+    part.put(2)
+    part.hear(N3, Numbers("log/1", TERM, ANCHOR, 2, 20))
+    part.agree()
+    assert part.told(Ready) == []
+
+
+# --- a phase --------------------------------------------------------------------------------------
+
+
+def want(number, items, before=-1, size=MOST):
+    return Want("log/0", operation(number), items, size, 0, before=before)
+
+
+def report(*runs, more=False, keys=(), holds=(), live=()):
+    return Report(
+        "log/1", 1, 1, 1, runs, packed(keys) if keys else b"", more, tuple(holds), tuple(live)
+    )
+
+
+def given(shared):
+    return {one.number: pieces for one, pieces in shared.given.items()}
+
+
+def test_the_least_goes_to_the_first():
+    reports = {0: report(1, 3, 4, 7, 8, 4), 1: report(3, 5, 4)}
+    shared = share_out([want(1, 3), want(2, 9), want(3, 1)], (), reports, MOST)
+    assert given(shared) == {1: {0: [1, 3], 1: [3, 4]}, 2: {1: [4, 5], 0: [7, 8]}}
+    assert shared.nothing == [operation(3)]
+
+
+def test_behind_what_was_not_listed_nothing_is_certain():
+    reports = {0: report(1, 3, 4, more=True), 1: report(2 + 1, 9, 4)}
+    shared = share_out([want(1, 9), want(2, 9)], (), reports, MOST)
+    assert given(shared) == {1: {0: [1, 3]}}
+    assert shared.left == [operation(2)]
+
+
+def test_a_get_has_so_many_bytes_and_one_item_in_any_case():
+    reports = {0: report(1, 9, 10)}
+    shared = share_out([want(1, 9, size=25), want(2, 9, size=1)], (), reports, MOST)
+    assert given(shared) == {1: {0: [1, 3]}, 2: {0: [3, 4]}}
+
+
+def test_what_comes_before_an_item_that_lives():
+    reports = {0: report(1, 9, 10), 1: report(live=((5, 0),))}
+    shared = share_out([want(1, 9, before=5), want(2, 1, before=77)], (), reports, MOST)
+    assert given(shared) == {1: {0: [1, 5]}}
+    assert shared.nothing == [operation(2)]
+
+
+def test_by_keys_the_least_key_comes_first():
+    reports = {0: report(5, 6, 1, 3, 4, 1, keys=(-2, 7)), 1: report(4, 5, 1, keys=(-2,))}
+    shared = share_out([want(1, 2), want(2, 2)], (), reports, MOST)
+    assert given(shared) == {1: {1: [4, 5], 0: [5, 6]}, 2: {0: [3, 4]}}
+
+
+def test_who_holds_some_is_given_what_was_given_and_did_not_arrive():
+    holds = Holds(0, 1, (0, 8), 9)
+    reports = {0: report(holds=[holds]), 1: report(2, 4, 4, 9, 12, 4)}
+    shared = share_out([want(1, 9), want(2, 1)], (operation(1),), reports, MOST)
+    assert given(shared) == {1: {0: [], 1: [2, 4]}, 2: {1: [9, 10]}}
+    over = share_out([want(1, 9)], (operation(1),), {0: report(1, 2, 4, holds=[Holds(0, 0)])}, MOST)
+    assert over.over == [operation(1)]
+
+
+# --- bugs that these find -------------------------------------------------------------------------
+
+
+def numbers_are_told_unconfirmed(patch):
+    patch.setattr(Log, "confirm", lambda log, owed, step: log._confirms.append((step, 0, owed)))
+
+
+def reports_are_told_at_once(patch):
+    owe = Log.owe
+
+    def hasty(self, owed):
+        if type(owed) is Say:
+            self._confirms.append((0, 0, owed))
+        else:
+            owe(self, owed)
+
+    patch.setattr(Log, "owe", hasty)
+
+
+def reports_are_made_before_numbers_are_placed(patch):
+    heard = Partition.turn
+
+    def early(self, source, word):
+        heard(self, source, replace(word, numbers=None))
+
+    patch.setattr(Partition, "turn", early)
+
+
+def earlier_anchors_are_heard(patch):
+    patch.setattr(Partition, "_is_old", lambda *_: False)
+
+
+def the_bound_is_not_waited_for(patch):
+    confirm = Log.confirm
+    patch.setattr(Log, "confirm", lambda log, owed, _: confirm(log, owed, 0))
+
+
+def grants_are_handled_each_time(patch):
+    heard = Partition.turn
+
+    def again(self, source, word):
+        self._granted = 0, 0
+        heard(self, source, word)
+
+    patch.setattr(Partition, "turn", again)
+
+
+FOUND_BY = {
+    numbers_are_told_unconfirmed: (
+        "log/0",
+        test_an_anchor_gives_numbers_when_it_is_sure_that_it_is_one,
+    ),
+    reports_are_told_at_once: ("log/1", test_a_report_waits_until_it_is_sure_who_leads),
+    reports_are_made_before_numbers_are_placed: (
+        "log/1",
+        test_a_report_has_what_was_numbered_before_and_waits_until_that_is_safe,
+    ),
+    earlier_anchors_are_heard: ("log/1", test_numbers_of_an_earlier_anchor_are_not_taken),
+    the_bound_is_not_waited_for: (
+        "log/0",
+        test_numbers_above_the_bound_wait_until_it_is_flushed,
+    ),
+    grants_are_handled_each_time: (
+        "log/1",
+        test_what_is_granted_is_leased_once_and_delivered_to_the_door,
+    ),
+}
+
+
+@pytest.mark.parametrize("plant", FOUND_BY, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_found(plant, monkeypatch, part):
+    queue, scene = FOUND_BY[plant]
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, ValueError)):
+        scene(part) if queue == "log/1" else scene()

@@ -40,7 +40,7 @@ def what_comes_later_is_listed_too(patch):
 
 CALM, DISK, ETCD = ((), "disk"), (kinds_of("parted"), "disk"), (kinds_of("parted"), ETCD_DECIDES)
 FOUND_BY = {
-    what_comes_later_is_listed_too: (DISK, 19),
+    what_comes_later_is_listed_too: (DISK, 26),
     a_get_that_is_asked_again_is_given_more: (DISK, 1),
     nothing_is_said_though_a_partition_is_silent: (DISK, 0),
     nobody_says_that_something_is_ready: (CALM, 0),

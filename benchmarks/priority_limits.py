@@ -22,7 +22,7 @@ from random import Random
 
 import msgspec
 
-from snowmelt.protocols.seap.runs import Run, Runs
+from snowmelt.protocols.queue.index import Index
 
 ENCODE = msgspec.msgpack.Encoder().encode
 
@@ -53,23 +53,27 @@ class Least:
 
     def __init__(self, items: int, file: int) -> None:
         self.items, self.file = items, file
-        self.row, self.puts = Runs(), list["tuple[array[int], Put]"]()
+        self.row, self.puts = Index(), list["tuple[array[int], Put]"]()
 
     def put(self, call: bytes) -> None:
         """Elements stand from `items` times the number of their put on."""
         put = PUTS(call)
-        self.row.add(Run(array("q", put.keys), len(self.puts) * self.items))
+        self.row.add_row(len(self.puts) * self.items, put.keys)
         self.puts.append((array("i", put.offsets), put))
         os.write(self.file, call)
 
     def stretches(self, count: int) -> Iterator[tuple[int, int]]:
         """Where the least ones stand, each of one put."""
-        for one in self.row.take(count):
-            start = one.start
-            while start < one.stop:
-                stop = min(one.stop, (start // self.items + 1) * self.items)
-                yield start, stop
-                start = stop
+        entries = self.row.first(count)
+        self.row.remove(entries)
+        places = sorted([place for _, place in entries])
+        start = before = places[0]
+        for place in places[1:]:
+            if place != before + 1 or place % self.items == 0:
+                yield start, before + 1
+                start = place
+            before = place
+        yield start, before + 1
 
     def get(self, count: int) -> bytes:
         """The least ones, and a record of that."""

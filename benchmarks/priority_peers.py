@@ -1,6 +1,6 @@
 """Snowmelt's priority queue beside Redis, beanstalkd and RabbitMQ, in one run.
 
-    python benchmarks/priority_peers.py [--quick] [--peers snowmelt,redis] [--only peers,heights]
+    python benchmarks/priority_peers.py [--quick] [--peers snowmelt,redis] [--only peers,scale]
         [--rounds 3] [--json]
 
 It starts the servers itself, on free ports of the loopback, with their data under
@@ -9,10 +9,10 @@ It starts the servers itself, on free ports of the loopback, with their data und
     apt-get install --no-install-recommends redis-server beanstalkd rabbitmq-server
 
 Items of 100 B are put, and then all got and acknowledged: 1,000 a call, one at a time, and by 64
-tasks of one process at once. The client has one core and every server another. Then one call is
-timed beside the height of the tree, and up to sixteen nodes move what they can, each on the same
-small share of a core (which needs root). How each peer is used, and what its acknowledgement means,
-stands at the top of its file in `benchmarks/priority_peers_parts`.
+tasks of one process at once. The client has one core and every server another. Then up to
+sixteen nodes move what they can, each on the same small share of a core (which needs root). How
+each peer is used, and what its acknowledgement means, stands at the top of its file in
+`benchmarks/priority_peers_parts`.
 """
 
 import sys

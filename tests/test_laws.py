@@ -12,7 +12,7 @@ import snowmelt
 ROOT = Path(snowmelt.__file__).parent
 FILES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
 
-PURE = ("core/", "protocols/", "check/")
+PURE = ("core/", "protocols/", "check/", "lab/machines/")
 ORDERED = (*PURE, "sim/")
 OUTSIDE = {
     "asyncio",

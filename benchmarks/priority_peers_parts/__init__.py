@@ -2,6 +2,6 @@
 
 The servers, the turns, the rows and the tables are those of `benchmarks/fifo`; each peer here has a
 file of its own, whose top says how it is used. `tasks` is one client's process that waits for many
-calls at once, `heights` measures how long one call takes against the height of the tree, and
-`scale` what more nodes move when each has the same small share of a core.
+calls at once, and `scale` measures what more nodes move when each has the same small share of a
+core.
 """

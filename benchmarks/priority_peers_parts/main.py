@@ -21,7 +21,6 @@ from benchmarks.fifo.starting import running
 from benchmarks.fifo.table import show
 from benchmarks.pool_peers_parts.bars import Bar
 from benchmarks.pool_peers_parts.conducting import chosen
-from benchmarks.priority_peers_parts import heights as height_parts
 from benchmarks.priority_peers_parts import scale as scale_parts
 from benchmarks.priority_peers_parts.bars import bars
 from benchmarks.priority_peers_parts.peers import KINDS, OURS, make, named
@@ -32,7 +31,7 @@ from snowmelt.cli.local import end_on_sigterm
 from snowmelt.core.errors import SnowmeltError
 
 CELLS: Final = [Cell(100, 1_000), Cell(100, 1), Cell(100, 1, TASKS, tasks=True)]
-PARTS: Final = ("peers", "heights", "scale")
+PARTS: Final = ("peers", "scale")
 BOUNDS: Final = Bounds(seconds=1.5, items=100_000, bytes=256_000_000)
 QUICK: Final = Bounds(seconds=0.3, items=10_000, bytes=32_000_000)
 SCALE_SECONDS: Final = 8.0
@@ -47,7 +46,6 @@ class Found:
     missing: dict[str, str] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
-    heights: list[height_parts.Height] = field(default_factory=list)
     scale: list[scale_parts.Scale] = field(default_factory=list)
     broken: bool = False
     """Whether a part came to no end."""
@@ -55,7 +53,7 @@ class Found:
     @property
     def failed(self) -> bool:
         """Whether a peer failed, or nothing was measured."""
-        nothing = not (self.rows or self.heights or self.scale)
+        nothing = not (self.rows or self.scale)
         return nothing or self.broken or any(row.error for row in self.rows)
 
 
@@ -115,9 +113,6 @@ def measured(options: argparse.Namespace, folder: Path) -> Found:
                 found.rows = compare(found.peers, CELLS, options.rounds, options.bounds, folder)
                 found.bars = list(bars(found.rows))
     try:
-        if "heights" in options.only:
-            nodes = height_parts.QUICK if options.quick else height_parts.NODES
-            found.heights = list(height_parts.heights(nodes, options.bounds, folder))
         if "scale" in options.only:
             nodes = scale_parts.QUICK if options.quick else scale_parts.NODES
             seconds = SCALE_QUICK_SECONDS if options.quick else SCALE_SECONDS
@@ -139,7 +134,6 @@ def as_json(found: Found) -> dict[str, Any]:
             {"name": bar.name, "ratio": round(bar.ratio, 3), "wanted": bar.wanted}
             for bar in found.bars
         ],
-        "heights": [one.told() for one in found.heights],
         "scale": scale_parts.told(found.scale) if found.scale else [],
     }
 
@@ -151,7 +145,5 @@ def tell(found: Found) -> None:
         show(found.rows, found.peers, OURS)
     for bar in found.bars:
         console.print(str(bar), markup=False, style="" if bar.reached else "red")
-    if found.heights:
-        console.print(height_parts.table(found.heights))
     if found.scale:
         console.print(scale_parts.table(found.scale))

@@ -113,7 +113,7 @@ def _sent(
     cluster: snowmelt.Cluster, workers: list[BaseProcess], orders: list[Parcel], patience: float
 ) -> list[Parcel]:
     """What the workers told, until each parcel is sent; meanwhile some are urgent, and one dies."""
-    parcels, results = cluster.priority("parcels"), cluster.fifo("sent", ordering="overlay")
+    parcels, results = cluster.priority("parcels"), cluster.fifo("sent")
     end, sent, numbers = time.monotonic() + patience, list[Parcel](), set[int]()
     rush = [one for one in orders if one["rush"]]
     while time.monotonic() < end and len(numbers) < len(orders):

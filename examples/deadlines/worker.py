@@ -22,7 +22,7 @@ PASSING = (
 def work(url: str, name: str) -> None:
     """Works until it is ended."""
     with snowmelt.connect(url) as cluster:
-        parcels, sent = cluster.priority("parcels"), cluster.fifo("sent", ordering="overlay")
+        parcels, sent = cluster.priority("parcels"), cluster.fifo("sent")
         while True:
             try:
                 with parcels.get(timeout=1) as parcel:

@@ -140,7 +140,7 @@ def _results(
     options: argparse.Namespace,
 ) -> list[Job]:
     """What the workers told, until each job is done or dead; some are killed on the way."""
-    jobs, results = cluster.priority("jobs"), cluster.fifo("done", ordering="overlay")
+    jobs, results = cluster.priority("jobs"), cluster.fifo("done")
     end = time.monotonic() + options.patience
     done: list[Job] = []
     numbers: set[int] = set()

@@ -61,7 +61,7 @@ class Order:
 def loop(url: str, name: str, over: threading.Event) -> None:
     """A loop, which is told of its failures by hand."""
     with snowmelt.connect(url) as cluster:
-        jobs, results = cluster.priority("jobs"), cluster.fifo("done", ordering="overlay")
+        jobs, results = cluster.priority("jobs"), cluster.fifo("done")
         print("ready", flush=True)
         while not over.is_set():
             try:
@@ -83,7 +83,7 @@ def loop(url: str, name: str, over: threading.Event) -> None:
 def single(url: str, name: str, over: threading.Event) -> None:
     """One at a time; the `with` acknowledges, or gives back what failed."""
     with snowmelt.connect(url) as cluster:
-        jobs, results = cluster.priority("jobs"), cluster.fifo("done", ordering="overlay")
+        jobs, results = cluster.priority("jobs"), cluster.fifo("done")
         print("ready", flush=True)
         while not over.is_set():
             try:
@@ -98,7 +98,7 @@ def single(url: str, name: str, over: threading.Event) -> None:
 def tasks(url: str, name: str, over: threading.Event) -> None:
     """Some tasks on one event loop, which all wait at once."""
 
-    async def work(jobs: snowmelt.aio.PriorityQueue, results: snowmelt.aio.PriorityQueue) -> None:
+    async def work(jobs: snowmelt.aio.PriorityQueue, results: snowmelt.aio.Fifo) -> None:
         while not over.is_set():
             try:
                 async with await jobs.get(timeout=0.2) as job:
@@ -110,7 +110,7 @@ def tasks(url: str, name: str, over: threading.Event) -> None:
 
     async def main() -> None:
         async with snowmelt.aio.connect(url) as cluster:
-            jobs, results = cluster.priority("jobs"), cluster.fifo("done", ordering="overlay")
+            jobs, results = cluster.priority("jobs"), cluster.fifo("done")
             print("ready", flush=True)
             await asyncio.gather(*(work(jobs, results) for _ in range(TASKS)))
 

@@ -8,7 +8,6 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.items import Item, Items
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.multicast.face import Multicast, Subscription
-from snowmelt.client.overlay.face import OverlayQueue
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.objects import Object, Objects
 from snowmelt.client.priority.face import PriorityQueue
@@ -89,7 +88,6 @@ __all__ = [
     "Object",
     "Objects",
     "OutcomeUnknown",
-    "OverlayQueue",
     "PeerError",
     "Pool",
     "PriorityQueue",

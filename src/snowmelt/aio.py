@@ -8,7 +8,6 @@ from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.leases.items_async import Item, Items
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.multicast.face_async import Multicast, Subscription
-from snowmelt.client.overlay.face_async import OverlayQueue
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object, Objects
 from snowmelt.client.priority.face_async import PriorityQueue
@@ -28,7 +27,6 @@ __all__ = [
     "Multicast",
     "Object",
     "Objects",
-    "OverlayQueue",
     "Pool",
     "PriorityQueue",
     "Seen",

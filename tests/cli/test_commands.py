@@ -69,7 +69,6 @@ def test_forget_shows_the_queues_that_only_an_absent_node_has(tmp_path: Path) ->
     with LocalCluster(2, tmp_path, 0.2) as two:
         two.start()
         with snowmelt_client.connect(two.url) as client:
-            client.fifo("spread", ordering="overlay", replicas=2).put(b"x")
             client.priority("urgent", replicas=2).put(b"x")
             at = {}
             for number in range(40):

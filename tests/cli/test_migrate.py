@@ -10,7 +10,7 @@ import snowmelt
 from cli.program import snowmelt as ran
 from snowmelt.cli.local import LocalCluster
 from snowmelt.cli.local_etcd import LocalEtcd
-from snowmelt.core.errors import StateError, Unavailable
+from snowmelt.core.errors import StateError, StoreVersion, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Started
@@ -21,9 +21,7 @@ from snowmelt.protocols.etcd import Failed, Put, Transact, Trouble
 from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, twice
 from snowmelt.protocols.membership.records import BATONS, CLUSTER, HOMES, LEADER, Founded
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
-from snowmelt.protocols.membership.records import QUEUES as URGENT
 from snowmelt.protocols.membership.view import Known, Ledger, Member, View
-from snowmelt.protocols.priority.settings import Registered
 from snowmelt.protocols.queue.homes import FIRST_IN_ETCD
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
@@ -48,8 +46,6 @@ def _coordinators(folder: Path) -> Path:
         home = Home(f"q{at}", 4, "n1/7", (), QueueSettings(), active=True)
         value = msgspec.msgpack.encode(home)
         changes += [Write(f"fifo/{mark}q{at}".encode(), value) for mark in "hi"]
-    jobs = msgspec.msgpack.encode(Registered(queue="jobs", since=3))
-    changes += [Write(b"priority/%c/jobs" % mark, jobs) for mark in b"st"]
     changes += [Write(b"fifo/" + key, msgspec.msgpack.encode(77)) for key in FIRST_TERM]
     changes += [Write(b"baton//fences", msgspec.msgpack.encode(1234))]
     with Store.open(folder) as store:
@@ -87,8 +83,6 @@ def _is_whole(model):
     assert (ledger.view.epoch, [one.id for one in ledger.known]) == (6, ["n1"])
     assert msgspec.msgpack.decode(keys.pop(HOMES + FIRST_IN_ETCD)) == 77
     assert msgspec.msgpack.decode(keys.pop(BATONS + "/fences")) == 1234 + TERMS_UNHEARD
-    jobs = msgspec.msgpack.decode(keys.pop(URGENT + "jobs"), type=Registered)
-    assert (jobs.queue, jobs.since) == ("jobs", 3)
     assert sorted(keys) == sorted(HOMES + f"q{at}" for at in range(QUEUES))
     return True
 
@@ -121,6 +115,17 @@ def test_cut_off_at_any_request_it_is_run_again_and_goes_on(tmp_path, done):
     raise AssertionError("it has no end")
 
 
+def test_a_folder_with_queues_on_the_overlay_is_refused(tmp_path):
+    folder = _coordinators(tmp_path / "n1")
+    settings = msgspec.msgpack.encode(["jobs", 4])  # as earlier versions wrote them down
+    with Store.open(folder) as store:
+        store.commit([[Write(b"priority/%c/jobs" % mark, settings) for mark in b"st"]])
+    model = Model()
+    with pytest.raises(StoreVersion, match=r"has queues on the overlay, .*: \['jobs'\]; take out"):
+        _moved(folder, Cut(model, 1000, done=False))
+    assert not model.state.keys
+
+
 def test_a_prefix_of_another_cluster_is_refused_and_the_disk_decides_on(tmp_path):
     folder = _coordinators(tmp_path / "n1")
     model = Model()
@@ -135,7 +140,7 @@ def test_a_prefix_of_another_cluster_is_refused_and_the_disk_decides_on(tmp_path
 
 def test_a_prefix_with_what_another_cluster_left_there_is_refused_and_the_disk_decides_on(tmp_path):
     folder, model = _coordinators(tmp_path / "n1"), Model()
-    model.answer(Transact(0, (), (Put(URGENT + "lost", b"of another"),)), Instant(0))
+    model.answer(Transact(0, (), (Put(BATONS + "lost", b"of another"),)), Instant(0))
     with pytest.raises(StateError, match="is not empty: give an empty one"):
         _moved(folder, Cut(model, 1000, done=False))
     with Store.open(folder) as store:
@@ -167,7 +172,6 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
         with snowmelt.connect(before.url) as door:
             door.fifo("orders", replicas=2).put_many([b"one", b"two"], timeout=30)
             door.priority("jobs", replicas=2).put(b"urgent", timeout=30)
-            door.fifo("spread", ordering="overlay", replicas=2).put(b"here", timeout=30)
             with door.baton("index").acquire(timeout=30) as held:
                 held.save(b"segment-17")
             numbers = door.counter("ids").next(1, timeout=30)
@@ -175,7 +179,7 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
     with LocalEtcd(tmp_path / "etcd") as etcd:
         words = ["migrate", "--data", folder, "--coordinator", etcd.url]
         told = ran(*words)
-        assert "2 queues, 1 on the overlay, 2 values of batons" in told.stdout, told.stderr
+        assert "2 queues, 2 values of batons" in told.stdout, told.stderr
         assert "Nothing was done" in told.stdout
         done = ran(*words, "--yes")
         assert f"Start every node with --coordinator {etcd.url}" in done.stdout, done.stderr
@@ -195,8 +199,6 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
                 assert [item.body for item in items] == [b"one", b"two"]
                 with door.priority("jobs").get(timeout=30) as urgent:
                     assert urgent.body == b"urgent"
-                with door.fifo("spread", ordering="overlay").get(timeout=30) as here:
-                    assert here.body == b"here"
                 with door.baton("index").acquire(timeout=30) as again:
                     assert again.value == b"segment-17"
                     assert again.fence > held.fence

@@ -71,10 +71,7 @@ def test_the_dead_come_back_at_a_rate(run: Run, tmp_path: Path) -> None:
         jobs.put_many([(at, b"x") for at in range(3)])
         for item in jobs.get_many(3):
             item.nack(dead=True)
-        cluster.priority("spread", ordering="overlay").put(b"x")
     assert run("redrive", "jobs", "--rate", "9") == (0, "3 items of jobs come back\n", "")
-    told = run("redrive", "spread", "--rate", "9")
-    assert (told[0], "the overlay come at once" in told[2]) == (2, True)
 
 
 def test_a_queue_is_made_of_the_kind_that_is_said(run: Run, tmp_path: Path) -> None:
@@ -96,11 +93,11 @@ def test_a_queue_is_made_of_the_kind_that_is_said(run: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("priorities", [4, int], ids=["four", "any"])
-def test_what_is_on_the_overlay_is_shown_and_put_into_like_any_other(
+def test_a_queue_is_shown_and_put_into_by_its_priorities(
     run: Run, tmp_path: Path, priorities: Any
 ) -> None:
     with snowmelt.open(tmp_path) as cluster:
-        jobs = cluster.priority("jobs", ordering="overlay", priorities=priorities)
+        jobs = cluster.priority("jobs", priorities=priorities)
         jobs.put_many([(at % 3, b"%d" % at) for at in range(6)])
     assert run("put", "jobs", "new", "--priority", "1")[0] == 0
     code, _, err = run("put", "jobs", "new", "--priorities", "7")
@@ -111,7 +108,6 @@ def test_what_is_on_the_overlay_is_shown_and_put_into_like_any_other(
     assert (told["ready"], told["ready_of"]) == (7, [] if any_of_them else [2, 3, 2, 0])
     assert ("ready_reach" in told) == any_of_them
     shown = " ".join(run("stats", "jobs")[1].split())
-    assert "jobs is on the overlay" in shown
     assert ("last priority" if any_of_them else "priority 1") in shown
     assert as_json(run("select", "jobs", "3", "--json"))["item"]["priority"] == 1
     assert as_json(run("quantile", "jobs", "1", "--json"))["item"]["priority"] == 2

@@ -32,7 +32,6 @@ def _put_all(door):
     for name, replicas in QUEUES.items():
         door.fifo(name, replicas=replicas).put_many(_bodies(), timeout=30)
     door.priority("urgent", priorities=3, replicas=2).put_many(_bodies(), priority=1, timeout=30)
-    door.fifo("spread", ordering="overlay", replicas=2).put_many(_bodies(), timeout=30)
 
 
 def _bodies():
@@ -108,7 +107,6 @@ def test_every_acknowledged_item_is_there_after_the_coordinators_disk_was_lost(l
     kinds = {one["queue"]: (one["kind"], one["left"]) for one in plan["queues"]}
     fifos = dict.fromkeys(QUEUES, ("fifo", "whole"))
     assert kinds == fifos | {"urgent": ("priority", "whole")}
-    assert plan["overlay"] == [{"queue": "spread", "left": "whole"}]
     folders = [node.folder for node in lost.nodes]
     with pytest.raises(StateError, match="nothing to rescue"):  # it is there now
         _planned(lost, *folders[1:])
@@ -120,7 +118,6 @@ def test_every_acknowledged_item_is_there_after_the_coordinators_disk_was_lost(l
         for name in QUEUES:
             assert _got_all(door.fifo(name), lost.token) == _bodies()
         assert _got_all(door.priority("urgent"), lost.token) == _bodies()
-        assert sorted(_got_all(door.fifo("spread", ordering="overlay"), 0)) == sorted(_bodies())
         assert door.baton("index").acquire(timeout=20).fence > lost.fence
         made_anew = door.fifo("made-anew", replicas=2)
         made_anew.put(b"one")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import snowmelt
-from snowmelt.core.errors import BadOption, CallerError, Full, NoSuchQueue, QueueExists
+from snowmelt.core.errors import CallerError, Full, NoSuchQueue, QueueExists
 
 Queues = Any  # a cluster of either kind
 
@@ -109,13 +109,6 @@ def test_what_can_not_be_had_says_so(
 def test_no_queue_is_made_by_altering_it(queues: Queues, name: str) -> None:
     with pytest.raises(NoSuchQueue, match=f"there is no queue '{name}'"):
         queues.fifo(name).alter(lease=10)
-
-
-def test_a_queue_on_the_overlay_is_not_altered(queues: Queues, name: str) -> None:
-    spread = queues.fifo(name, ordering="overlay")
-    spread.put(b"one")
-    with pytest.raises(BadOption, match="make one of another name"):
-        spread.alter(lease=10)
 
 
 def test_it_is_so_after_the_folder_was_closed(tmp_path: Any) -> None:

@@ -50,7 +50,6 @@ def test_what_is_put_is_what_is_got(cluster: snowmelt.EmbeddedCluster, codec: st
     values = VALUES[codec]
     for queue in (
         cluster.fifo(f"f-{codec}", codec=codec),
-        cluster.fifo(f"o-{codec}", ordering="overlay", codec=codec),
         cluster.priority(f"p-{codec}", codec=codec),
         cluster.pool(f"pool-{codec}", codec=codec),
     ):

@@ -34,11 +34,9 @@ def test_on_three_nodes_a_fifo_has_three_and_a_put_waits_for_two(client: snowmel
     assert orders.copies in (2, 3)
 
 
-@pytest.mark.parametrize("ordering", ["master", "overlay"])
-def test_the_same_whatever_else_is_said(client: snowmelt.Cluster, ordering: Any) -> None:
-    name = f"lease-{ordering}"
-    client.fifo(name, ordering=ordering, lease=60).put(b"one", timeout=30)
-    assert client.fifo(name, ordering=ordering).stats().settings.replicas == 3
+def test_the_same_whatever_else_is_said(client: snowmelt.Cluster) -> None:
+    client.fifo("lease", lease=60).put(b"one", timeout=30)
+    assert client.fifo("lease").stats().settings.replicas == 3
 
 
 def test_on_three_nodes_a_priority_queue_has_three(client: snowmelt.Cluster) -> None:

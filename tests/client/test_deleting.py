@@ -148,13 +148,6 @@ def test_the_face_with_await_does_the_same(node: LocalNode, name: str) -> None:
     asyncio.run(main())
 
 
-def test_one_on_the_overlay_is_refused(node: LocalNode, name: str) -> None:
-    with snowmelt.connect(node.url) as cluster:
-        cluster.fifo(name, ordering="overlay").put(b"one")
-        with pytest.raises(snowmelt.BadOption, match="one on the overlay can't be deleted"):
-            cluster.delete(name)
-
-
 def test_a_node_that_was_away_brings_nothing_back(tmp_path: Any) -> None:
     with LocalCluster(3, tmp_path, 0.3) as nodes:
         nodes.start()

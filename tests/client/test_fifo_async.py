@@ -14,7 +14,7 @@ from snowmelt.client.baton.keeper_async import Bell
 from snowmelt.client.queue.open_once import OpenOnce
 from snowmelt.core.errors import Empty, LeaseLost, OutcomeUnknown, QueueExists
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.priority.calls import Open
+from snowmelt.protocols.queue.calls import Open
 
 Scene = Callable[[Fifo], Awaitable[None]]
 Play = Callable[..., None]

@@ -18,11 +18,10 @@ HERE = Place(NodeId("n1"), Address("127.0.0.1", 1))
 SETTINGS = ranked_settings(priorities=4, replicas=1)
 
 
-@pytest.mark.parametrize("ordering", ["master", "overlay"])
-def test_tasks_put_before_others_get(node, name, ordering):
+def test_tasks_put_before_others_get(node, name):
     async def scene():
         async with snowmelt.aio.connect(node.url) as cluster:
-            jobs = cluster.priority(name, ordering=ordering, priorities=4)
+            jobs = cluster.priority(name, priorities=4)
             for turn in range(20):
                 await jobs.put_many([b"old"] * 5, priority=2)
                 first = asyncio.ensure_future(jobs.put(b"first", priority=3))

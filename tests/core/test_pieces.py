@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from snowmelt.core.interval import Interval
-from snowmelt.core.pieces import Edges, Pieces
+from snowmelt.core.pieces import Pieces
 
 SPAN = 24
 
@@ -59,36 +59,3 @@ def assert_fewest(pieces: Pieces[str]) -> None:
     there = list(pieces)
     for (one, value), (other, following) in pairwise(there):
         assert one.stop < other.start or (one.stop == other.start and value != following)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_many_intervals_at_once_are_each_of_them_in_turn(seed: int) -> None:
-    chance = Random(seed)
-    pieces, plain = Pieces[str](), dict[int, str]()
-    for _ in range(60):
-        cuts = sorted(chance.sample(range(SPAN + 1), 2 * chance.randint(1, 5)))
-        intervals = [Interval(*cut) for cut in zip(cuts[::2], cuts[1::2], strict=True)]
-        edges = Edges.of(intervals)
-        assert edges is not None
-        there = [at for one in intervals for at in one]
-        assert pieces.vacant(edges) == plain.keys().isdisjoint(there)
-        parts = pieces.parts(edges)
-        assert (parts is not None) == all(at in plain for at in there)
-        told = [(at, value) for start, stop, value in parts or () for at in range(start, stop)]
-        assert not told or told == [(at, plain[at]) for at in there]
-        owners = pieces.owners(edges)
-        if owners is not None:
-            assert owners == [plain[one.start] for one in intervals]
-        if pieces.vacant(edges):
-            value = chance.choice("ab")
-            before = {where.start: (where.stop, known) for where, known in pieces}
-            touched = pieces.fill(edges, value)
-            after = {where.start: (where.stop, known) for where, known in pieces}
-            changed = {at for at in (*before, *after) if before.get(at) != after.get(at)}
-            assert changed <= set(touched)
-            plain.update(dict.fromkeys(there, value))
-        else:
-            taken = [value for value, count in pieces.take(edges) for _ in range(count)]
-            assert taken == [plain.pop(at) for at in there if at in plain]
-        assert {at: value for where, value in pieces for at in where} == plain
-        assert_fewest(pieces)

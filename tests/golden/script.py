@@ -15,12 +15,6 @@ flush fifty microseconds, and what a node draws at random are small numbers in o
     jump n3 20s            its clock leaps
     full n1 / room n1      its disk has no room / has room again
     call n2 depart         a client calls n2: status, depart, or forget n3
-
-With `queues` before them, nodes have a priority queue besides:
-
-    call n1 put 0 now      a client calls n1: open, put (priority, body), get, ack, back, count
-    call n1 open 1         the queue is made with one copy of each element, not two
-    again n2 3             the client asks n2 what it asked with its third call
 """
 
 import re
@@ -28,79 +22,17 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-import msgspec
-
-from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import MILLISECOND, Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Node, Send
-from snowmelt.protocols.calling import Answer
-from snowmelt.protocols.host import Family
+from snowmelt.core.node import Node
 from snowmelt.protocols.membership import Depart, Forget, GetStatus
-from snowmelt.protocols.priority import MESSAGES, PriorityNode, calls
-from snowmelt.protocols.priority.batches import Share
-from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.disk import Ending
 from snowmelt.sim.families.membership import address, member
 from snowmelt.sim.faults import Partition
 from snowmelt.sim.network import LinkStyle
-from snowmelt.sim.trace import Trace, line
+from snowmelt.sim.trace import line
 from snowmelt.sim.world import World
-
-QUEUE: Final = "jobs"
-SETTINGS: Final = QueueSettings(queue=QUEUE, priorities=2, replicas=2, lease=seconds(2))
-
-
-def queue_family(node: NodeId, chance: Random) -> Family:
-    return Family("priority", PriorityNode(node, chance), MESSAGES)
-
-
-class Client:
-    """Names what it was told last: by which node it opened the queue, and what it holds."""
-
-    words = ("open", "put", "get", "ack", "back", "count")
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-
-    def body(self, what: str, words: tuple[str, ...]) -> Any:
-        match what, words:
-            case "open", ():
-                return calls.Open(QUEUE, SETTINGS)
-            case "open", (copies,):
-                settings = msgspec.structs.replace(SETTINGS, replicas=int(copies))
-                return calls.Open(QUEUE, settings)
-            case "put", (priority, body):
-                batch = Batch.of([body.encode()])
-                part = calls.Part(int(priority), bytes(batch.offsets), bytes(batch.blob))
-                return calls.Put(QUEUE, self._told(calls.Opened).via, (part,))
-            case "get", ():
-                return calls.Get(QUEUE, self._told(calls.Opened).via, 1, seconds(4))
-            case "ack", ():
-                return calls.Settle(QUEUE, done=(self._receipt(),))
-            case "back", ():
-                return calls.Settle(QUEUE, back=(self._receipt(),))
-            case "count", ():
-                return calls.Statistics(QUEUE)
-            case _:
-                raise BadOption("call", f"{what} {' '.join(words)}", "put 0 BODY, or one word")
-
-    def _receipt(self) -> calls.Receipt:
-        leased = self._told(calls.Leased)
-        (piece,) = leased.pieces
-        share = Share(piece.priority, (Interval(piece.start, piece.start + 1),))
-        return calls.Receipt(leased.token, (share,))
-
-    def _told(self, kind: type[Any]) -> Any:
-        for step in reversed(self._trace.kept()):
-            for effect in step.effects:
-                answer = effect.message if isinstance(effect, Send) else None
-                if isinstance(answer, Answer) and isinstance(answer.body, kind):
-                    return answer.body
-        raise BadOption("call", kind.__name__, "what was answered before")
-
 
 FAR: Final = Instant(seconds(1e9))
 STYLE: Final = LinkStyle(delay_min=Duration(MILLISECOND))
@@ -147,9 +79,7 @@ class Script:
 
     def __init__(self, commands: list[str]) -> None:
         self._world = World(seed=0, style=STYLE, dice=Plain, keep=True)
-        self._calls: list[Any] = []
-        self._queues = False
-        self._client = Client(self._world.trace)
+        self._calls = 0
         self._verbs: dict[str, Callable[..., None]] = {
             "nodes": self._nodes,
             "node": self._node,
@@ -164,8 +94,6 @@ class Script:
             "full": self._full,
             "room": self._room,
             "call": self._call,
-            "again": self._again,
-            "queues": self._with_queues,
         }
         for command in commands:
             self._do(command)
@@ -192,8 +120,7 @@ class Script:
 
     def _add(self, name: NodeId, contacts: tuple[NodeId, ...]) -> None:
         def build(chance: Random) -> Node[Any]:
-            families = [queue_family(name, chance)] if self._queues else []
-            return member(name, contacts, chance, *families)
+            return member(name, contacts, chance)
 
         slot = self._world.add(name, build, address(name))
         slot.wanted = False  # a script starts its processes itself
@@ -228,21 +155,11 @@ class Script:
 
     def _call(self, name: str, what: str, *words: str) -> None:
         bodies = {"status": GetStatus, "depart": Depart, "forget": Forget}
-        if what in bodies:
-            body: Any = bodies[what](*map(NodeId, words))
-        elif self._queues and what in self._client.words:
-            body = self._client.body(what, words)
-        else:
-            raise BadOption("call", what, ", ".join([*bodies, *self._client.words]))
-        self._calls.append(body)
-        self._again(name, str(len(self._calls)))
-
-    def _again(self, name: str, number: str) -> None:
-        operation = OperationId(CLIENT, int(number))
-        self._world.request(NodeId(name), operation, self._calls[int(number) - 1])
-
-    def _with_queues(self) -> None:
-        self._queues = True
+        if what not in bodies:
+            raise BadOption("call", what, ", ".join(bodies))
+        self._calls += 1
+        body = bodies[what](*map(NodeId, words))
+        self._world.request(NodeId(name), OperationId(CLIENT, self._calls), body)
 
 
 def played(text: str) -> str:

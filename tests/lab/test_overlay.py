@@ -8,10 +8,10 @@ import pytest
 from tests.lab.commands import as_json, ran
 
 from snowmelt.core.errors import BadOption
+from snowmelt.lab.machines.overlay import CIRCLE, DeBruijnTree, Kind, Ring
 from snowmelt.lab.overlay.arrays import Circle, name
 from snowmelt.lab.overlay.changes import measured as changed
 from snowmelt.lab.overlay.picture import walked
-from snowmelt.protocols.overlay import CIRCLE, DeBruijnTree, Kind, Ring
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 10, 100, 1000])

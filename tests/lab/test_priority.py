@@ -9,6 +9,9 @@ from tests.lab.commands import as_json, ran
 
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.fitting import fitted
+from snowmelt.lab.machines.overlay.family import Tell
+from snowmelt.lab.machines.seap.steps import SHOWN_MAX, Assign, Begin, Release
+from snowmelt.lab.machines.skeap.batches import Grant
 from snowmelt.lab.overlay.arrays import Circle
 from snowmelt.lab.priority import arrays, experiment, fairness, growth
 from snowmelt.lab.priority.experiment import Experiment
@@ -17,9 +20,6 @@ from snowmelt.lab.priority.options import PriorityOptions, Protocol
 from snowmelt.lab.priority.seap import In, Seap
 from snowmelt.lab.priority.skeap import Skeap
 from snowmelt.lab.priority.tree import Waves
-from snowmelt.protocols.overlay.family import Tell
-from snowmelt.protocols.priority.batches import Grant
-from snowmelt.protocols.seap.steps import SHOWN_MAX, Assign, Begin, Release
 
 SHAPES = [
     {"nodes": 2, "ops_per_node": 1, "waves": 3},
@@ -78,19 +78,10 @@ def test_a_get_that_comes_before_its_put_waits_for_it():
 
 
 class Careless(Skeap):
-    """Hands positions of a run out from behind."""
+    """Gets the least urgent first."""
 
     def granted(self, grant):
-        runs = [
-            msgspec.structs.replace(
-                run,
-                gets=tuple(
-                    msgspec.structs.replace(share, intervals=share.intervals[::-1])
-                    for share in run.gets[::-1]
-                ),
-            )
-            for run in grant.runs
-        ]
+        runs = [msgspec.structs.replace(run, gets=run.gets[::-1]) for run in grant.runs]
         return super().granted(Grant(tuple(runs)))
 
 
@@ -132,11 +123,11 @@ class Hoarder(Seap):
     def granted(self, grant):
         if isinstance(grant.step, Begin):
             self.hidden = self.kept_here.free.row[:1]
-            self.kept_here.free.row.take(1)
+            del self.kept_here.free.row[:1]
         wishes = super().granted(grant)
         if isinstance(grant.step, Assign | Release):
             for each in self.hidden:
-                self.kept_here.free.row.add(each)
+                self.kept_here.free.add(each)
         return wishes
 
 

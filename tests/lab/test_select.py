@@ -6,12 +6,12 @@ import pytest
 from tests.lab.commands import as_json, ran
 
 from snowmelt.core.errors import BadOption
+from snowmelt.lab.machines.select.candidates import hashed
+from snowmelt.lab.machines.select.elements import Element
 from snowmelt.lab.overlay.arrays import Circle
 from snowmelt.lab.select import arrays, experiment
 from snowmelt.lab.select.load import Load
 from snowmelt.lab.select.options import Distribution, Mode, SelectOptions, Shares
-from snowmelt.protocols.select.candidates import hashed
-from snowmelt.protocols.select.elements import Element
 
 SHAPES = [
     {"nodes": 1, "elements": 200},

@@ -19,7 +19,6 @@ from snowmelt.core.errors import MessageError
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import GetStatus
-from snowmelt.protocols.priority.calls import Open as PriorityOpen
 from snowmelt.protocols.queue.calls import Describe, Open, Put, PutDone, QueueStatus
 from snowmelt.wire.codec import Codec, Request
 
@@ -48,7 +47,7 @@ async def test_whatever_a_client_asks_a_node_goes_on_and_loses_nothing(
     one = Batch.of([b"mine"])
     async with serving(tmp_path) as node, await Stranger.dial(node.address) as other:
         await other.greet("c-other")
-        for made in (Open("mine"), Open("q"), PriorityOpen("p")):
+        for made in (Open("mine"), Open("q")):
             while isinstance(await asked(other, next(numbers), made), Declined):
                 await asyncio.sleep(0.05)
         put = Put("mine", "p", 1, bytes(one.offsets), bytes(one.blob))

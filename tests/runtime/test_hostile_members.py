@@ -19,7 +19,6 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.baton import messages as baton_messages
 from snowmelt.protocols.membership import messages as membership_messages
 from snowmelt.protocols.multicast import messages as multicast_messages
-from snowmelt.protocols.priority import messages as priority_messages
 from snowmelt.protocols.queue import messages as fifo_messages
 from snowmelt.wire.codec import Codec
 
@@ -28,7 +27,6 @@ FAMILIES = {
     "fifo": fifo_messages.Message,
     "baton": baton_messages.Message,
     "multicast": multicast_messages.Message,
-    "priority": priority_messages.Message,
 }
 HEARD_MAX = 2_000
 

@@ -20,8 +20,6 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership.messages import Adopt, Heartbeat, Join
-from snowmelt.protocols.priority.batches import Share
-from snowmelt.protocols.priority.messages import Spare
 from snowmelt.protocols.queue.streams import keeper_of
 from snowmelt.protocols.queue.words import Append, Fence, Head
 from snowmelt.wire.greeting import Role
@@ -34,7 +32,6 @@ def words(view: View) -> list[Any]:
     """What ended a cluster for good, a queue for good, or erased what was put."""
     view_of_mine = msgspec.structs.replace(view, members=(ME,), epoch=view.epoch + 9)
     far = (2**63 - 1, 2**32, 2**22)
-    era = (view.epoch << 32) + view.mark
     keepers = [keeper_of(one) for one in view.members]
     everything = (Interval(0, 2**62),)
     return [
@@ -46,19 +43,6 @@ def words(view: View) -> list[Any]:
         *(
             Append("q", term, Head(term, 2), Head(term, 1), (), (), everything)
             for term in (2**21, 9, 1)
-        ),
-        *(
-            Spare(
-                era,
-                "p",
-                (
-                    Share(
-                        at,
-                        (Interval(0, 2**62)),
-                    ),
-                ),
-            )
-            for at in range(2)
         ),
     ]
 

@@ -18,8 +18,6 @@ from snowmelt.check.history import Ended, History, Kind, Operation
 from snowmelt.check.verdict import Invalid
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of
-from snowmelt.client.overlay.options import Wanted
-from snowmelt.client.overlay.steps import OverlaySteps
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.options import Producer
@@ -32,14 +30,11 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import Depart, Departed
-from snowmelt.protocols.priority.limits import Limits as PriorityLimits
-from snowmelt.protocols.priority.settings import QueueSettings as PrioritySettings
-from snowmelt.protocols.queue.limits import Limits as FifoLimits
-from snowmelt.protocols.queue.settings import QueueSettings as FifoSettings
-from snowmelt.sim.families import priority, queue
+from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.sim.families import queue
 from snowmelt.sim.families.fifo_together import Caller, Joint
 from snowmelt.sim.families.membership import address
-from snowmelt.sim.families.priority_planted import machine
 from snowmelt.sim.families.shipped import Program, pause
 from snowmelt.sim.judge.values import shortest
 from snowmelt.sim.world import Observer, World
@@ -56,43 +51,29 @@ class Family(msgspec.Struct, frozen=True):
     opened: Callable[..., Any]
     """The steps of a client, for a queue with settings."""
     ranked: bool
-    """Whether items have priorities."""
-    pairs: bool = False
-    """Whether steps are told a priority with each body; else the client knows of each body."""
+    """Whether items have priorities, which steps are told with each body."""
 
 
 def fifo_opened(client, queue, **settings):
-    settings = FifoSettings(**{"lease": LEASE, **settings})
+    settings = QueueSettings(**{"lease": LEASE, **settings})
     return FifoSteps(queue, settings, Producer(None, names=client.new_name), client.chance)
 
 
 def ranked_opened(client, queue, **settings):
-    """The one engine's, with four priorities."""
-    settings = FifoSettings(**{"lease": LEASE, "priorities": 4, **settings})
+    """With four priorities."""
+    settings = QueueSettings(**{"lease": LEASE, "priorities": 4, **settings})
     numbers = Producer(None, names=client.new_name)
     return RankedSteps(queue, settings, numbers, client.chance)
 
 
-def priority_opened(_, queue, priorities=4, **settings):
-    wanted = PrioritySettings(queue=queue, priorities=priorities, **{"lease": LEASE, **settings})
-    return OverlaySteps(queue, Wanted(wanted, ()))
-
-
 def queue_process(node, founder, chance, room=256 << 20):
-    limits = FifoLimits(waiting_bytes=room)
+    limits = Limits(waiting_bytes=room)
     return queue.process(node, founder, chance, limits)
 
 
-def priority_process(node, founder, chance, room=512 << 20):
-    limits = PriorityLimits(in_hand_bytes=room)
-    return priority.process(node, founder, chance, machine(None, node, chance, limits))
-
-
 QUEUE = Family(queue_process, fifo_opened, ranked=False)
-RANKED = Family(queue_process, ranked_opened, ranked=True, pairs=True)
-ANY = Family(queue_process, partial(ranked_opened, priorities=0), ranked=True, pairs=True)
-PRIORITY = Family(priority_process, priority_opened, ranked=True, pairs=True)
-KEYED = Family(priority_process, partial(priority_opened, priorities=0), ranked=True, pairs=True)
+RANKED = Family(queue_process, ranked_opened, ranked=True)
+ANY = Family(queue_process, partial(ranked_opened, priorities=0), ranked=True)
 
 
 class Client(Program):
@@ -145,7 +126,7 @@ class Client(Program):
         note = self._noted(
             Kind.PUT, (value,), self.now, Ended.UNKNOWN, priorities=self._ranks([priority])
         )
-        own = (priority,) if self.quiet.family.pairs else ()
+        own = (priority,) if self.quiet.family.ranked else ()
         self.ranks[value.encode()] = priority
         one = self.steps.ranked if isinstance(self.steps, RankedSteps) else self.steps.one
         yield from self._lines[0].ask(one(value.encode(), *own, None, 0.0, 1.0))
@@ -179,11 +160,9 @@ class Client(Program):
 
     def _put(self, bodies, own, patience):
         self.ranks.update(zip(bodies, own, strict=True))
-        if self.quiet.family.pairs:
+        if self.quiet.family.ranked:
             pairs = list(zip(own, bodies, strict=True))
-            if isinstance(self.steps, RankedSteps):
-                return self.steps.put_ranked(pairs, None, None, 0.0, patience, None)
-            return self.steps.put_many(pairs, None, None, 0.0, patience)
+            return self.steps.put_ranked(pairs, None, None, 0.0, patience, None)
         return self.steps.put_many(bodies, None, 0.0, patience, None)
 
     def get(self, count=1, patience=0.0):
@@ -223,8 +202,7 @@ class Client(Program):
             self.quiet.renote(note, Ended.SUCCEEDED, self.now)
 
     def redrive(self, per_second=0):
-        own = (per_second,) if isinstance(self.steps, FifoSteps) else ()
-        return self.steps.redrive(*own, 5.0)
+        return self.steps.redrive(per_second, 5.0)
 
     def drain(self, count=20):
         """Takes and acknowledges all there is; then it is drained."""
@@ -338,4 +316,4 @@ def values_of(delivered):
     return tuple(body.decode() for _, body, _ in items_of(delivered.parts))
 
 
-__all__ = ["KEYED", "PRIORITY", "QUEUE", "RANKED", "Quiet", "pause", "values_of"]
+__all__ = ["ANY", "QUEUE", "RANKED", "Quiet", "pause", "values_of"]

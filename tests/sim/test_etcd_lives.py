@@ -281,11 +281,6 @@ def test_lives_come_to_rest_whoever_dies(protocol):
         rests(protocol, seed)
 
 
-@pytest.mark.parametrize(("protocol", "seed"), [("priority", 468), ("seap", 370)])
-def test_a_queue_is_known_though_nobody_is_here_who_was_when_it_was_made(protocol, seed):
-    rests(protocol, seed)
-
-
 def test_what_an_earlier_life_asked_for_at_most_once_may_come_to_the_next_and_be_lost():
     rests("pool", 1075)
 
@@ -293,22 +288,6 @@ def test_what_an_earlier_life_asked_for_at_most_once_may_come_to_the_next_and_be
 @pytest.mark.parametrize("seed", [349, 872])
 def test_nothing_that_was_held_back_from_etcd_is_on_its_way_when_all_are_to_be_at_rest(seed):
     rests("multicast", seed)
-
-
-def test_what_two_gets_may_have_had_of_whom_nobody_heard_is_back_when_both_are_over():
-    rests("priority", 490)
-
-
-def test_a_lease_ends_when_who_knows_of_an_earlier_acknowledgement_that_nobody_heard_of_is_back():
-    rests("seap", 957)
-
-
-def test_who_loops_is_told_what_came_too_late_in_one_word_with_the_last_that_was_taken():
-    rests("priority", 178)  # showed it while a leader's words were held back until 57.2 s
-
-
-def test_who_can_not_read_his_copy_is_given_another_before_the_last_one_is_erased():
-    rests("priority", 891, "everything")
 
 
 @pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended

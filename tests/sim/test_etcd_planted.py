@@ -4,7 +4,6 @@ import msgspec
 import pytest
 import test_etcd_lives as lives
 
-from snowmelt.client.overlay import steps
 from snowmelt.core.instant import START
 from snowmelt.core.node import Send
 from snowmelt.protocols.baton import fences
@@ -185,7 +184,6 @@ PLANTED = [
 
 @pytest.mark.parametrize(("plant", "judge"), PLANTED, ids=lambda one: one.__name__)
 def test_it_is_found(plant, judge, monkeypatch):
-    monkeypatch.setattr(steps, "_WEIGHT_MAX", steps._WEIGHT)  # as when they were found
     plant(monkeypatch)
     with pytest.raises((AssertionError, Broken)):
         judge()

@@ -287,10 +287,6 @@ def test_a_disk_without_a_world_does_what_a_disk_does():
         ("queue", "pair", "lose"),
         ("queue", "pair", "repeat"),
         ("queue", "pair", "overtake"),
-        ("priority", "one", "none"),
-        ("priority", "alone", "crash"),
-        ("priority", "pair", "none"),
-        ("priority", "pair", "overtake"),
     ],
 )
 def test_what_is_small_is_walked_to_its_end_and_nothing_breaks(protocol, world, injuries):
@@ -320,21 +316,6 @@ def test_a_token_that_was_passed_on_is_revived_no_more():
     again = [line for line in told.lines if "n2: Received n1 Pass" in line][1]
     assert again.endswith("-> nothing")
     assert not told.broken
-
-
-MOVED = "an_element_goes_to_another_while_a_door_asks_who_has_it.txt"
-
-
-@pytest.mark.parametrize(
-    ("bug", "broken"),
-    [(Bug.SILENT_SPARING, "there is (Some(priority=0, count=2),)"), (None, "")],
-    ids=["with the bug", "without it"],
-)
-def test_an_element_goes_to_another_while_a_door_asks_who_has_it(bug, broken):
-    life, script = small_world("priority", "moved"), scripted((SCRIPTS / MOVED).read_text())
-    told = played(SmallWorld(life(bug), life.injuries), script)
-    assert any("n2: Received n1 Spare" in line for line in told.lines)
-    assert (broken in told.broken, bool(told.broken), told.refused) == (True, bool(bug), "")
 
 
 def test_an_object_is_not_handed_over_to_one_who_has_left():
@@ -438,14 +419,6 @@ def test_the_walk_finds_what_is_given_out_of_turn(monkeypatch):
         ("membership", "join", "crash,lose"),
         ("membership", "join", "lose,crash"),
         ("membership", "leave", "crash"),
-        ("priority", "pair", "lose"),
-        ("priority", "pair", "repeat"),
-        ("priority", "pair", "stall"),
-        ("priority", "pair", "crash"),
-        ("priority", "twice", "none"),
-        ("priority", "join", "none"),
-        ("priority", "missed", "crash"),
-        ("priority", "moved", "crash,lose"),
     ],
 )
 def test_nothing_breaks_in_larger_worlds(protocol, world, injuries):
@@ -467,20 +440,6 @@ def test_the_walk_finds_the_token_that_is_revived():
     found = explored(SmallWorld(HANDOVER(Bug.REVIVED_TOKEN), HANDOVER.injuries))
     assert "had left one of" in found.bad[0].sentence
     assert len(found.bad[0].words) <= len(REVIVED)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(3_600)
-def test_the_walk_finds_one_who_erased_an_element_and_answers_for_it_no_more():
-    life = small_world("priority", "moved")
-    found = explored(SmallWorld(life(Bug.SILENT_SPARING), life.injuries))
-    assert "count=2" in found.bad[0].sentence
-
-
-def test_the_walk_finds_a_door_that_does_not_ask_whether_another_has_begun():
-    found = explored(SmallWorld(small_world("priority", "twice")(Bug.HASTY_DOOR), ()))
-    assert "'p1/1' stands at" in found.bad[0].sentence
-    assert found.depth <= 15
 
 
 def test_a_message_overtakes_the_one_before_it():

@@ -30,8 +30,8 @@ from snowmelt.sim.world import Broken
 SEEDS_TO_BREAK = 22
 SEEDS_TO_HANG = 2
 QUEUE_SEEDS_TO_BREAK = 15
-DEAR = ("queue", "priority", "parted")  # whose lives take a second each, and have more seeds
-PROTOCOLS = sorted(FAMILIES.keys() - {"seap"})  # which is a mode of the priority queue
+DEAR = ("queue", "parted")
+"""Families whose lives take a second each, and have seeds of their own beside."""
 
 
 class Alarm:
@@ -207,7 +207,7 @@ def test_the_story_of_a_bad_life_mentions_its_subject_and_is_told_again_the_same
 # --- one seed, one life, in every process ---------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=PROTOCOLS)
+@pytest.fixture(scope="module", params=sorted(FAMILIES))
 def alone(request):
     """A family's first lives, on this core: those of two cores and of others are held to them."""
     protocol = request.param

@@ -11,7 +11,7 @@ from snowmelt.protocols.membership.member import MemberTimer
 from snowmelt.sim.families import family
 from snowmelt.sim.faults import KINDS
 from snowmelt.sim.life import Ending, live
-from snowmelt.sim.planted import PRIORITY_BUGS, QUEUE_BUGS, SEAP_BUGS, Bug, bugs_of, planted
+from snowmelt.sim.planted import QUEUE_BUGS, Bug, bugs_of, planted
 from snowmelt.sim.scenario import drawn
 
 TICK = Expired(MemberTimer.SPEAK)
@@ -105,9 +105,7 @@ def test_a_life_of_members_finds_that_a_hint_is_believed():
 
 
 def test_only_its_own_family_has_the_bugs_of_a_machine():
-    assert set(Bug) - set(bugs_of("queue")) == {*PRIORITY_BUGS, *SEAP_BUGS}
-    assert set(Bug) - set(bugs_of("priority")) == {*QUEUE_BUGS, *SEAP_BUGS}
-    assert set(Bug) - set(bugs_of("seap")) == set(QUEUE_BUGS)
-    assert set(Bug) - set(bugs_of("baton")) == {*QUEUE_BUGS, *PRIORITY_BUGS, *SEAP_BUGS}
+    assert set(bugs_of("queue")) == set(Bug)
+    assert set(Bug) - set(bugs_of("baton")) == set(QUEUE_BUGS)
     with pytest.raises(BadOption, match="--plant is 'late-lease'"):
         _bug("late-lease", "baton")

@@ -178,11 +178,10 @@ def test_now_is_when_it_began(queues: Queues) -> None:
     assert reader.latestOffset(end, ReadAllAvailable()) == end
 
 
-def test_a_pattern_leaves_out_priority_queues_and_what_is_on_the_overlay(queues: Queues) -> None:
+def test_a_pattern_leaves_out_priority_queues(queues: Queues) -> None:
     filled(queues, "jobs-done", 2)
     filled(queues, "jobs.bills", 1)
     queues.priority("jobs").put_many([b"a", b"b"])
-    queues.fifo("jobs-spread", ordering="overlay").put(b"a")
     reader = reader_of(queues, queuePattern=r"jobs.*")
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     counts = {name: count for name, (_, count) in end["queues"].items()}

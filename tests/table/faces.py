@@ -43,9 +43,6 @@ VALUES: Final = {"Labels", "Mark", "Retry", "Seen"}
 """Public classes that are values: they ask nobody, hold nothing, and are compared by what is in
 them."""
 
-LATER: Final = {"OverlayQueue"}
-"""Their calls are to be rows when they are those of a queue of several partitions."""
-
 INNER: Final = {
     "Fifo.intake": "what a worker takes its items by",
     "PriorityQueue.intake": "what a worker takes its items by",

@@ -9,13 +9,8 @@ from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import settings_object
 from snowmelt.cli.urgency import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
-from snowmelt.client.cluster import Cluster
-from snowmelt.client.embedded.face import EmbeddedCluster
-from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.overlay.face import OverlayQueue
-from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.queue.settings import FOR_EVER, QueueSettings
+from snowmelt.protocols.queue.settings import FOR_EVER
 
 ORDER = typer.Option(hidden=True)
 """Of what is settled for ever: who says it is told so."""
@@ -77,17 +72,11 @@ def alter(
     said: Said = NOTHING,
     priorities: Annotated[str | None, ORDER] = None,
     largest_first: Annotated[bool | None, ORDER] = None,
-    ordering: Annotated[str | None, ORDER] = None,
     partitions: Annotated[str | None, ORDER] = None,
     at: Place = HERE,
 ) -> None:
     """Alter settings of a queue while it runs; what is not named stays as it is."""
-    order = {
-        "priorities": priorities,
-        "largest_first": largest_first,
-        "ordering": ordering,
-        "partitions": partitions,
-    }
+    order = {"priorities": priorities, "largest_first": largest_first, "partitions": partitions}
     for option, value in order.items():
         if value is not None:
             raise BadOption(f"--{option.replace('_', '-')}", value, f"nothing; {FOR_EVER}")
@@ -95,7 +84,6 @@ def alter(
         found = cluster.queue(queue, timeout=at.timeout)
         found.alter(timeout=at.timeout, **said.options)
         settings = found.stats(timeout=at.timeout).settings
-    assert isinstance(settings, QueueSettings), "others are not altered"
     now = settings_object(settings)
     print(f"{queue} has {', '.join(f'{option}={now[option]}' for option in said.options)} now")
 
@@ -103,22 +91,15 @@ def alter(
 def pause(queue: Annotated[str, QUEUE], at: Place = HERE) -> None:
     """Stop the handing out of items. Puts are taken; what is leased stays with its holder."""
     with at.open() as cluster:
-        _led(cluster, queue, at.timeout).pause(timeout=at.timeout)
+        cluster.queue(queue, timeout=at.timeout).pause(timeout=at.timeout)
     print(f"{queue} is paused; snowmelt resume {queue} lets it go on")
 
 
 def resume(queue: Annotated[str, QUEUE], at: Place = HERE) -> None:
     """Let the handing out of items go on."""
     with at.open() as cluster:
-        _led(cluster, queue, at.timeout).resume(timeout=at.timeout)
+        cluster.queue(queue, timeout=at.timeout).resume(timeout=at.timeout)
     print(f"{queue} is open")
-
-
-def _led(cluster: Cluster | EmbeddedCluster, queue: str, timeout: float) -> Fifo | PriorityQueue:
-    found = cluster.queue(queue, timeout=timeout)
-    if isinstance(found, OverlayQueue):
-        raise BadOption("queue", queue, "a queue with a leader: one on the overlay is not paused")
-    return found
 
 
 def _seconds(flush: str | None) -> float | str | None:

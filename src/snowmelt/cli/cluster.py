@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -173,11 +172,9 @@ def _waiting(cluster: Cluster, timeout: float) -> Iterator[str]:
     With more copies the others have it. In all it takes `timeout`; whoever was not asked is told.
     """
     end = time.monotonic() + timeout
-    overlay = partial(cluster.priority, ordering="overlay")  # it takes a fifo as it is
     names: list[tuple[Callable[[str], Any], str]] = [
         *[(cluster.fifo, one) for one in cluster.queues(kind="fifo")],
         *[(cluster.priority, one) for one in cluster.queues(kind="priority")],
-        *[(overlay, one) for one in cluster.queues(kind="overlay")],
     ]
     for at, (queue, name) in enumerate(names):
         left = end - time.monotonic()

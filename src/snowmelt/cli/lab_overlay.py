@@ -12,8 +12,8 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.names import NodeId, plain_name
 from snowmelt.lab.bounds import within
 from snowmelt.lab.extra import lab_extra
+from snowmelt.lab.machines.overlay import Ring
 from snowmelt.lab.output import PICTURES, checked_file
-from snowmelt.protocols.overlay import Ring
 
 DRAWN_MAX = 400
 CHANGES_MAX = 1_000

@@ -52,7 +52,6 @@ def _told(move: Move, where: str, *, done: bool) -> dict[str, object]:
         "view": view.epoch,
         "members": [one.id for one in view.members],
         "queues": sorted(name for name, home in move.homes.items() if _is_queue(name, home)),
-        "overlay": sorted(move.queues),
         "batons": sorted(name for name in move.batons if name != FENCES.decode()),
         "left_behind": list(move.too_large),
     }
@@ -64,14 +63,11 @@ def _is_queue(name: str, home: bytes) -> bool:
 
 
 def _text(told: dict[str, object]) -> str:
-    queues, overlay, batons, left = (
-        told[name] for name in ("queues", "overlay", "batons", "left_behind")
-    )
+    queues, batons, left = (told[name] for name in ("queues", "batons", "left_behind"))
     assert isinstance(queues, list)
-    assert isinstance(overlay, list)
     assert isinstance(batons, list)
     assert isinstance(left, list)
-    many = f"{len(queues)} queues, {len(overlay)} on the overlay, {len(batons)} values of batons"
+    many = f"{len(queues)} queues, {len(batons)} values of batons"
     to = f"Cluster {told['cluster']} goes to {told['to']}, with view {told['view']}"
     lines = [f"{to}: {many}. Items stay where they are."]
     if left:

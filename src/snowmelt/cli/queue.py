@@ -30,7 +30,6 @@ from snowmelt.cli.urgency import (
 )
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.overlay.face import OverlayQueue
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption
 
@@ -210,10 +209,9 @@ def delete(
     print(f"{queue} is deleted, with {what}")
 
 
-def _question(queue: Fifo | PriorityQueue | OverlayQueue, dead: bool, timeout: float) -> str:
+def _question(queue: Fifo | PriorityQueue, dead: bool, timeout: float) -> str:
     told = queue.stats(timeout=timeout)
-    held = 0 if isinstance(queue, OverlayQueue) else told.delayed  # there it stays
-    count = told.dead if dead else told.ready + held
+    count = told.dead if dead else told.ready + told.delayed
     return f"Remove {count} items from {queue.name} for ever?"
 
 
@@ -235,10 +233,5 @@ def redrive(
         raise BadOption("--rate", rate, "0 or more")
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout)
-        if not isinstance(found, OverlayQueue):
-            count = found.redrive(per_second=rate, timeout=at.timeout)
-        elif rate:
-            raise BadOption("--rate", rate, "0: the dead of a queue on the overlay come at once")
-        else:
-            count = found.redrive(timeout=at.timeout)
+        count = found.redrive(per_second=rate, timeout=at.timeout)
     print(f"{count} items of {queue} come back")

@@ -8,9 +8,7 @@ import msgspec
 from rich.table import Table
 
 from snowmelt.client.leases.steps import Seen
-from snowmelt.client.overlay.steps import OverlayStatus
 from snowmelt.core.instant import SECOND
-from snowmelt.protocols.priority.settings import QueueSettings as OverlaySettings
 from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.protocols.queue.deletes import COUNTS as IN_IT
 from snowmelt.protocols.queue.deletes import Deleted
@@ -50,7 +48,7 @@ def age(seconds: float | None) -> str:
     return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
-def items_in(told: QueueStatus | OverlayStatus | Deleted) -> str:
+def items_in(told: QueueStatus | Deleted) -> str:
     """How many items a queue has, or had.
 
     >>> items_in(Deleted(counted=True, ready=2, leased=1)), items_in(Deleted(counted=True))
@@ -77,17 +75,7 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
     }
 
 
-def overlay_settings_object(settings: OverlaySettings) -> dict[str, object]:
-    """Those of a queue on the overlay, likewise."""
-    return _priorities(settings) | {
-        "replicas": settings.replicas,
-        "lease": settings.lease / SECOND,
-        "max_deliveries": settings.deliveries_max,
-        "max_items": settings.items_max,
-    }
-
-
-def _priorities(settings: QueueSettings | OverlaySettings) -> dict[str, object]:
+def _priorities(settings: QueueSettings) -> dict[str, object]:
     if settings.priorities == 1:
         return {}
     named = settings.priorities or settings.kind
@@ -98,13 +86,11 @@ Reach = Mapping[str, int | float]
 """The first, the middle and the last of priorities that may be any numbers."""
 
 
-def queue_object(status: QueueStatus | OverlayStatus, reach: Reach) -> dict[str, object]:
+def queue_object(status: QueueStatus, reach: Reach) -> dict[str, object]:
     """A queue's status as one JSON object, its fields by name."""
     fields: dict[str, object] = msgspec.structs.asdict(status)
     if status.settings.priorities == ANY:
         fields["ready_reach"] = {word: plain_number(one) for word, one in reach.items()}
-    if isinstance(status, OverlayStatus):
-        return fields | {"settings": overlay_settings_object(status.settings)}
     fields["mirrors"] = list(status.mirrors)
     fields["settings"] = settings_object(status.settings)
     return fields
@@ -119,10 +105,8 @@ def plain_number(number: float) -> int | float | str:
     return number if math.isfinite(number) else str(number)
 
 
-def queue_table(status: QueueStatus | OverlayStatus, reach: Reach) -> Table:
+def queue_table(status: QueueStatus, reach: Reach) -> Table:
     """A queue's status, a line a fact."""
-    if isinstance(status, OverlayStatus):
-        return _overlay_table(status, reach)
     state = "paused" if status.paused else "open"
     title = f"{status.queue} is {state}, at {status.master} in term {status.term}"
     if status.leaders:
@@ -149,25 +133,13 @@ def queue_table(status: QueueStatus | OverlayStatus, reach: Reach) -> Table:
     return table
 
 
-def _add_ready(table: Table, status: QueueStatus | OverlayStatus, reach: Reach) -> None:
+def _add_ready(table: Table, status: QueueStatus, reach: Reach) -> None:
     """By priority, or how far these reach."""
     for priority, count in enumerate(status.ready_of):
         if count:
             table.add_row(f"  priority {priority}", f"{count:,}")
     for word, number in reach.items():
         table.add_row(f"  {word} priority", str(number))
-
-
-def _overlay_table(status: OverlayStatus, reach: Reach) -> Table:
-    title = f"{status.queue} is on the overlay; its anchor is {status.anchor}"
-    table = _table(title + _alone(status.settings.replicas))
-    for name in ("ready", "delayed", "leased", "dead", "short_of_copies"):
-        table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
-        if name == "ready" and status.settings.priorities != 1:
-            _add_ready(table, status, reach)
-    for option, value in overlay_settings_object(status.settings).items():
-        table.add_row(option.replace("_", " "), str(value))
-    return table
 
 
 def _alone(replicas: int, *, grows: bool = False) -> str:

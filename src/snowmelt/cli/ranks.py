@@ -10,7 +10,6 @@ from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import peek_lines, seen_object
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.steps import Seen
-from snowmelt.client.overlay.face import OverlayQueue
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption, Empty
 
@@ -41,9 +40,7 @@ def quantile(
     _show(queue, seen, f"no item of {queue} is ready", as_json)
 
 
-def _ranked(
-    queue: Fifo | PriorityQueue | OverlayQueue, timeout: float
-) -> PriorityQueue | OverlayQueue:
+def _ranked(queue: Fifo | PriorityQueue, timeout: float) -> PriorityQueue:
     if not isinstance(queue, Fifo):
         return queue
     queue.stats(timeout=timeout)  # says so when there is none

@@ -45,7 +45,7 @@ def rescue(
 def _show(plan: Plan, *, done: bool) -> None:
     console = Console(highlight=False)
     console.print(_heading(plan))
-    if _there(plan) or plan.priority:
+    if _there(plan):
         console.print(_table(plan))
     for line in _warnings(plan):
         console.print(f"- {line}")
@@ -74,10 +74,6 @@ def _table(plan: Plan) -> Table:
         where = node_of(home.master) if home else "-"
         term = f"{one.last_term} -> {home.term}" if home else "-"
         table.add_row(one.queue, _kind(one), replicas, where, term, _left(one))
-    for queue in plan.priority:
-        whole = queue.replicas > len(plan.lost)
-        left = "whole" if whole else "in part: what lay on lost disks alone is lost"
-        table.add_row(queue.queue, "overlay", str(queue.replicas), "all nodes", "-", left)
     return table
 
 
@@ -138,10 +134,6 @@ def _as_object(plan: Plan, *, done: bool) -> dict[str, object]:
                 "at": node_of(one.home.master) if one.home else None,
             }
             for one in _there(plan)
-        ],
-        "overlay": [
-            {"queue": one.queue, "left": "whole" if one.replicas > len(plan.lost) else "in part"}
-            for one in plan.priority
         ],
         "warnings": _warnings(plan),
     }

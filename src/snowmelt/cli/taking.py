@@ -16,11 +16,9 @@ from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.queue import QUEUE
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.items import Items
-from snowmelt.client.overlay.face import OverlayQueue
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, Empty, NoSuchQueue, SnowmeltError
-from snowmelt.protocols.queue.statuses import QueueStatus
 
 ITEMS_AT_ONCE = 1000
 
@@ -75,7 +73,7 @@ def get(
             raise Empty(f"{error}{_why(found, at.timeout)}") from None
 
 
-def _why(found: Fifo | PriorityQueue | OverlayQueue, timeout: float) -> str:
+def _why(found: Fifo | PriorityQueue, timeout: float) -> str:
     """What a queue has that gave nothing; raises `NoSuchQueue` where there is none."""
     try:
         told = found.stats(timeout=timeout)
@@ -83,7 +81,7 @@ def _why(found: Fifo | PriorityQueue | OverlayQueue, timeout: float) -> str:
         raise
     except SnowmeltError:
         return ""
-    if isinstance(told, QueueStatus) and told.paused:
+    if told.paused:
         return f"; it is paused, with {told.ready:,} ready: snowmelt resume {found.name}"
     held = [f"{getattr(told, name):,} are {name}" for name in ("leased", "delayed", "dead")]
     some = [one for one in held if not one.startswith("0 ")]

@@ -8,9 +8,6 @@ import typer
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.overlay.face import OverlayQueue
-from snowmelt.client.overlay.options import OverlayPriorityOptions
-from snowmelt.client.overlay.steps import OverlayStatus
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.queue.options import PriorityOptions, QueueOptions
 from snowmelt.core.errors import BadOption
@@ -56,7 +53,7 @@ class Into(Protocol):
 class Prioritized(msgspec.Struct):
     """Items of one priority."""
 
-    queue: PriorityQueue | OverlayQueue
+    queue: PriorityQueue
     priority: int | float
 
     @property
@@ -83,8 +80,7 @@ class Urgency(msgspec.Struct, frozen=True):
     """What was said of priorities."""
 
     priority: int | float | None
-    options: OverlayPriorityOptions
-    """Those which queues on the overlay have, too."""
+    options: PriorityOptions
 
 
 def urgency(priority: str | None, priorities: str | None, largest_first: bool | None) -> Urgency:
@@ -96,7 +92,7 @@ def urgency(priority: str | None, priorities: str | None, largest_first: bool | 
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: --priority is 'soon'; allowed: a number, such as -5 or 2.5
     """
-    options = OverlayPriorityOptions()
+    options = PriorityOptions()
     if priorities is not None:
         options["priorities"] = _kind(priorities)
     if largest_first is not None:
@@ -136,10 +132,6 @@ def into(
     if partitions is not None:
         more["partitions"] = all_said["partitions"] = partitions
     found = cluster.queue(name, timeout=timeout)
-    if isinstance(found, OverlayQueue):
-        if said.options:
-            found = cluster.priority(name, ordering="overlay", **said.options)
-        return Prioritized(found, said.priority or 0)
     if isinstance(found, PriorityQueue):
         own = cluster.priority(name, **all_said) if all_said else found
         return Prioritized(own, said.priority or 0)
@@ -154,7 +146,7 @@ def into(
 
 
 def reach_of(
-    queue: Fifo | PriorityQueue | OverlayQueue, status: QueueStatus | OverlayStatus, timeout: float
+    queue: Fifo | PriorityQueue, status: QueueStatus, timeout: float
 ) -> dict[str, int | float]:
     """The first, the middle and the last priority that is ready, where any number is one.
 

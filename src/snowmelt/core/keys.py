@@ -27,25 +27,11 @@ def of_float(number: float) -> int:
     return bits if bits >= 0 else KEY_MIN - bits
 
 
-INFINITY: Final = of_float(float("inf"))
-"""Beyond it, on both sides, stands what is no number."""
-
-
 def to_float(key: int) -> float:
     """The fraction that has it."""
     bits = key if key >= 0 else KEY_MIN - key
     (number,) = _FLOAT.unpack(bits.to_bytes(KEY_BYTES, signed=True))
     return float(number)
-
-
-def fractions(row: bytes) -> bool:
-    """Whether these keys, of which there is one at least, are all keys of fractions.
-
-    >>> fractions(packed([of_float(-0.5), of_float(float("-inf"))])), fractions(packed([KEY_MAX]))
-    (True, False)
-    """
-    keys = unpacked(row)
-    return min(keys) >= -INFINITY and max(keys) <= INFINITY
 
 
 def packed(keys: Iterable[int]) -> bytes:

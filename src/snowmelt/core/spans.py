@@ -3,12 +3,12 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import accumulate, chain, islice
-from operator import lt, sub
+from itertools import accumulate, chain
+from operator import sub
 from struct import Struct, pack, unpack
 from typing import Final
 
-from snowmelt.core.interval import POSITION_MAX, Interval
+from snowmelt.core.interval import Interval
 
 _SPAN: Final = Struct("<2q")
 SPAN_BYTES: Final = _SPAN.size
@@ -64,21 +64,6 @@ def places(row: bytes) -> list[int]:
     """
     edges = edges_of(row)
     return list(chain.from_iterable(map(range, edges[::2], edges[1::2])))
-
-
-def sound(row: bytes, count: int) -> bool:
-    """Whether these are stretches of so many positions in all.
-
-    >>> row = spans([4, 9], [6, 10])
-    >>> [sound(each, 3) for each in (row, row[:-1], spans([9, 4], [10, 6]), spans([4], [6]))]
-    [True, False, False, False]
-    """
-    if len(row) % _SPAN.size or not row:
-        return False
-    edges = edges_of(row)
-    rising = all(map(lt, edges, islice(edges, 1, None)))
-    within = edges[0] >= 0 and edges[-1] <= POSITION_MAX
-    return rising and within and sum(edges[1::2]) - sum(edges[::2]) == count
 
 
 def index_of(row: bytes, place: int) -> int:

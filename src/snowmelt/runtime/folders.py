@@ -7,7 +7,7 @@
 | neither | nobody's yet |
 
 Each kind is refused as the other: what is in queues of the one is not seen by the other. So is
-either with priority queues that were made on the overlay when it had all of them.
+either with queues on the overlay, which earlier versions had.
 """
 
 from collections.abc import Callable
@@ -32,10 +32,8 @@ from snowmelt.protocols.etcd import Answer, Failed, Read, Request, Transact, Tra
 from snowmelt.protocols.host import own_start, shared_key, shared_range
 from snowmelt.protocols.membership.disk import KEYS, Kept, Unreadable, kept
 from snowmelt.protocols.membership.founding import in_etcd, on_disk
-from snowmelt.protocols.membership.records import BATONS, CLUSTER, LEDGER, QUEUES_END, Founded
+from snowmelt.protocols.membership.records import BATONS, CLUSTER, HOMES_END, LEDGER, Founded
 from snowmelt.protocols.membership.view import identity_of
-from snowmelt.protocols.priority.roll import SETTINGS
-from snowmelt.protocols.priority.settings import Registered
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import Line
 from snowmelt.store import Store
@@ -43,14 +41,15 @@ from snowmelt.store.stamp import STAMP_NAME, read_stamp
 
 MEMBERSHIP: Final = b"membership/"
 OVERLAY: Final = b"priority/"
+OVERLAY_QUEUES: Final = b"s/", b"t/"
+"""Under which keys the settings of each queue stood, twice; its name is their first field."""
 OPENINGS: Final = b"embedded/openings"
-EPOCHS: Final = b"embedded/epochs"
 QUEUES_MAX: Final = 1 << 20
 NOBODYS: Final = Kept(None, None, None)
 
 
 def check_embedded(folder: Path, store: Store) -> None:
-    """Raises when the folder is a node's, or has queues of an older form."""
+    """Raises when the folder is a node's, or has queues on the overlay."""
     found = _kept(folder, store)
     if found.id:
         raise _is_no_embedded(folder, f"this one is of node {found.id}{_of_cluster(found)}")
@@ -87,8 +86,8 @@ def _is_no_embedded(folder: Path, whose: str) -> BadOption:
 
 
 def check_node(folder: Path, store: Store) -> Kept:
-    """What the folder says of its node; raises for embedded queues, and those of an older form."""
-    if any(not isinstance(one, Missing) for one in store.load([OPENINGS, EPOCHS])):
+    """What the folder says of its node; raises for embedded queues, and those on the overlay."""
+    if any(not isinstance(one, Missing) for one in store.load([OPENINGS])):
         whose = "this one has embedded queues"
         instead = "open it with snowmelt.open, or --data of put and get, and give the node another"
         raise BadOption("--data", str(folder), f"a node's folder; {whose}: {instead}")
@@ -97,22 +96,17 @@ def check_node(folder: Path, store: Store) -> Kept:
 
 
 def check_form(folder: Path, store: Store) -> None:
-    """Raises when `cluster.priority` made queues on the overlay here: it looks elsewhere by now."""
+    """Raises when there are queues on the overlay here: nobody would see what is in them."""
     rows = (
         row
-        for key in SETTINGS
+        for key in OVERLAY_QUEUES
         for row in store.scan(*shared_range(OVERLAY, key, key + b"\xff"), limit=QUEUES_MAX)
     )
-    known = [
-        msgspec.msgpack.decode(row.value, type=Registered)
-        for row in rows
-        if isinstance(row, Record)
-    ]
-    old = sorted({one.queue for one in known if not one.version and one.priorities != 1})
+    old = {msgspec.msgpack.decode(row.value)[0] for row in rows if isinstance(row, Record)}
     if old:
         raise StoreVersion(
-            f"{folder} has priority queues of another version of snowmelt, in a form that this "
-            f"program does not read: {in_short(old)}; take out what is in them with that version, "
+            f"{folder} has queues on the overlay, which this version of snowmelt does not have: "
+            f"{in_short(sorted(old))}; take out what is in them with the version that made them, "
             "and begin on a new folder (and, where etcd decides, under a new prefix)"
         )
 
@@ -163,7 +157,7 @@ def found_in_etcd(
 
 
 def _found_in_etcd(place: EtcdPlace, name: str, carry: Callable[[Request], Answer]) -> str:
-    rest = Read(BATONS, QUEUES_END, rows_max=1)  # and of homes, which stand between them
+    rest = Read(BATONS, HOMES_END, rows_max=1)  # and of homes, which stand between them
     cluster = _drawn()
     asked = (
         Transact(1, (), (Read(CLUSTER), Read(LEDGER), rest)),

@@ -10,9 +10,8 @@ Rules:
    left that was cut off would be this cluster's. The leader's key is put under a lease, so nobody
    founds one there, and all that follows compares it, as a leader does (`membership.records`, rule
    12).
-4. Homes, queues on the overlay and values of batons are put first, and in the last step the ledger
-   with the cluster. So either etcd has a cluster under this prefix with all that it needs, or it
-   has none.
+4. Homes and values of batons are put first, and in the last step the ledger with the cluster. So
+   either etcd has a cluster under this prefix with all that it needs, or it has none.
 5. The ledger's view has a number above the disk's. Homes are as they were, with the terms that were
    told: the next ones are above these. All else that a leader does about an older copy of a disk it
    does here (rules 6 and 19 of membership, 5 and 6 of the fifo's registry).
@@ -45,9 +44,8 @@ from snowmelt.protocols.membership.records import (
     BATONS,
     CLUSTER,
     HOMES,
+    HOMES_END,
     LEADER,
-    QUEUES,
-    QUEUES_END,
     Founded,
     Leader,
     Records,
@@ -55,14 +53,12 @@ from snowmelt.protocols.membership.records import (
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
 from snowmelt.protocols.membership.records import Change as Kept
 from snowmelt.protocols.membership.view import Ledger, Surpass
-from snowmelt.protocols.priority.roll import SETTINGS
-from snowmelt.protocols.priority.settings import Registered
 from snowmelt.protocols.queue.homes import FIRST_IN_ETCD, FLOOR, FLOOR_IN_ETCD
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import Line
-from snowmelt.runtime.folders import MEMBERSHIP
+from snowmelt.runtime.folders import MEMBERSHIP, check_form
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 
@@ -71,7 +67,6 @@ TERMS_UNHEARD: Final = 1 << 10
 LEASE_SECONDS: Final = 60
 FIFO: Final = b"fifo/"
 BATON: Final = b"baton/"
-PRIORITY: Final = b"priority/"
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -80,8 +75,6 @@ class Move(msgspec.Struct, frozen=True):
     ledger: Ledger
     coordinator: Leader
     homes: dict[str, bytes]
-    queues: dict[str, bytes]
-    """Those on the overlay."""
     batons: dict[str, bytes]
     too_large: tuple[str, ...]
     """Batons whose values stay behind."""
@@ -127,12 +120,13 @@ class Migration:
 
     def plan(self) -> Move:
         """Reads the disk, and looks whether the prefix is free."""
+        check_form(self._data, self._store)
         there = self._store.recover()
-        own, fifo, baton, priority = (
+        own, fifo, baton = (
             own_start(prefix, there.records, there.damaged, 0)
-            for prefix in (MEMBERSHIP, FIFO, BATON, PRIORITY)
+            for prefix in (MEMBERSHIP, FIFO, BATON)
         )
-        move = self._move(kept(own), fifo, baton, priority)
+        move = self._move(kept(own), fifo, baton)
         return msgspec.structs.replace(move, there=self._is_there(move))
 
     def carry_out(self, move: Move) -> None:
@@ -144,7 +138,7 @@ class Migration:
 
     # --- the disk ---------------------------------------------------------------------------------
 
-    def _move(self, found: disk.Kept, fifo: Started, baton: Started, priority: Started) -> Move:
+    def _move(self, found: disk.Kept, fifo: Started, baton: Started) -> Move:
         if not found.id or (found.ledger is None and not found.moved):
             raise StateError(f"{self._data} is not the folder of a node that decides on its disk")
         ledger = found.ledger
@@ -161,7 +155,6 @@ class Migration:
             ledger.after(Surpass(ledger.view.epoch)),
             leader,
             _homes(fifo),
-            _queues(priority),
             kept_values,
             too_large,
             begun=bool(found.moved),
@@ -182,7 +175,7 @@ class Migration:
 
     def _is_there(self, move: Move) -> bool:
         """Whether the prefix has this cluster; rule 3 if it has another."""
-        rest = etcd.Read(BATONS, QUEUES_END, rows_max=1)  # and of homes, which stand between them
+        rest = etcd.Read(BATONS, HOMES_END, rows_max=1)  # and of homes, which stand between them
         reads = etcd.Read(CLUSTER), etcd.Read(LEDGER_RECORD), etcd.Read(LEADER), rest
         answer = self._asked(etcd.Transact(next(self._numbers), (), reads))
         assert isinstance(answer, etcd.Transacted)
@@ -234,7 +227,6 @@ class Migration:
 
     def _keep(self, records: Records, move: Move) -> None:
         parts = {HOMES + name: value for name, value in move.homes.items()}
-        parts |= {QUEUES + name: value for name, value in move.queues.items()}
         parts |= {BATONS + name: value for name, value in move.batons.items()}
         changes = [Kept(at, key, parts[key]) for at, key in enumerate(sorted(parts))]
         self._pump(records, records.keep(changes, _now()))
@@ -280,12 +272,6 @@ def _homes(fifo: Started) -> dict[str, bytes]:
                 " cluster anew with snowmelt rescue first"
             )
     return homes
-
-
-def _queues(priority: Started) -> dict[str, bytes]:
-    """As etcd keeps them, by name; one that can't be read here is with all members, too."""
-    values = (one.value for one in priority.records if one.key.startswith(SETTINGS))
-    return {msgspec.msgpack.decode(value, type=Registered).queue: value for value in values}
 
 
 def of_batons(baton: Started) -> tuple[dict[str, bytes], tuple[str, ...]]:

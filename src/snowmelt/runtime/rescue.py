@@ -8,7 +8,6 @@ What a member's folder knows, and what follows from it:
 | views | the last it was told | later ones, told to others | rules 21 and 23 there |
 | a queue's home | home, term, fence, of its copy | what other disks have | `queue.rescuing` |
 | a queue's items | its copy | what only lost disks had | rules 2 to 4 there |
-| one on the overlay | elements, and what is gone | if all `replicas` are lost | as in any view |
 | batons | nothing | values: the coordinator had them | lost; fences go on |
 | pools, topics | nothing | nothing | they begin anew |
 
@@ -40,16 +39,13 @@ from snowmelt.protocols.membership import rescuing as views
 from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, Unreadable, kept, twice
 from snowmelt.protocols.membership.rescuing import Cannot, Witness
 from snowmelt.protocols.membership.view import Ledger
-from snowmelt.protocols.priority.roll import SETTINGS
-from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.protocols.queue import rescuing as homes
 from snowmelt.protocols.queue.rescuing import Housed, Trace
-from snowmelt.runtime.folders import MEMBERSHIP, check_new, looked_at
+from snowmelt.runtime.folders import MEMBERSHIP, check_form, check_new, looked_at
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 
 FIFO: Final = b"fifo/"
-PRIORITY: Final = b"priority/"
 BATON: Final = b"baton/"
 
 
@@ -60,7 +56,6 @@ class Folder(msgspec.Struct, frozen=True):
     """Of the fifos of which it has a copy."""
     bodies: tuple[str, ...]
     """Of which fifos there are items."""
-    priority: tuple[QueueSettings, ...]
 
     @property
     def keeper(self) -> str:
@@ -80,7 +75,6 @@ class Plan(msgspec.Struct, frozen=True):
     """Whose disks are lost; the coordinator's first."""
     fifos: tuple[Housed, ...]
     first_term: int
-    priority: tuple[QueueSettings, ...]
 
     def changes(self) -> tuple[Change, ...]:
         """All that is written in the new folder."""
@@ -133,7 +127,6 @@ class Rescue:
         keepers = [*(one.keeper for one in folders), f"{me.id}/{me.birth:x}"]
         bodies = [queue for one in folders for queue in one.bodies]
         fifos = homes.housed(found, keepers, 1 + len(lost), bodies)
-        known = {one.queue: one for folder in folders for one in folder.priority}
         return Plan(
             self._data,
             me,
@@ -142,7 +135,6 @@ class Rescue:
             (coordinator, *lost),
             fifos,
             homes.first_term(fifos),
-            tuple(known[queue] for queue in sorted(known)),
         )
 
     def carry_out(self, plan: Plan) -> None:
@@ -183,10 +175,10 @@ def _held(path: Path) -> Store:
 
 
 def _read(path: Path, store: Store) -> Folder:
+    check_form(path, store)
     there = store.recover()
     own = {
-        prefix: own_start(prefix, there.records, there.damaged, 0)
-        for prefix in (MEMBERSHIP, FIFO, PRIORITY)
+        prefix: own_start(prefix, there.records, there.damaged, 0) for prefix in (MEMBERSHIP, FIFO)
     }
     witness = _witness(path, own[MEMBERSHIP])
     name = f"{witness.own.id}/{witness.own.birth:x}"
@@ -195,12 +187,7 @@ def _read(path: Path, store: Store) -> Folder:
         traces = homes.traces(name, f"{name}/{witness.own.start}", of_fifo.records, of_fifo.damaged)
     except StoreVersion as error:
         raise StoreVersion(f"{path}: {error}") from error
-    priority = tuple(
-        msgspec.msgpack.decode(record.value, type=QueueSettings)
-        for record in own[PRIORITY].records
-        if record.key.startswith(SETTINGS)
-    )
-    return Folder(path, witness, tuple(traces.values()), tuple(_bodies(store)), priority)
+    return Folder(path, witness, tuple(traces.values()), tuple(_bodies(store)))
 
 
 def _witness(path: Path, own: Started) -> Witness:

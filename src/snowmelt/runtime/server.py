@@ -16,7 +16,7 @@ from snowmelt.core.errors import MachineCrashed, SnowmeltError, Unavailable
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
-from snowmelt.protocols import baton, echo, membership, multicast, priority, queue
+from snowmelt.protocols import baton, echo, membership, multicast, queue
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.etcd import ETCD
@@ -34,7 +34,6 @@ from snowmelt.protocols.membership.view import OTHER_CLUSTER, identity_of
 from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
-from snowmelt.protocols.priority import PriorityNode
 from snowmelt.protocols.queue import QueueNode
 from snowmelt.runtime.connection import gathered
 from snowmelt.runtime.credentials import Credentials
@@ -179,7 +178,6 @@ class Server:
             identity, config.settings, SystemRandom(), named, hands_over=True
         )
         queues = QueueNode(config.id, SystemRandom(), on_disk=not etcd)
-        urgent = PriorityNode(config.id, SystemRandom(), on_disk=not etcd)
         introducer = Introducer(config.id, SystemRandom())
         return [
             Family("membership", member, membership.HEARD),
@@ -187,7 +185,6 @@ class Server:
             Family("pool", introducer, introductions.MESSAGES, fenced=True),
             *baton.families(config.id, config.baton, SystemRandom(), etcd=etcd),
             multicast.family(config.id, MulticastSettings(), SystemRandom()),
-            Family("priority", urgent, priority.MESSAGES),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]
 

@@ -52,41 +52,11 @@ class Bug(Enum):
     LEFT_COPY = "left-copy"
     KEPT_COPY = "kept-copy"
     EARLY_ERASING = "early-erasing"
-    REUSED_POSITION = "reused-position"
-    LAST_FIRST = "last-first"
-    IGNORED_TOKEN = "ignored-token"  # noqa: S105 - a lease's, not a password
-    SILENT_RETURN = "silent-return"
-    HASTY_DOOR = "hasty-door"
-    LONE_COPY = "lone-copy"
-    IDLE_REPAIR = "idle-repair"
-    SCANT_REPAIR = "scant-repair"
-    UNTOLD_SHORTAGE = "untold-shortage"
-    EAGER_ELEMENT = "eager-element"
-    SHORT_LEASE = "short-lease"
-    DEAF_SETTLING = "deaf-settling"
-    REVIVED_ELEMENT = "revived-element"
-    FORGOTTEN_OPERATION = "forgotten-operation"
-    OLD_FLUSH = "old-flush"
-    SILENT_SPARING = "silent-sparing"
-    EARLY_LONE = "early-lone"
-    UNWRITTEN_LEASE = "unwritten-lease"
-    RESTARTED_COUNT = "restarted-count"
-    TAKEN_FOR_ALONE = "taken-for-alone"
-    UNCONFIRMED = "unconfirmed"
-    REUSED_RANK = "reused-rank"
-    ONE_SHORT = "one-short"
-    FORGOTTEN_KEYS = "forgotten-keys"
-    OPEN_PHASE = "open-phase"
-    EARLIER_PHASE = "earlier-phase"
 
 
 _BUGS: Final = tuple(Bug)
-QUEUE_BUGS: Final = _BUGS[_BUGS.index(Bug.COUNTED_EARLY) : _BUGS.index(Bug.REUSED_POSITION)]
+QUEUE_BUGS: Final = _BUGS[_BUGS.index(Bug.COUNTED_EARLY) :]
 """Those of the queue's own machine (`families/fifo_planted.py`)."""
-PRIORITY_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_POSITION) : _BUGS.index(Bug.REUSED_RANK)]
-"""Those of the priority queue's own machine (`families/priority_planted.py`)."""
-SEAP_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_RANK) :]
-"""Those of what it does where priorities have no number (`families/seap_planted.py`)."""
 
 
 def bugs_of(protocol: str) -> tuple[Bug, ...]:
@@ -95,14 +65,7 @@ def bugs_of(protocol: str) -> tuple[Bug, ...]:
     >>> Bug.LATE_LEASE in bugs_of("queue"), Bug.LATE_LEASE in bugs_of("echo")
     (True, False)
     """
-    own = {
-        "queue": QUEUE_BUGS,
-        "priority": PRIORITY_BUGS,
-        "seap": (*PRIORITY_BUGS, *SEAP_BUGS),
-    }
-    theirs = {bug for bugs in own.values() for bug in bugs}
-    others = theirs.difference(own.get(protocol, ()))
-    return tuple(bug for bug in Bug if bug not in others)
+    return tuple(bug for bug in Bug if protocol == "queue" or bug not in QUEUE_BUGS)
 
 
 def planted(bug: Bug | None, node: Node[Any]) -> Node[Any]:

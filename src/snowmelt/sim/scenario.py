@@ -18,9 +18,7 @@ from snowmelt.sim.weather import weather
 NODES: Final = {
     "parted": (1, 6),
     "pool": (4, 9),
-    "priority": (1, 9),
     "queue": (1, 7),
-    "seap": (1, 9),
 }
 """How many nodes a family's lives have, at least and at most; where nothing is said, 3 to 7."""
 
@@ -41,8 +39,6 @@ JUDGED_HARDER: Final = {
     "queue": tuple(kind for kind in HARDER if kind not in ("restart-in-cut", "suspend")),
     "baton": _TOKENS,
     "multicast": _TOKENS,
-    "priority": (*_TOKENS, "power-cut"),
-    "seap": (*_TOKENS, "power-cut"),
     "pool": (
         "rumour",
         "cut-links",
@@ -61,10 +57,7 @@ SPARED: Final = {"parted": ("torn-record", "flipped-bit", "full-disk", "clock-ju
 DISK: Final = "disk"
 ETCD_DECIDES: Final = "etcd"
 COORDINATORS: Final = (DISK, ETCD_DECIDES)
-OVER_ETCD: Final = (
-    *("membership", "parted", "pool", "priority", "queue", "seap"),
-    *("baton", "multicast"),
-)
+OVER_ETCD: Final = ("membership", "parted", "pool", "queue", "baton", "multicast")
 """The families that live where etcd decides."""
 
 CALM: Final = 0.3
@@ -77,8 +70,6 @@ CLIENTS: Final = {
         *(f"{kind}{number}" for kind in "ght" for number in range(1, 4)),
         "steward",
     ),
-    "priority": tuple(f"{kind}{number}" for kind in "pk" for number in range(1, 5)),
-    "seap": tuple(f"{kind}{number}" for kind in "pk" for number in range(1, 5)),
 }
 """The names that clients of a family's lives may have; a life need not have them all."""
 

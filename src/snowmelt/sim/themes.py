@@ -65,16 +65,6 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
         "leaving": Theme(12, ("partition", "crash", "pause"), 5, calm=0.5),
         "standing still": Theme(0, ("pause",), 6, calm=1, alone=1),
     },
-    "priority": {
-        ANY: Theme(50),
-        "bounded": Theme(10, ("rolling-restart", "quick-restarts", "crash", "slow-node"), 2),
-        "short leases": Theme(10, ("slow-disk", "long-pause", "pause", "slow-node", "loss"), 2),
-        "leaving": Theme(12, ("partition", "crash", "pause", "delay"), 3, calm=0.4),
-        "disks": Theme(
-            9, ("lost-disk", "older-disk", "full-disk", "filling-disk", "rolling-restart"), 3
-        ),
-        "cuts": Theme(9, ("cut-links", "split", "one-door", "quick-restarts", "restart-in-cut"), 3),
-    },
     "multicast": {
         ANY: Theme(70),
         "cuts": Theme(15, ("restart-in-cut", "cut-links", "split", "crash", "loss"), 3),
@@ -87,27 +77,6 @@ _STALLED: Final = Theme(0, ("stalls", "slow-disk", "failing-disk"), calm=0, alon
 _BACKLOG: Final = Theme(0, ("client-pause", "delay"), 4, calm=0.7, alone=1)
 _BURSTS: Final = Theme(
     0, ("quick-restarts", "rolling-restart", "crash", "slow-disk"), 2, 3, calm=0, alone=0.8
-)
-_LATE: Final = Theme(0, ("client-pause", "loss", "delay"), calm=0.5, alone=1)
-_AWAY: Final = Theme(0, ("long-pause", "quick-restarts", "lost-disk"), 3, 6, 0, 1)
-_GONE: Final = Theme(
-    0, ("rolling-restart", "quick-restarts", "lost-disk", "long-pause", "crash"), 3, 6, 0, 0.8
-)
-_SLOW: Final = Theme(0, ("lost-disk", "cut-links", "slow-disk"), 3, 5, 0, 1)
-_ALONE: Final = Theme(
-    0,
-    ("crash", "quick-restarts", "power-cut", "lost-writes", "slow-disk", "filling-disk"),
-    most_nodes=1,
-    calm=0,
-    alone=0.7,
-)
-_AT_TIMES: Final = Theme(
-    0,
-    ("crash", "quick-restarts", "power-cut", "rolling-restart", "slow-disk", "loss"),
-    2,
-    3,
-    calm=0.1,
-    alone=0.7,
 )
 _FEW: Final = Theme(
     0, ("slow-disk", "crash", "cut-links", "rolling-restart", "quick-restarts"), 3, 5, 0.1, 1
@@ -122,20 +91,8 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
         **dict.fromkeys((1, 11), ("few copies", _FEW)),
     },
     "pool": dict.fromkeys((9, 19), ("standing still", THEMES["pool"]["standing still"])),
-    "priority": {
-        **dict.fromkeys((7, 17), ("backlog", _AWAY)),
-        8: ("much gone", _GONE),
-        9: ("alone", _ALONE),
-        11: ("alone at times", _AT_TIMES),
-        10: ("power", _DARK),
-        **dict.fromkeys((12, 16), ("late", _LATE)),
-        **dict.fromkeys((13, 19), ("slow copies", _SLOW)),
-    },
 }
 """Which of any twenty seeds in a row have these themes; the others have what they had."""
-
-ALIKE: Final = {"seap": "priority"}
-"""Families with the themes of another."""
 
 
 def theme_of(
@@ -149,11 +106,10 @@ def theme_of(
     >>> name, only
     ('everything', None)
     """
-    like = ALIKE.get(protocol, protocol)
-    themes = THEMES.get(like, {ANY: Theme(1)})
+    themes = THEMES.get(protocol, {ANY: Theme(1)})
     chance = Random(f"{seed}/{protocol}/theme")
     drawn = chance.choices(list(themes), [theme.weight for theme in themes.values()])[0]
-    of_twenty = OF_TWENTY.get(like, {})
+    of_twenty = OF_TWENTY.get(protocol, {})
     drawn, theme = of_twenty.get(seed % 20, (drawn, themes[drawn]))
     if name is None:
         name = drawn

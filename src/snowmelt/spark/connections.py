@@ -51,7 +51,7 @@ class Planned(InputPartition):
 def queues_at(
     place: Connection,
     timeout: float = LOOK_SECONDS,
-    kind: Literal["fifo", "priority", "parted", "overlay"] | None = None,
+    kind: Literal["fifo", "priority", "parted"] | None = None,
 ) -> list[str]:
     """The names of queues: the first thing asked, so that a bad URL or token shows at once."""
     try:
@@ -94,11 +94,8 @@ def check_kind(place: Connection, names: tuple[str, ...], kind: str) -> None:
     """Raises when one of these queues is there and is of another kind."""
     other: Literal["fifo", "priority"] = "priority" if kind == FIFO else "fifo"
     there = frozenset(queues_at(place, place.timeout, other))
-    overlay = frozenset(queues_at(place, place.timeout, "overlay"))
     for name in names:
         if name in there and kind == FIFO:
             raise BadOption("kind", kind, f"{PRIORITY}: {name!r} is a priority queue")
         if name in there:
             raise BadOption("kind", kind, f"{FIFO}: {name!r} is a fifo")
-        if name in overlay:
-            raise BadOption("queue", name, "a queue that a node leads; this one is on the overlay")

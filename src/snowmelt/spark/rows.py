@@ -62,7 +62,7 @@ class Rows:
             case "queue":
                 return pa.repeat(pa.scalar(self._queue, pa.string()), sum(counts))
             case "position":
-                firsts = [position_of(part, part.start) for part in parts]
+                firsts = [position_of(part.start) for part in parts]
                 starts = [np.arange(at, at + n) for at, n in zip(firsts, counts, strict=True)]
                 return pa.array(starts[0] if len(starts) == 1 else np.concatenate(starts))
             case "priority":

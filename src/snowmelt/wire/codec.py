@@ -23,8 +23,6 @@ from snowmelt.protocols.multicast import calls as multicast_calls
 from snowmelt.protocols.multicast import messages as multicast_messages
 from snowmelt.protocols.pool import introductions as pool_introductions
 from snowmelt.protocols.pool import messages as pool_messages
-from snowmelt.protocols.priority import calls as priority_calls
-from snowmelt.protocols.priority import messages as priority_messages
 from snowmelt.protocols.queue import calls as fifo_calls
 from snowmelt.protocols.queue import messages as fifo_messages
 from snowmelt.protocols.queue import words as queue_words
@@ -40,7 +38,6 @@ Request = (
     | pool_introductions.Request
     | baton_calls.Request
     | multicast_calls.Request
-    | priority_calls.Request
 )
 Response = (
     echo_messages.Response
@@ -50,7 +47,6 @@ Response = (
     | pool_introductions.Response
     | baton_calls.Response
     | multicast_calls.Response
-    | priority_calls.Response
     | Declined
     | Elsewhere
     | AskAnother
@@ -67,12 +63,9 @@ _TO_NODES: Final = Union[  # noqa: UP007  # at run time
     Claim,
     baton_messages.Message,
     multicast_messages.Message,
-    priority_messages.Message,
 ]
 _TO_CLIENTS: Final = _Answers
-_WITH_BODIES: Final = Call[
-    fifo_calls.Put | echo_messages.Echo | multicast_calls.Publish | priority_calls.Put
-]
+_WITH_BODIES: Final = Call[fifo_calls.Put | echo_messages.Echo | multicast_calls.Publish]
 CALL_BYTES_MAX: Final = 8 << 20
 """Of a client's call without bodies."""
 

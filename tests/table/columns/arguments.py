@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -222,16 +222,16 @@ def full(bench: Bench, rows: list[Row]) -> Failures:
 
 # --- names and time -------------------------------------------------------------------------------
 
+NO_QUEUES: Final = {"pool", "baton", "counter", "topic"}
+
 
 def two_kinds(bench: Bench, rows: list[Row]) -> Failures:
     """What else may have the same name has it, with something in it, which stays."""
 
     def cell(own: Own) -> None:
         name, judge = own.name, own.judge
-        others = [judge.fifo(name, ordering="overlay")]
-        if own.row.kind in {"pool", "baton", "counter", "topic"}:
-            others.append(judge.priority(name))
-        for queue in others:
+        queues = [judge.fifo(name)] if own.row.kind in NO_QUEUES else []
+        for queue in queues:
             queue.put(b"other")
         judge.counter(name).next()
         if own.row.kind != "topic":
@@ -241,16 +241,10 @@ def two_kinds(bench: Bench, rows: list[Row]) -> Failures:
                 held.value = b"other"
         with bench.hit():
             drive(own, bench.call)
-        for queue in others:
+        for queue in queues:
             expect([bytes(one.body) for one in queue.peek()] == [b"other"], "it is untouched")
 
     return bench.cells(rows, cell)
-
-
-def no_name(row: Row) -> str:
-    if row.call in {"Cluster.queue", "EmbeddedCluster.queue"}:
-        return "of two kinds it can't say which: it says so, as its own test shows"
-    return ""
 
 
 COLUMNS = [
@@ -261,7 +255,6 @@ COLUMNS = [
            "it held then.", used_again, ("keeps_buffers", "crashes"), no_buffer),
     Column("full bound", "The queue holds as many as it may: `Full` in time, and there is nothing "
            "of it.", full, ("lies", "tarries"), no_room_needed),
-    Column("two kinds of one name", "Topics, counters, batons and a fifo on the overlay of the "
-           "same name are there; none touches another.", two_kinds,
-           ("forgets", "crashes"), no_name),
+    Column("two kinds of one name", "Topics, counters, batons and queues of the same name are "
+           "there; none touches another.", two_kinds, ("forgets", "crashes")),
 ]  # fmt: skip

@@ -17,7 +17,6 @@ from snowmelt.client.connection.url import Place
 from snowmelt.core.errors import AccessDenied, OtherCluster
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.membership.messages import Status
-from snowmelt.protocols.priority.calls import Opened as OpenedPriority
 from snowmelt.protocols.queue.calls import Opened
 
 OTHERS_MAX: Final = 16
@@ -95,8 +94,6 @@ class Targets:
             for place in (answer.master, answer.store, answer.other):
                 if place is not None:
                     self._learn(contact(place.address))
-        elif type(answer) is OpenedPriority:
-            self._learn(contact(answer.address))
         elif type(answer) is Status:
             self._members(answer)
         elif target is not None:

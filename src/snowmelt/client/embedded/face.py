@@ -56,7 +56,7 @@ from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Halt, Requested, Started
 from snowmelt.core.record import Damaged, Missing, Record, Write
-from snowmelt.protocols import priority, queue
+from snowmelt.protocols import queue
 from snowmelt.protocols.calling import (
     FIRST_WAIT,
     LONGEST_WAIT,
@@ -73,7 +73,7 @@ from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.protocols.queue.calls import Opened
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import seconds_until, steady_now
-from snowmelt.runtime.folders import EPOCHS, OPENINGS, check_embedded, check_nobody_within
+from snowmelt.runtime.folders import OPENINGS, check_embedded, check_nobody_within
 from snowmelt.runtime.running import Quiet
 from snowmelt.runtime.steps import FOR_EVER, Steps
 from snowmelt.store import Store
@@ -104,14 +104,11 @@ class Machine(Quiet):
     """The queues' machines on a store, driven by whoever calls."""
 
     def __init__(self, folder: Path, store: Store) -> None:
-        member, epoch = member_of(folder, store), epoch_of(store)
+        member = member_of(folder, store)
         self._store = store
         self._session = Session()
-        machines = [
-            Family("fifo", queue.QueueNode(ME, Random(), alone=True), queue.MESSAGES),
-            Family("priority", priority.PriorityNode(ME, Random(), alone=True), priority.MESSAGES),
-        ]
-        self._queues = self._running(machines)
+        machine = Family("fifo", queue.QueueNode(ME, Random(), alone=True), queue.MESSAGES)
+        self._queues = self._running([machine])
         self._batons: Steps | None = None
         self.turn = Turn()
         """Of whoever drives it."""
@@ -125,7 +122,7 @@ class Machine(Quiet):
         self._flusher: threading.Thread | None = None
         watch(self)
         recovered = store.recover()
-        self._view = View(cluster=1, epoch=epoch, coordinator=ME, members=(member,))
+        self._view = View(cluster=1, epoch=1, coordinator=ME, members=(member,))
         self._of_batons = of_batons(recovered.records, recovered.damaged)
         with self.turn, self.turn.lock:
             self._queues.handle(Started(recovered.records, recovered.damaged, time_ns()))
@@ -454,30 +451,21 @@ def member_of(folder: Path, store: Store) -> Member:
     """This node as it begins once more: the folder's own birth, and a start above all before."""
     stamp = read_stamp(folder)
     assert stamp is not None, "an open store is stamped"
-    start = _counted(store, OPENINGS, time_ns())
+    start = _opened(store)
     return Member(ME, HERE, birth=int.from_bytes(stamp.identity, "big"), start=start)
 
 
-def epoch_of(store: Store) -> int:
-    """The number of this node's view of itself alone: each opening has a new one, above all before.
-
-    Positions of a priority queue begin above those of earlier epochs, and there is room for some
-    millions. So where the count was damaged it goes on from the hours since 1970.
-    """
-    return _counted(store, EPOCHS, time_ns() // (3600 * SECOND))
-
-
-def _counted(store: Store, key: bytes, above: int) -> int:
-    """One more than the last time, on the disk; or a number above any that there was."""
-    (found,) = store.load([key])
+def _opened(store: Store) -> int:
+    """How often it was, this time too, on the disk; or a number above any that there was."""
+    (found,) = store.load([OPENINGS])
     match found:
         case Record(_, value):
             count = int.from_bytes(value, "big") + 1
         case Missing():
             count = 1
         case Damaged():
-            count = above
-    (failure,) = store.commit([(Write(key, count.to_bytes(8, "big")),)])
+            count = time_ns()
+    (failure,) = store.commit([(Write(OPENINGS, count.to_bytes(8, "big")),)])
     if failure is not None:
         raise failure
     return count

@@ -28,15 +28,13 @@ from snowmelt.core.errors import LeaseLost
 from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.keys import KEY_BYTES, key_at, to_float, unpacked
+from snowmelt.core.keys import KEY_BYTES, key_at, unpacked
 from snowmelt.core.keys import part as keys_of
 from snowmelt.protocols.queue.labels import sliced, unpack
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 
 REASON_BYTES: Final = 1000
 PLACE_BITS: Final = PRIORITY_BITS
-WIDE: Final = 63
-"""In the overlay's queues, whose positions have epochs in the bits between."""
 _ONE: Final = struct.Struct("<2i")
 _START: Final = attrgetter("start")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -86,16 +84,6 @@ class Part(Protocol):
         """How many items it has."""
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """What the keys of an overlay's queue with any priorities say."""
-
-    floats: bool = False
-    largest_first: bool = False
-
-    def told(self, key: int) -> int | float:
-        return to_float(key) if self.floats else key
-
-
 class Portion(msgspec.Struct, frozen=True):
     """Items with what they have in common: of a priority queue, or some of another part.
 
@@ -111,7 +99,7 @@ class Portion(msgspec.Struct, frozen=True):
     times: bytes = b""
     keys: bytes = b""
     """The priority of each, where it is not in their places (`core.keys`)."""
-    kind: Kind | Ranks | None = None
+    kind: Ranks | None = None
     """What its priorities mean; None where they are what they are."""
     spans: bytes = b""
     """In which stretches they lie, where there are several (`core/spans.py`)."""
@@ -155,7 +143,7 @@ def portion(part: Part, first: int, stop: int) -> Part:
     if not first and stop == part_items(part):
         return part
     keys, lies, own = b"", part.start + first, b""
-    kind: Kind | Ranks | None = None
+    kind: Ranks | None = None
     if type(part) is Portion:
         keys, kind = keys_of(part.keys, first, stop), part.kind
         if part.spans:
@@ -215,17 +203,12 @@ def priority_of(part: Part, place: int) -> int | float:
         return place >> PLACE_BITS
     if part.keys:
         return part.kind.told(key_at(part.keys, _index(part, place)))
-    return part.kind.told(place >> _bits(part))
+    return part.kind.told(place >> PLACE_BITS)
 
 
-def position_of(part: Part, place: int) -> int:
+def position_of(place: int) -> int:
     """Where the item at a place stands, among those of its priority."""
-    return place & (1 << _bits(part)) - 1
-
-
-def _bits(part: Part) -> int:
-    """So many bits of its places count within a priority."""
-    return WIDE if type(part) is Portion and type(part.kind) is Kind else PLACE_BITS
+    return place & (1 << PLACE_BITS) - 1
 
 
 def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -234,7 +217,7 @@ def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     >>> from snowmelt.core.keys import packed
     >>> edges = b"".join(at.to_bytes(4, "little") for at in range(3))
     >>> rest = b"ab", b"", 0, "", b""
-    >>> parts = [Portion(at, edges, *rest, packed([at, 6]), Kind()) for at in (5, 9)]
+    >>> parts = [Portion(at, edges, *rest, packed([at, 6]), Ranks("q")) for at in (5, 9)]
     >>> [(one.start, one.blob, priority_of(one, one.start)) for one in in_order(tuple(parts))]
     [(5, b'ab', 5), (10, b'b', 6), (9, b'a', 9)]
     """
@@ -288,12 +271,10 @@ def _ordered(parts: tuple[Portion, ...]) -> tuple[list[Portion], list[int], list
     owners = list(chain.from_iterable([repeat(part, part_items(part)) for part in several]))
     places = list(chain.from_iterable(map(places_of, several)))
     keys = list(chain.from_iterable([unpacked(part.keys) for part in several]))
-    kind = parts[0].kind
-    turned = type(kind) is Kind and kind.largest_first  # of one key the first place is first anyway
     order: Iterable[int] = range(len(keys))
     if len(several) > 1 and any(part.spans for part in several):  # theirs lie between each other
         order = sorted(order, key=places.__getitem__)
-    return owners, places, sorted(order, key=keys.__getitem__, reverse=turned)
+    return owners, places, sorted(order, key=keys.__getitem__)
 
 
 def put_at_of(part: Part, place: int) -> datetime | None:
@@ -344,13 +325,13 @@ def as_they_lie(parts: Sequence[Part]) -> Batch:
     return Batch(struct.pack(f"<{len(edges)}i", *edges), b"".join(blobs))
 
 
-def told_interval(where: Interval, bits: int = PLACE_BITS) -> Interval:
+def told_interval(where: Interval) -> Interval:
     """As a person is told it: within its priority.
 
     >>> told_interval(Interval((2 << PLACE_BITS) + 7, (2 << PLACE_BITS) + 9))
     Interval(start=7, stop=9)
     """
-    start = where.start & (1 << bits) - 1
+    start = position_of(where.start)
     return Interval(start, start + where.size)
 
 
@@ -511,7 +492,7 @@ class Delivered:
         """Raises `LeaseLost` when some of these were refused before."""
         for one in self.gone:
             if where is None or one.common(where).size:
-                position = position_of(self.parts[0], one.start)
+                position = position_of(one.start)
                 raise LeaseLost(
                     f"position {position} of lease {self.token} is not held any more: it was "
                     "refused before"
@@ -520,7 +501,7 @@ class Delivered:
     @property
     def positions_told(self) -> tuple[Interval, ...]:
         """Its positions as a person is told them: each priority counts for itself."""
-        return tuple([told_interval(one, _bits(self.parts[0])) for one in self.positions])
+        return tuple([told_interval(one) for one in self.positions])
 
     @property
     def renewal(self) -> Instant:

@@ -149,7 +149,7 @@ class Item:
     @property
     def position(self) -> Position:
         """Where it stands in its queue, among those of its priority."""
-        return Position(position_of(self._part, self._place))
+        return Position(position_of(self._place))
 
     @property
     def priority(self) -> int | float:

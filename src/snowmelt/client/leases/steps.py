@@ -15,7 +15,6 @@ import msgspec
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import (
-    PLACE_BITS,
     Delivered,
     Part,
     Refused,
@@ -106,9 +105,6 @@ class Answer(msgspec.Struct, frozen=True):
 
 class LeaseSteps(ABC):
     """One queue as its items, loops and tenders know it."""
-
-    place_bits = PLACE_BITS
-    """So many bits of a place count within its priority."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -437,7 +433,7 @@ def shown(parts: Sequence[Part]) -> list[Seen]:
     return [
         Seen(
             body,
-            Position(position_of(part, place)),
+            Position(position_of(place)),
             label_of(part, place)[1],
             part.failures,
             part.reason,

@@ -109,10 +109,7 @@ class Taking(Generic[S]):
         return delivered
 
     def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
-        """Shows the first items (or of those set aside as dead), taking none of them.
-
-        One of any priorities on the overlay shows 64 at most.
-        """
+        """Shows the first items (or of those set aside as dead), taking none of them."""
         checked_count("count", count, ITEMS_HIGHEST)
         return run(self._port, self._steps.peek(count, dead, timeout))
 

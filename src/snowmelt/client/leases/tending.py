@@ -27,9 +27,9 @@ from snowmelt.client.leases.delivered import (
     Delivered,
     Refused,
     by_lease,
+    position_of,
     positions_of,
     runs,
-    told_interval,
 )
 from snowmelt.client.leases.steps import Late, LeaseSteps, Word
 from snowmelt.client.leases.suspects import kept_together, works_alone
@@ -418,8 +418,7 @@ class Tending:
         self, done: tuple[Interval, ...], why: str, kind: type[SnowmeltError] = LeaseLost
     ) -> None:
         if done:
-            queue, bits = self._steps.name, self._steps.place_bits
-            position = told_interval(done[0], bits).start
+            queue, position = self._steps.name, position_of(done[0].start)
             self._missed(queue, done, why)
             text = f"{_count(done)} acknowledgements in {queue} from position {position} on: {why}"
             self._untold = self._untold or [kind(text)]

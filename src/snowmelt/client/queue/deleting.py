@@ -11,7 +11,6 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
 from snowmelt.client.leases.steps import ask_anybody
-from snowmelt.client.overlay.steps import overlay_queues
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.errors import BadOption, NoSuchQueue, Unavailable
 from snowmelt.protocols.queue.calls import Open, QueueStatus
@@ -21,7 +20,7 @@ from snowmelt.protocols.queue.settings import PARTITIONS_MAX, QueueSettings
 
 
 def delete(name: str, if_empty: bool, lost: bool, timeout: float) -> Steps[Deleted]:
-    """Deletes the queue of this name; those on the overlay stay, which is said."""
+    """Deletes the queue of this name."""
     return within(_delete(Delete(name, if_empty, lost), timeout), timeout)
 
 
@@ -31,9 +30,6 @@ def _delete(ask: Delete, timeout: float) -> Steps[Deleted]:
     except NoSuchQueue:
         if ask.queue in (yield from queue_names(timeout)).parted:
             return (yield from _delete_parts(ask, timeout))
-        if ask.queue in (yield from overlay_queues(timeout)):
-            allowed = "a queue with a leader: one on the overlay can't be deleted"
-            raise BadOption("queue", ask.queue, allowed) from None
         raise
     return told
 

@@ -8,10 +8,8 @@ from typing import Any, Final
 from snowmelt.client.connection.steps import Ending, KeepingPort
 from snowmelt.core.errors import SnowmeltError, Unreachable
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.priority.calls import Open as OpenPriority
 from snowmelt.protocols.queue.calls import Open
 
-_OPENS: Final = (Open, OpenPriority)
 _GRACE: Final = 0.03
 """So long a call that is over in the same moment may take to say itself what was the matter."""
 
@@ -21,14 +19,14 @@ class OpenOnce:
 
     def __init__(self, port: KeepingPort) -> None:
         self._port = port
-        self._opening: dict[Open | OpenPriority, asyncio.Future[Any]] = {}
+        self._opening: dict[Open, asyncio.Future[Any]] = {}
         """By what is asked: some know no settings, and some only look."""
 
     async def call(
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
     ) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
-        if type(body) not in _OPENS:
+        if type(body) is not Open:
             return await self._port.call(body, timeout, target, weight)
         opening = self._opening.get(body)
         if opening is None:
@@ -50,7 +48,7 @@ class OpenOnce:
     def before_closing(self, one: Ending) -> None:
         self._port.before_closing(one)
 
-    def _opened(self, asked: Open | OpenPriority, opening: asyncio.Future[Any]) -> None:
+    def _opened(self, asked: Open, opening: asyncio.Future[Any]) -> None:
         del self._opening[asked]
         if not opening.cancelled():
             opening.exception()  # seen, also when nobody waits any more

@@ -1,21 +1,12 @@
 """The queues of a cluster, as a program asks for them, with `await`."""
 
-from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import Literal, TypeVar, Unpack
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
 from snowmelt.client.leases.steps import checked_flag
-from snowmelt.client.overlay.face_async import OverlayQueue
-from snowmelt.client.overlay.options import (
-    OverlayOptions,
-    OverlayPriorityOptions,
-    overlaid,
-    overlay_settings,
-)
-from snowmelt.client.overlay.steps import OverlaySteps, overlay_queues
 from snowmelt.client.priority.face_async import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.codecs import codec_of
@@ -45,38 +36,15 @@ class Queues:
         self._queues = port
         self._known = Known()
 
-    @overload
     def fifo(
         self,
         name: str,
         *,
-        ordering: Literal["master"] = "master",
         codec: str | None = None,
         producer: str | None = None,
         sequence: int | None = None,
         **options: Unpack[QueueOptions],
-    ) -> Fifo: ...
-
-    @overload
-    def fifo(
-        self,
-        name: str,
-        *,
-        ordering: Literal["overlay"],
-        codec: str | None = None,
-        **options: Unpack[OverlayOptions],
-    ) -> OverlayQueue: ...
-
-    def fifo(
-        self,
-        name: str,
-        *,
-        ordering: str = "master",
-        codec: str | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        **options: Any,
-    ) -> Fifo | OverlayQueue:
+    ) -> Fifo:
         """A queue, first in first out, made when it is first used.
 
         With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
@@ -95,71 +63,34 @@ class Queues:
 
         `codec` is how values become bodies: "text", "json", "msgpack" or "arrow"; `put` takes the
         value then, and `item.value` gives it back. Nodes see bytes.
-
-        With `ordering="overlay"` no node orders it alone, as in the papers (Skueue); its options
-        are `replicas`, `lease`, `max_deliveries` and `max_items`.
         """
-        if overlaid(ordering, producer, sequence):
-            return self._overlaid(name, options, codec, fifo=True)
         steps = self._led(FifoSteps, name, queue_settings(**options), producer, sequence)
         return Fifo(self._queues, steps, codec_of(codec))
 
-    @overload
     def priority(
         self,
         name: str,
         *,
-        ordering: Literal["master"] = "master",
         codec: str | None = None,
         producer: str | None = None,
         sequence: int | None = None,
         **options: Unpack[PriorityOptions],
-    ) -> PriorityQueue: ...
-
-    @overload
-    def priority(
-        self,
-        name: str,
-        *,
-        ordering: Literal["overlay"],
-        codec: str | None = None,
-        **options: Unpack[OverlayPriorityOptions],
-    ) -> OverlayQueue: ...
-
-    def priority(
-        self,
-        name: str,
-        *,
-        ordering: str = "master",
-        codec: str | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-        **options: Any,
-    ) -> PriorityQueue | OverlayQueue:
+    ) -> PriorityQueue:
         """A queue, most urgent first, made when it is first used.
 
         `priorities` are `int`, any whole number of 64 bits, unless you say `float`, or how many
         there are (up to 256): then they are 0 to one below it. The least is the most urgent, or the
-        largest with `largest_first`. All else is as `fifo` has it, with `ordering="overlay"` too
-        (Skeap where there are so many, Seap for any).
+        largest with `largest_first`. All else is as `fifo` has it.
         """
-        if overlaid(ordering, producer, sequence):
-            return self._overlaid(name, options, codec, fifo=False)
         steps = self._led(RankedSteps, name, ranked_settings(**options), producer, sequence)
         return PriorityQueue(self._queues, steps, codec_of(codec))
 
     async def queue(
         self, name: str, *, codec: str | None = None, timeout: float = TIMEOUT
-    ) -> Fifo | PriorityQueue | OverlayQueue:
+    ) -> Fifo | PriorityQueue:
         """The queue of this name, of whichever kind it is; a fifo when there is none yet."""
         known_name(name)
         told = await run_async(self._queues, queue_names(timeout))
-        there = (await run_async(self._queues, overlay_queues(timeout))).get(name)
-        if there is not None:
-            if name in told.names:
-                allowed = "a name of one queue: there are two of this name, one on the overlay"
-                raise BadOption("queue", name, allowed)
-            return self._overlaid(name, {}, codec, fifo=there.priorities == 1)
         if whole_of(name) in told.ranked:
             return self.priority(name, codec=codec)
         return self.fifo(name, codec=codec)
@@ -167,31 +98,24 @@ class Queues:
     async def queues(
         self,
         *,
-        kind: Literal["fifo", "priority", "parted", "overlay"] | None = None,
+        kind: Literal["fifo", "priority", "parted"] | None = None,
         timeout: float = TIMEOUT,
     ) -> list[str]:
         """The names of all queues, or of those of one kind.
 
-        `fifo` and `priority` are those that have a leader, and `parted` are those of them that have
-        several, one for each partition; `overlay` are those with that ordering.
+        `parted` are fifos and priority queues of several partitions.
         """
-        if kind not in (None, "fifo", "priority", "parted", "overlay"):
-            raise BadOption("kind", kind, "fifo, priority, parted, overlay, or None for all")
-        names: set[str] = set()
-        if kind in (None, "overlay"):
-            names.update(await run_async(self._queues, overlay_queues(timeout)))
-        if kind != "overlay":
-            told = await run_async(self._queues, queue_names(timeout))
-            some = {"priority": told.ranked, "parted": told.parted}
-            names.update(some.get(kind or "", told.names))
-            names.difference_update(told.ranked if kind == "fifo" else ())
-        return sorted(names)
+        if kind not in (None, "fifo", "priority", "parted"):
+            raise BadOption("kind", kind, "fifo, priority, parted, or None for all")
+        told = await run_async(self._queues, queue_names(timeout))
+        some = {"priority": told.ranked, "parted": told.parted}
+        names = set(some.get(kind or "", told.names))
+        return sorted(names.difference(told.ranked if kind == "fifo" else ()))
 
     async def overview(self, *, timeout: float = TIMEOUT) -> list[QueueOverview]:
         """How all queues are, by name: what `stats` tells of each, and which nodes are away.
 
-        It costs a call for each node, however many queues there are. Queues on the overlay are not
-        among them.
+        It costs a call for each node, however many queues there are.
 
         >>> import snowmelt.aio, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -254,16 +178,6 @@ class Queues:
             return steps
         self._known.forget(name)
         return self._led(kind, name, settings, producer, sequence)
-
-    def _overlaid(
-        self, name: str, options: Mapping[str, Any], codec: str | None, *, fifo: bool
-    ) -> OverlayQueue:
-        wanted = overlay_settings(name, options, fifo=fifo)
-        steps = self._known.once(
-            (queue_name(name), wanted, fifo, "overlay"),
-            lambda: OverlaySteps(name, wanted, fifo=fifo),
-        )
-        return OverlayQueue(self._queues, steps, codec_of(codec))
 
     def _own(self, name: str) -> Producer:
         """This client as the producer of a queue: one, with whatever settings it is asked for."""

@@ -11,7 +11,6 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.embedded.face import Machine
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.intake import Intake
-from snowmelt.client.overlay.face import OverlayQueue
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.worker.options import (
@@ -27,7 +26,7 @@ from snowmelt.client.worker.signals import stopped_by_signals
 from snowmelt.core.errors import BadOption, NoSuchQueue
 from snowmelt.runtime.logs import tell
 
-Source = Fifo | PriorityQueue | OverlayQueue | Pool
+Source = Fifo | PriorityQueue | Pool
 
 
 class Running(Protocol):
@@ -69,7 +68,7 @@ class Worker:
     def __init__(
         self, queue: Source, handler: Callable[[Any], object], **options: Unpack[WorkerOptions]
     ) -> None:
-        if not isinstance(queue, Fifo | PriorityQueue | OverlayQueue | Pool):
+        if not isinstance(queue, Fifo | PriorityQueue | Pool):
             raise BadOption("queue", queue, "a fifo, a priority queue or a pool that blocks")
         self._queue = queue
         self._handler = checked_handler(handler, awaits=False)

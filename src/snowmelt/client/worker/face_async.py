@@ -10,7 +10,6 @@ from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.leases.intake_async import Intake
-from snowmelt.client.overlay.face_async import OverlayQueue
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.priority.face_async import PriorityQueue
 from snowmelt.client.worker.options import AsyncWorkerOptions, checked_handler, worker_settings
@@ -19,7 +18,7 @@ from snowmelt.client.worker.shift_async import Shift
 from snowmelt.client.worker.signals import stopped_by_signals
 from snowmelt.core.errors import BadOption
 
-Source = Fifo | PriorityQueue | OverlayQueue | Pool
+Source = Fifo | PriorityQueue | Pool
 
 
 class Worker:
@@ -49,7 +48,7 @@ class Worker:
         handler: Callable[[Any], Awaitable[object]],
         **options: Unpack[AsyncWorkerOptions],
     ) -> None:
-        if not isinstance(queue, Fifo | PriorityQueue | OverlayQueue | Pool):
+        if not isinstance(queue, Fifo | PriorityQueue | Pool):
             raise BadOption("queue", queue, "a fifo, a priority queue or a pool of snowmelt.aio")
         self._queue = queue
         self._handler = checked_handler(handler, awaits=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.overlay import BITS, CIRCLE, Kind, label
+from snowmelt.lab.machines.overlay import BITS, CIRCLE, Kind, label
 
 Labels = NDArray[np.uint64]
 Indices = NDArray[np.int64]

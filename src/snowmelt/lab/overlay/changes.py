@@ -13,10 +13,10 @@ import msgspec
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announce, Announced, Effect
+from snowmelt.lab.machines.overlay import Ring
+from snowmelt.lab.machines.overlay.node import Join, Leave, Left, OverlayNode, Served, settled
 from snowmelt.lab.overlay.arrays import name
 from snowmelt.lab.overlay.line import Line
-from snowmelt.protocols.overlay import Ring
-from snowmelt.protocols.overlay.node import Join, Leave, Left, OverlayNode, Served, settled
 from snowmelt.sim.rounds import Rounds
 
 ROUNDS_MAX: Final = 10_000

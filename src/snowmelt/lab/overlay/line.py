@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.protocols.overlay import key
-from snowmelt.protocols.overlay.family import Fetch, Store, TableOnly
-from snowmelt.protocols.overlay.table import Slot
+from snowmelt.lab.machines.overlay import key
+from snowmelt.lab.machines.overlay.family import Fetch, Store, TableOnly
+from snowmelt.lab.machines.overlay.table import Slot
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True):

@@ -6,7 +6,6 @@ import msgspec
 import numpy as np
 
 from snowmelt.lab.overlay.arrays import Circle, keys_drawn, spread, uneven
-from snowmelt.protocols.overlay.tree import flat_height
 
 ARITIES: Final = (4, 16, 64)
 POINTS: Final = (1, 3, 10, 30, 100)
@@ -80,3 +79,15 @@ def sizes_up_to(nodes: int) -> list[int]:
     """
     sizes = [round(10 ** (1 + third / 3)) for third in range(13)]
     return [size for size in sizes if size <= nodes]
+
+
+def flat_height(nodes: int, arity: int) -> int:
+    """The height of a tree of so many nodes in which each has so many children.
+
+    >>> flat_height(1, arity=16), flat_height(17, arity=16), flat_height(18, arity=16)
+    (0, 1, 2)
+    """
+    at, height = nodes - 1, 0
+    while at:
+        at, height = (at - 1) // arity, height + 1
+    return height

@@ -17,8 +17,8 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Curve
 
 from snowmelt.lab.drawing import INK, WRONG, canvas, save
-from snowmelt.protocols.overlay import CIRCLE, DeBruijnTree, Kind, Place, Ring, Virtual
-from snowmelt.protocols.overlay.routing import begin, point, step
+from snowmelt.lab.machines.overlay import CIRCLE, DeBruijnTree, Kind, Place, Ring, Virtual
+from snowmelt.lab.machines.overlay.routing import begin, point, step
 
 COLOURS: Final = {Kind.LEFT: "#2a78b5", Kind.MIDDLE: "#e3a008", Kind.RIGHT: "#0b6e4f"}
 PALE: Final = "#aab4be"

@@ -7,21 +7,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from snowmelt.lab.machines.overlay.labels import Kind, key
+from snowmelt.lab.machines.skeap.anchor import Anchor
+from snowmelt.lab.machines.skeap.batches import Batch, Grant, Shares
 from snowmelt.lab.overlay.arrays import Circle, Indices, Labels
 from snowmelt.lab.priority.experiment import Measured, most_of_mean, told
 from snowmelt.lab.priority.load import GET, Load
 from snowmelt.lab.priority.options import PriorityOptions
 from snowmelt.lab.priority.sizes import bits_max, counted
 from snowmelt.lab.priority.tree import NOWHERE, Operations, Waves
-from snowmelt.protocols.overlay.labels import Kind, key
-from snowmelt.protocols.priority.anchor import Anchor
-from snowmelt.protocols.priority.batches import Batch, Grant, Shares
 
 
 def placed(options: PriorityOptions, waves: Waves, load: Load) -> tuple[Operations, list[Grant]]:
     """Phases 1 to 3: a position for each operation, as the anchor gives them to whole batches."""
     one = _sorted(waves, load)
-    anchor, grants = Anchor(0, options.rows), list[Grant]()
+    anchor, grants = Anchor(options.rows), list[Grant]()
     borders = np.flatnonzero(np.diff(one.waves)) + 1
     for part in np.split(np.arange(len(one.nodes)), borders):
         runs = np.split(part, np.flatnonzero(np.diff(one.runs[part])) + 1)
@@ -69,15 +69,11 @@ def _sorted(waves: Waves, load: Load) -> Operations:
 
 
 def _spread(shares: Shares) -> tuple[Indices, Indices]:
-    parts = [
-        (share.priority, np.arange(interval.start, interval.stop))
-        for share in shares
-        for interval in share.intervals
-    ]
-    if not parts:
+    if not shares:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    rows = np.concatenate([np.full(len(part), priority) for priority, part in parts])
-    return rows, np.concatenate([part for _, part in parts])
+    rows = [np.full(share.positions.size, share.priority) for share in shares]
+    parts = [np.arange(share.positions.start, share.positions.stop) for share in shares]
+    return np.concatenate(rows), np.concatenate(parts)
 
 
 class Arrays:

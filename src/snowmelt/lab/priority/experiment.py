@@ -15,15 +15,15 @@ from snowmelt.check.sequence import check_linear, check_sequence
 from snowmelt.check.verdict import Invalid, Valid, Verdict
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Effect, Send
+from snowmelt.lab.machines.overlay import DeBruijnTree, Ring
+from snowmelt.lab.machines.overlay.messages import Routed, Word
+from snowmelt.lab.machines.overlay.node import OverlayNode
+from snowmelt.lab.machines.overlay.station import RingStation
 from snowmelt.lab.overlay.arrays import name
 from snowmelt.lab.priority.load import GET, Load
 from snowmelt.lab.priority.options import PriorityOptions, Protocol
 from snowmelt.lab.priority.seap import Seap
 from snowmelt.lab.priority.skeap import Operation, Skeap
-from snowmelt.protocols.overlay import DeBruijnTree, Ring
-from snowmelt.protocols.overlay.messages import Routed, Word
-from snowmelt.protocols.overlay.node import OverlayNode
-from snowmelt.protocols.overlay.station import RingStation
 from snowmelt.sim.rounds import Rounds
 
 PATIENCE: Final = 8

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.priority.limits import LIMITS
 
 TRIALS: Final = 20
 POINTS: Final = (1, 3, 16, 64)
-"""The last is what `Spread` gives a member."""
+BLOCK: Final = 512
+"""So many positions lie together, where many go in one message."""
 PER_NODE: Final = 1_000
 """So many elements a node."""
 NODES_MAX: Final = 10_000
@@ -48,10 +48,10 @@ def rings() -> list[tuple[int, int, int]]:
     >>> rings()[0]
     (0, 1, 1)
     """
-    blocks = [(PAPERS, block, 1) for block in (1, 16, LIMITS.block)]
-    copies = [(PAPERS, block, 3) for block in (1, LIMITS.block)]
+    blocks = [(PAPERS, block, 1) for block in (1, 16, BLOCK)]
+    copies = [(PAPERS, block, 3) for block in (1, BLOCK)]
     points = [(points, 1, 1) for points in POINTS]
-    many = [(POINTS[-1], block, copies) for block in (16, LIMITS.block) for copies in (1, 3)]
+    many = [(POINTS[-1], block, copies) for block in (16, BLOCK) for copies in (1, 3)]
     return [*blocks, *copies, *points, *many, (EQUAL, 1, 1)]
 
 

@@ -7,13 +7,13 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.bounds import within
-from snowmelt.protocols.priority.batches import PRIORITIES_MAX
+from snowmelt.lab.machines.skeap.batches import PRIORITIES_MAX
 
 NODES_MAX: Final = 100_000
 AT_EASE: Final = 10_000
 """So many operations the machines do within a minute."""
 OPERATIONS_EACH_MAX: Final = 64
-"""With more a row of runs could be longer than it may (rule 4 of `batches`)."""
+"""With more a row of runs could be longer than it may (rule 3 of `batches`)."""
 SEAP_EACH_MAX: Final = 1_024
 """Its batches are two numbers."""
 WAVES_MAX: Final = 1_000

@@ -18,18 +18,17 @@ import msgspec
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
+from snowmelt.lab.machines.overlay.family import Carry, Fetch, Store, Tell, Wish
+from snowmelt.lab.machines.overlay.labels import key
+from snowmelt.lab.machines.overlay.table import Slot
+from snowmelt.lab.machines.seap import steps
+from snowmelt.lab.machines.seap.free import Free
+from snowmelt.lab.machines.seap.phase import Phase
+from snowmelt.lab.machines.seap.steps import Answer, Assign, Begin, Release, Step
+from snowmelt.lab.machines.select.elements import Element
+from snowmelt.lab.machines.skeap import batches
+from snowmelt.lab.machines.skeap.batches import Batch, Grant, GrantedRun, Run, Share, Some
 from snowmelt.lab.priority.skeap import Asked
-from snowmelt.protocols.overlay.family import Carry, Fetch, Store, Tell, Wish
-from snowmelt.protocols.overlay.labels import key
-from snowmelt.protocols.overlay.table import Slot
-from snowmelt.protocols.priority import batches
-from snowmelt.protocols.priority.batches import Batch, Grant, Run, Share, Some
-from snowmelt.protocols.priority.phases import RankAnchor
-from snowmelt.protocols.seap import steps
-from snowmelt.protocols.seap.free import Free
-from snowmelt.protocols.seap.phase import Phase
-from snowmelt.protocols.seap.steps import Answer, Assign, Begin, Release, Step
-from snowmelt.protocols.select.elements import Element
 
 RANKS: Final = 1
 """The row of ranks; positions have row 0."""
@@ -49,6 +48,8 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 
     grant: Grant | None
     step: Step | None
+    phase: int = 0
+    """Which one served the gets of the batch, where it has an answer and had gets."""
 
 
 class Brought(msgspec.Struct, frozen=True, array_like=True):
@@ -71,7 +72,10 @@ class SeapAnchor:
     """What the anchor knows: positions, and its phase (rule 2)."""
 
     def __init__(self) -> None:
-        self._anchor: Final = RankAnchor(0, 1)
+        self._position = 0
+        """The next one."""
+        self._rank = 1
+        """The next one, which is the number of the next phase as well; 0 is before all of them."""
         self._grant = Grant()
         self._phase: Phase | None = None
 
@@ -81,22 +85,31 @@ class SeapAnchor:
             assert report.answer is not None, f"{phase.step} is answered"
             step = phase.answered(report.answer)
             if step is not None:
-                over = isinstance(step, Assign | Release)
-                return Told(self._granted(phase) if over else None, step)
+                if isinstance(step, Assign | Release):
+                    return Told(self._granted(phase), step, phase.number)
+                return Told(None, step)
             self._phase = None
-        self._grant = self._anchor.granted(report.batch)
+        self._grant = Grant(tuple([self._placed(run) for run in report.batch.runs]))
         wanted = sum([run.gets for run in report.batch.runs])
         if not wanted:
             return Told(self._grant, None)
-        self._phase = Phase(self._grant.runs[0].got_order, wanted=wanted)
+        self._phase = Phase(self._grant.runs[0].got_order, wanted)
         return Told(None, self._phase.step)
+
+    def _placed(self, run: Run) -> GrantedRun:
+        """There is one run at most, and positions have one row."""
+        count = sum([some.count for some in run.puts])
+        positions = Interval(self._position, self._position + count)
+        order, self._position = self._rank, positions.stop
+        got_order = order + count
+        self._rank = got_order + run.gets
+        return GrantedRun(order, (Share(0, positions),) if count else (), got_order, ())
 
     def _granted(self, phase: Phase) -> Grant:
         ranks = Interval(phase.number, phase.number + phase.taken)
         (run,) = self._grant.runs
-        gets = (Share(0, (ranks,)),) if phase.taken else ()
-        run = msgspec.structs.replace(run, gets=gets)
-        return msgspec.structs.replace(self._grant, runs=(run,), phase=phase.number)
+        gets = (Share(0, ranks),) if phase.taken else ()
+        return Grant((msgspec.structs.replace(run, gets=gets),))
 
 
 class Kept:
@@ -129,7 +142,7 @@ class Kept:
         else:
             tells, self._held_up = self._held_up, []
         answer, chosen = self.free.answer(step)
-        return answer, sorted([self._here.pop(at) for each in chosen for at in each]), tells
+        return answer, [self._here.pop(one.id) for one in chosen], tells
 
 
 class Seap(Asked):
@@ -170,7 +183,7 @@ class Seap(Asked):
     def granted(self, grant: Told) -> Sequence[Wish]:
         wishes: list[Wish] = []
         if grant.grant is not None:
-            wishes += self._granted(grant.grant)
+            wishes += self._granted(grant.grant, grant.phase)
         self._answer = None
         if grant.step is not None:
             self._answer, taken, tells = self.kept_here.answer(grant.step)
@@ -181,7 +194,7 @@ class Seap(Asked):
                 wishes += [Store(ASIDE, self._slot(RANKS, rank), one) for rank, one in rows]
         return wishes
 
-    def _granted(self, grant: Grant) -> list[Wish]:
+    def _granted(self, grant: Grant, phase: int) -> list[Wish]:
         asked, self._asked, self._answered = self._asked, [], True
         positions = _numbers([share for run in grant.runs for share in run.puts])
         ranks = _numbers([share for run in grant.runs for share in run.gets])
@@ -196,11 +209,11 @@ class Seap(Asked):
                 wishes.append(Carry(self._slot(0, position).point, brought))
                 self._open[one.ticket] = one
             elif ranks:
-                one.order = grant.phase
+                one.order = phase
                 wishes.append(Fetch(one.ticket, self._slot(RANKS, ranks.pop(0))))
                 self._open[one.ticket] = one
             else:
-                one.order = grant.phase
+                one.order = phase
                 self._end(one)
         return wishes
 
@@ -257,8 +270,8 @@ def _decomposed(told: Told, reports: Sequence[Report]) -> list[Told]:
     if isinstance(told.step, Assign):
         answers = [one.answer for one in reports if one.answer is not None]
         parts = steps.decomposed(told.step, answers)
-    return [Told(grant, step) for grant, step in zip(grants, parts, strict=True)]
+    return [Told(grant, step, told.phase) for grant, step in zip(grants, parts, strict=True)]
 
 
 def _numbers(shares: Sequence[Share]) -> list[int]:
-    return [at for share in shares for interval in share.intervals for at in interval]
+    return [at for share in shares for at in share.positions]

@@ -10,15 +10,15 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from snowmelt.lab.machines.overlay.labels import CIRCLE, Kind, Place
+from snowmelt.lab.machines.overlay.messages import Climb, Granted, Put, Routed, Wave, Word
+from snowmelt.lab.machines.overlay.routing import Route, point
+from snowmelt.lab.machines.overlay.table import Getter
+from snowmelt.lab.machines.skeap.batches import Batch, Grant, Run, Some, decomposed
 from snowmelt.lab.overlay.arrays import Indices, name
 from snowmelt.lab.priority.load import GET
 from snowmelt.lab.priority.skeap import slot
 from snowmelt.lab.priority.tree import Operations, Waves
-from snowmelt.protocols.overlay.labels import CIRCLE, Kind, Place
-from snowmelt.protocols.overlay.messages import Climb, Granted, Put, Routed, Wave, Word
-from snowmelt.protocols.overlay.routing import Route, point
-from snowmelt.protocols.overlay.table import Getter
-from snowmelt.protocols.priority.batches import Batch, Grant, Run, Some, decomposed
 
 EDGES: Final = 64
 """So many are looked at, those above the largest parts of the tree."""

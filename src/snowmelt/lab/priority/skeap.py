@@ -7,11 +7,11 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.overlay.family import Fetch, Store, TableOnly
-from snowmelt.protocols.overlay.labels import key
-from snowmelt.protocols.overlay.table import Slot
-from snowmelt.protocols.priority.anchor import Anchor
-from snowmelt.protocols.priority.batches import (
+from snowmelt.lab.machines.overlay.family import Fetch, Store, TableOnly
+from snowmelt.lab.machines.overlay.labels import key
+from snowmelt.lab.machines.overlay.table import Slot
+from snowmelt.lab.machines.skeap.anchor import Anchor
+from snowmelt.lab.machines.skeap.batches import (
     RUNS_MAX,
     Batch,
     Grant,
@@ -122,7 +122,7 @@ class Skeap(Asked, TableOnly):
     # --- phase 2 ----------------------------------------------------------------------------------
 
     def initial(self) -> Anchor:
-        return Anchor(0, self._priorities)
+        return Anchor(self._priorities)
 
     def assign(self, state: Anchor, batch: Batch) -> tuple[Anchor, Grant]:
         return state, state.granted(batch)
@@ -187,6 +187,5 @@ def _counted(row: Sequence[Operation]) -> Run:
 
 def _positions(shares: Shares) -> Iterator[tuple[int, int]]:
     for share in shares:
-        for interval in share.intervals:
-            for position in range(interval.start, interval.stop):
-                yield share.priority, position
+        for position in share.positions:
+            yield share.priority, position

@@ -6,6 +6,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from snowmelt.lab.machines.select import Selection, Window, steps
+from snowmelt.lab.machines.select.candidates import salted
+from snowmelt.lab.machines.select.elements import Element
 from snowmelt.lab.overlay.arrays import Circle, Indices, Mask
 from snowmelt.lab.select import sizes
 from snowmelt.lab.select.experiment import Measured, told
@@ -13,9 +16,6 @@ from snowmelt.lab.select.load import Load
 from snowmelt.lab.select.options import SelectOptions
 from snowmelt.lab.select.sorting import Sample, Sorts
 from snowmelt.lab.select.waves import Traffic, Tree
-from snowmelt.protocols.select import Selection, Window, steps
-from snowmelt.protocols.select.candidates import salted
-from snowmelt.protocols.select.elements import Element
 
 _NONE: Final = -1
 

@@ -5,13 +5,13 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.lab.machines.overlay import Ring
+from snowmelt.lab.machines.overlay.node import OverlayNode
+from snowmelt.lab.machines.overlay.station import RingStation
+from snowmelt.lab.machines.select import End, Selecting, Selection
 from snowmelt.lab.overlay.arrays import Circle, name
 from snowmelt.lab.select.load import Load
 from snowmelt.lab.select.options import SelectOptions
-from snowmelt.protocols.overlay import Ring
-from snowmelt.protocols.overlay.node import OverlayNode
-from snowmelt.protocols.overlay.station import RingStation
-from snowmelt.protocols.select import End, Selecting, Selection
 from snowmelt.sim.rounds import Rounds
 
 ROUNDS_MAX: Final = 200_000

@@ -5,9 +5,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from snowmelt.lab.machines.select import Element
 from snowmelt.lab.overlay.arrays import Circle, Indices, keys_drawn
 from snowmelt.lab.select.options import Distribution, SelectOptions, Shares
-from snowmelt.protocols.select import Element
 
 _SKEW: Final = 1.5
 """Of the zipf distribution: two fifths of all elements have the least priority."""

@@ -7,7 +7,7 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.bounds import within
-from snowmelt.protocols.select import Plan, PrintedPlan, RepairedPlan
+from snowmelt.lab.machines.select import Plan, PrintedPlan, RepairedPlan
 
 NODES_MAX: Final = 100_000
 AT_EASE: Final = 32

@@ -5,10 +5,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from snowmelt.lab.machines.overlay import messages
+from snowmelt.lab.machines.overlay.labels import CIRCLE, Place
+from snowmelt.lab.machines.overlay.routing import Route, point
 from snowmelt.lab.overlay.arrays import Indices, name
-from snowmelt.protocols.overlay import messages
-from snowmelt.protocols.overlay.labels import CIRCLE, Place
-from snowmelt.protocols.overlay.routing import Route, point
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _LARGE: Final = CIRCLE - 1

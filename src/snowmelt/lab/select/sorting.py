@@ -6,11 +6,11 @@ import msgspec
 import numpy as np
 
 from snowmelt.core.names import NodeId
+from snowmelt.lab.machines.select.elements import Element
+from snowmelt.lab.machines.select.sorting import Branch, Copy, Smaller, meeting, root
 from snowmelt.lab.overlay.arrays import Indices, Labels, Mask, Watch, name
 from snowmelt.lab.select import sizes
 from snowmelt.lab.select.waves import Traffic, Tree
-from snowmelt.protocols.select.elements import Element
-from snowmelt.protocols.select.sorting import Branch, Copy, Smaller, meeting, root
 
 _ONE: Final = np.uint64(1)
 _HALF: Final = np.uint64(1 << 63)

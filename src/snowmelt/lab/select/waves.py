@@ -5,9 +5,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from snowmelt.lab.machines.overlay.labels import Kind
 from snowmelt.lab.overlay.arrays import Circle, Indices, Mask
 from snowmelt.lab.priority.tree import Waves
-from snowmelt.protocols.overlay.labels import Kind
 
 
 class Tree:

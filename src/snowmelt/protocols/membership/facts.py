@@ -31,8 +31,6 @@ class Leads(msgspec.Struct, frozen=True):
     """By queue, each as it was kept."""
     batons: tuple[tuple[str, bytes], ...] = ()
     """By the rest of their keys, each as it was kept."""
-    queues: tuple[tuple[str, bytes], ...] = ()
-    """Priority queues, by name, each as it was kept."""
 
 
 class LeadsNoMore(msgspec.Struct, frozen=True):
@@ -45,8 +43,6 @@ class RecordsKept(msgspec.Struct, frozen=True):
     tickets: tuple[int, ...]
     """Of homes."""
     batons: tuple[int, ...] = ()
-    queues: tuple[int, ...] = ()
-    """Of priority queues."""
 
 
 class KeepRecord(msgspec.Struct, frozen=True, tag="membership.keep-record", array_like=True):

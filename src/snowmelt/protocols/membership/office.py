@@ -7,8 +7,8 @@ Rules, which go on from those of `election.py`:
     founds one by starting a node (rule 29), since what looks new may have lost its data.
 18. Who is elected reads all records, and then decides on a view that has itself in it, with its
     present start, as the coordinator. Only when that is kept does it hear members, each with the
-    whole time to be heard (but see 26), and the homes of queues, which priority queues there are,
-    and what batons need, are decided on.
+    whole time to be heard (but see 26), and the homes of queues, and what batons need,
+    are decided on.
 19. An etcd that was put back from a backup may know less than the members. That is the case of a
     coordinator on an older disk (rule 6): who leads takes a number above its own view's, and
     surpasses what others know.
@@ -70,7 +70,6 @@ from snowmelt.protocols.membership.records import (
     BATONS,
     HOMES,
     LEDGER,
-    QUEUES,
     Change,
     Founded,
     Leader,
@@ -344,19 +343,19 @@ class Office:
 
     def _kept(self, kept: tuple[Change, ...], now: Instant) -> Effects:
         effects: Effects = []
-        homes, batons, queues = (
+        homes, batons = (
             tuple(one.ticket for one in kept if one.key.startswith(kind))
-            for kind in (HOMES, BATONS, QUEUES)
+            for kind in (HOMES, BATONS)
         )
         for change in kept:
-            if change.key.startswith((HOMES, BATONS, QUEUES)):
+            if change.key.startswith((HOMES, BATONS)):
                 continue
             if self.keeper is not None:
                 effects += self.keeper.settled(Persisted(change.ticket), now) or []
             elif change.key == LEDGER:
                 effects += self._taken_up(now)
-        if homes or batons or queues:
-            effects.append(Announce(RecordsKept(homes, batons, queues)))
+        if homes or batons:
+            effects.append(Announce(RecordsKept(homes, batons)))
         return effects
 
     def _taken_up(self, now: Instant) -> Effects:
@@ -365,7 +364,7 @@ class Office:
         assert ledger is not None
         assert records is not None
         me, self._taking_up = self._follower.identity.id, None
-        homes, batons, queues = (records.under(kind) for kind in (HOMES, BATONS, QUEUES))
+        homes, batons = records.under(HOMES), records.under(BATONS)
         records.values.clear()
         coordinator = EtcdCoordinator(ledger, self._tickets, me)
         self.keeper = Keeper(self._settings, coordinator, JoinByEtcd)
@@ -376,7 +375,7 @@ class Office:
             *begun,
             *(Send(one.id, Adopt(ledger.view, unsure)) for one in ledger.view.members),
             *([Announce(Unsure(later(now, unsure)))] if unsure else []),
-            Announce(Leads(homes, batons, queues)),
+            Announce(Leads(homes, batons)),
             *self._follower.direct(me, now),
         ]
 

@@ -2,11 +2,10 @@
 
 Rules, which go on from those of the package:
 
-11. Under a cluster's prefix there are six kinds of records: `cluster`, who founded it and what it
+11. Under a cluster's prefix there are five kinds of records: `cluster`, who founded it and what it
     is called, put once; `leader`, under a lease, whose value no other leader's ever is; `ledger`,
-    as a coordinator on a disk keeps it; `~home/` with a fifo's name for each fifo; `~priority/`
-    with its name for each priority queue; and `~baton/` with a baton's name for its last value, and
-    one more for the term of fences.
+    as a coordinator on a disk keeps it; `~home/` with a queue's name for each queue; and `~baton/`
+    with a baton's name for its last value, and one more for the term of fences.
 12. Whatever a leader reads or changes is a transaction that compares the leader's key with its own
     value, the cluster's with what was read, and each record that it changes with the revision that
     it read or wrote last. So one who slept decides nothing, however late its words arrive, and what
@@ -33,9 +32,7 @@ LEADER: Final = "leader"
 LEDGER: Final = "ledger"
 HOMES: Final = "~home/"
 """The sign in it is none that a prefix may have, so no prefix below another holds homes of it."""
-QUEUES: Final = "~priority/"
-QUEUES_END: Final = "~priority0"
-"""Nothing stands between homes and these, so they are read as one."""
+HOMES_END: Final = "~home0"
 BATONS: Final = "~baton/"
 BATONS_END: Final = "~baton0"
 ROWS_LARGE: Final = 50
@@ -103,7 +100,7 @@ class Records:
 
     def read(self, now: Instant) -> Effects:
         """All there is: first these, and then one part of the rest after the other."""
-        return self._read(now, etcd.Read(CLUSTER), etcd.Read(LEDGER), etcd.Read(HOMES, QUEUES_END))
+        return self._read(now, etcd.Read(CLUSTER), etcd.Read(LEDGER), etcd.Read(HOMES, HOMES_END))
 
     def under(self, kind: str) -> tuple[tuple[str, bytes], ...]:
         """Of what was read, the records of this kind, by the rest of their keys."""
@@ -161,7 +158,7 @@ class Records:
         assert isinstance(part, etcd.Read)
         if len(answer.read[-1]) == part.rows_max:
             return self._read(now, etcd.Read(rows[-1].key + "\0", part.stop, part.rows_max))
-        if part.stop == QUEUES_END:
+        if part.stop == HOMES_END:
             return self._read(now, etcd.Read(BATONS, BATONS_END))
         self.complete = True
         return self._next(now)

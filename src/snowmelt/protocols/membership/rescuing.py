@@ -26,7 +26,7 @@ from snowmelt.protocols.membership.disk import Self
 from snowmelt.protocols.membership.view import Known, Ledger, Member, View
 
 VIEWS_LEFT_OUT: Final = 1 << 16
-"""By so many the numbers of views leap. Positions of priority queues have room for a hundred."""
+"""By so many the numbers of views leap: there is room for a hundred of these."""
 
 
 class Witness(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from snowmelt.core.names import Address, NodeId
 
 _VERSION: Final = 1
 EPOCHS: Final = 1 << 23
-"""So many views there may be: positions of priority queues have room for no more."""
+"""So many views there may be: one a second for three months."""
 EPOCHS_AHEAD: Final = 1 << 18
 """So many views a disk can have missed: four times a cluster was founded anew (`rescuing.py`)."""
 

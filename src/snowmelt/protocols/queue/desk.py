@@ -21,16 +21,19 @@ import msgspec
 
 from snowmelt.core.ahead import is_far
 from snowmelt.core.instant import Instant, later, milliseconds
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Effect,
+    Note,
     Persist,
     Persisted,
     PersistFailed,
+    Reply,
     Send,
 )
 from snowmelt.core.record import Change, Write
-from snowmelt.protocols import desk
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue.alarms import Alarms
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.messages import TERMS_AHEAD
 from snowmelt.protocols.queue.streams import Presence, keeper_of, stream_of
@@ -50,12 +53,19 @@ class Job(msgspec.Struct):
     """What this node is told when they are flushed."""
 
 
-class Desk(desk.Desk):
+class Desk:
     """The clock, the outbox and the controller's writes of one node."""
 
     def __init__(self, me: NodeId, chance: Random, limits: Limits = LIMITS) -> None:
-        super().__init__(me, chance)
+        self.me = me
+        self.chance = chance
         self.limits = limits
+        self.now = Instant(0)
+        self.inside: deque[Any] = deque()
+        """What parts said to each other, to be worked off before anything is written."""
+        self.alarms = Alarms()
+        self._wall_minus_now = 0
+        self._effects: list[Effect[Any]] = []
         self.presence: Presence | None = None
         self.keeper = ""
         self.stream = ""
@@ -69,6 +79,14 @@ class Desk(desk.Desk):
         """What is on the disk, and what depends on it not done yet."""
 
     # --- the clock and who is here ----------------------------------------------------------------
+
+    def set_wall(self, wall: int, now: Instant) -> None:
+        self._wall_minus_now = wall - now
+
+    @property
+    def wall(self) -> int:
+        """Nanoseconds since 1970."""
+        return self.now + self._wall_minus_now
 
     def instant_of(self, wall: int) -> Instant:
         """When the wall clock will show this."""
@@ -101,6 +119,18 @@ class Desk(desk.Desk):
             self.inside.append(message)
         else:
             self._effects.append(Send(target, message))
+
+    def reply(self, operation: OperationId, message: Any) -> None:
+        self._effects.append(Reply(operation, message))
+
+    def decline(self, operation: OperationId, error: str, text: str) -> None:
+        self._effects.append(Reply(operation, Declined(error, text)))
+
+    def note(self, text: str) -> None:
+        self._effects.append(Note(text))
+
+    def effect(self, effect: Effect[Any]) -> None:
+        self._effects.append(effect)
 
     def alarm(self, source: str, queue: str, term: int, mine: int) -> bool:
         """Whether a term is one that nobody can have counted to; it is told, and not gone by."""

@@ -45,7 +45,6 @@ from snowmelt.sim.explore.baton import BatonWorld, TwoNodes
 from snowmelt.sim.explore.membership import Leaver, MembershipWorld
 from snowmelt.sim.explore.moves import INJURIES
 from snowmelt.sim.explore.pool import OneEach, PoolWorld, TwoLeave
-from snowmelt.sim.explore.priority import Alone, Joiner, Missed, Moved, Pair, PriorityWorld, Twice
 from snowmelt.sim.explore.small import SmallLife
 
 __all__ = ["INJURIES", "WORLDS", "injuries_named", "small_world"]
@@ -66,15 +65,6 @@ WORLDS: dict[str, dict[str, type[SmallLife]]] = {
         "keys": queue.ByKeys,
         "pair": queue.Pair,
         "back": queue.Back,
-    },
-    "priority": {
-        "one": PriorityWorld,
-        "alone": Alone,
-        "pair": Pair,
-        "twice": Twice,
-        "join": Joiner,
-        "missed": Missed,
-        "moved": Moved,
     },
 }
 """By protocol and name; the first of each is what is meant when nobody says which."""

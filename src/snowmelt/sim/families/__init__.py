@@ -9,7 +9,6 @@ from snowmelt.sim.families.membership import MembershipLife
 from snowmelt.sim.families.multicast import MulticastLife
 from snowmelt.sim.families.parted import PartedLife
 from snowmelt.sim.families.pool import PoolLife
-from snowmelt.sim.families.priority import PriorityLife
 from snowmelt.sim.families.queue import QueueLife
 from snowmelt.sim.life import FamilyLife
 
@@ -20,9 +19,7 @@ FAMILIES: Final[dict[str, type[FamilyLife]]] = {
     "multicast": MulticastLife,
     "parted": PartedLife,
     "pool": PoolLife,
-    "priority": PriorityLife,
     "queue": QueueLife,
-    "seap": PriorityLife,
 }
 
 

@@ -43,8 +43,6 @@ class Consumer(Program):
     habits: Habits
     delays = True
     """Whether some of what it gives back is for later."""
-    returns_with_get = True
-    """Whether a get may say what goes back, too, besides what is done."""
     _with_next: tuple[Delivered, Word] | None = None
     """What its next get says of an earlier lease."""
 
@@ -148,8 +146,7 @@ class Consumer(Program):
             reason=reason,
             dead=self.dooms(reason),
         )
-        fits = self.returns_with_get or (word.done and not word.back)
-        if chance.random() < 0.4 and self.stage.phase is not Phase.REST and fits:
+        if chance.random() < 0.4 and self.stage.phase is not Phase.REST:
             self._with_next = delivered, word
             return
         tell = self._tell_apart if chance.random() < 0.4 else self._tell

@@ -167,12 +167,6 @@ class Actor:
     def after(self, wait: Duration, act: Callable[[], None]) -> None:
         self.stage.world.at(later(self.now, wait), act)
 
-    def send_again(self, body: Any, then: Then) -> None:
-        """The call whose answer is being told is made once more, under its number."""
-        self._open[self._heard] = body, then
-        operation = OperationId(self.name, self._heard)
-        self.stage.world.request(self.name, operation, Ask(body, PATIENCE))
-
     @property
     def sent_once(self) -> bool:
         """Whether no node can have heard twice what is being answered."""

@@ -16,7 +16,7 @@ person is told is held against that:
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -28,8 +28,7 @@ from snowmelt.core.instant import SECOND, Duration, Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.outcome import Outcome
 from snowmelt.protocols.calling import Ask
-from snowmelt.protocols.priority import settings as priority
-from snowmelt.protocols.queue import settings as fifo
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.sim.families.fifo_actors import Actor, Phase, Stage
 from snowmelt.sim.families.shipped import Done, Interrupted, Run, answer_of, patience_of
 from snowmelt.sim.judge.book import Book
@@ -40,7 +39,6 @@ INTERRUPTS: Final = 0.04
 """How many calls of a person are interrupted, or their process killed, while there is load."""
 FAILURES: Final = (SnowmeltError, Interrupted)
 """What a call of a person ends with, if not with its answer."""
-Made = TypeVar("Made", fifo.QueueSettings, priority.QueueSettings)
 
 
 class Program(Actor):
@@ -198,7 +196,7 @@ class Program(Actor):
                 self.ledger.wrong(text, self.name)
 
 
-def in_reach(settings: Made, style: LinkStyle, messages: int) -> Made:
+def in_reach(settings: QueueSettings, style: LinkStyle, messages: int) -> QueueSettings:
     """A lease lasts for as long as it mostly takes to read an item and to say so.
 
     It is told, its item is asked for and comes, and its end goes by way of a node that is not the

@@ -32,7 +32,6 @@ class Terms(msgspec.Struct, frozen=True):
     """How many copies must be safe before a put is told so."""
     keyed: bool = False
     """Whether its priorities have no number."""
-    largest_first: bool = False
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -122,10 +121,6 @@ class Put(msgspec.Struct):
     """With which words it was refused for good."""
     start: int | None = None
     """The position of its first item, where what one call puts stands together by priority."""
-    places: tuple[Place, ...] = ()
-    """Of each item, where each is told by itself."""
-    orders: tuple[int, ...] = ()
-    """When each came in, in the order of all operations."""
 
     @property
     def told(self) -> bool:

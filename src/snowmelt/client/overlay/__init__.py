@@ -1,1 +1,0 @@
-"""Queues that the overlay orders, as programs hold them, blocking and with await."""

@@ -139,6 +139,12 @@ def test_no_folder_is_not_the_folder_one_is_in() -> None:
             opens("")
 
 
+def test_a_url_is_no_folder() -> None:
+    for opens in (snowmelt.open, snowmelt.aio.open):
+        with pytest.raises(snowmelt.BadOption, match=r"a folder; connect\(url\) is for a cluster"):
+            opens("snowmelt://127.0.0.1:4410")
+
+
 def test_a_folder_that_this_program_has_open_is_said_to_be_its_own(tmp_path: Path) -> None:
     with (
         snowmelt.open(tmp_path),

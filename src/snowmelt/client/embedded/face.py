@@ -422,6 +422,10 @@ def folder_of(path: str | Path) -> Path:
         raise errors.BadOption(
             "folder", path, 'the path of a folder; "." is the one this program is in'
         )
+    if "://" in os.fsdecode(named):
+        raise errors.BadOption(
+            "folder", path, "the path of a folder; connect(url) is for a cluster"
+        )
     return Path(path)
 
 

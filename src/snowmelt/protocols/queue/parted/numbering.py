@@ -129,8 +129,11 @@ class Numbering:
 
     def tick(self) -> None:
         """What has no answer for a while is asked again."""
-        if self._asked and later(self._at, AGAIN_AFTER) <= self._desk.now:
+        again = later(self._at, AGAIN_AFTER)
+        if self._asked and again <= self._desk.now:
             self._say()
+        elif self._asked:  # a queue has one alarm, and this was another's
+            self._desk.wake(again)
 
     def told(self, word: Numbers) -> None:
         """They have numbers now, in their order."""

@@ -122,6 +122,16 @@ class Log:
         if self.confirmed == self._followers.asked:
             self._followers.ask()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all is safe, and nobody else has to be asked: then what is owed is told now."""
+        return not self._followers.all and self.safe >= self.head and not self._state.changed
+
+    @property
+    def confirms(self) -> int:
+        """How much waits to be told in turn."""
+        return len(self._confirms)
+
     def raise_bound(self, bound: int) -> int:
         """Of each priority so many may be told, once the step that is told is safe (rule 5)."""
         self._state.bound = bound

@@ -245,6 +245,8 @@ class Terms:
             for name in home.mirrors
         }
         leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers, copies.ways)
+        if leader.parted is not None:
+            leader.parted.goes_beside(self.leaders)
         for name, head in taking.heads.items():
             if name in followers:
                 leader.followers.begins(name, head)

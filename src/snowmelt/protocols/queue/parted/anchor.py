@@ -5,6 +5,7 @@ that is written down in partition 0; all else is asked anew by whoever waits for
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
@@ -18,6 +19,7 @@ from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.parted.phases import share_out
 from snowmelt.protocols.queue.parted.words import (
@@ -60,6 +62,10 @@ class Part(msgspec.Struct):
     """The last that it was given."""
     stop: int = 0
     """Where these end."""
+    carried: Say | None = None
+    """Those that go with the turns of this phase, or later ones."""
+    heard: Say | None = None
+    """Those of which it is known that it heard them: they need not go with turns any more."""
     granted: int = 0
     """With which turn its last grants went first."""
     grants: tuple[Grant, ...] = ()
@@ -109,6 +115,8 @@ class Anchor:
         self._number = 0
         self._asks = False
         """Whether partitions are to be looked at."""
+        self.leaders: Mapping[str, Led] = {}
+        """All that this node leads (rule 16)."""
         self._looked = Instant(0)
         self._said = Instant(0)
 
@@ -117,20 +125,43 @@ class Anchor:
     def ask(self, source: NodeId, word: Ask) -> None:
         """A partition wants some; told when it is sure that this one is the anchor (rule 3)."""
         part = self.parts[part_of(word.queue) or 0]
-        said = part.numbers
-        if said is not None:
-            last = said.message
-            assert isinstance(last, Numbers)
-            if (word.term, word.number) <= (last.term, last.number):
-                if (word.term, word.number) == (last.term, last.number) and said.told:
-                    self._desk.send(source, last)
-                return
-            self._told = max(self._told, part.stop)  # it was heard
+        if self._is_old(part, word):
+            said = part.numbers
+            if said is not None and said.told and said.message.number == word.number:
+                self._desk.send(source, said.message)
+            return
+        said, step = self._numbers(source, part, word)
+        self._log.confirm(said, step)
+
+    def at_once(self, word: Ask) -> Numbers | None:
+        """The same for a partition beside it, if it is sure now, and nothing is to be told before.
+
+        Nobody else has to be asked, and the bound is flushed (rule 16).
+        """
+        part = self.parts[part_of(word.queue) or 0]
+        least = max(self._next, word.above) + word.count
+        settled = self._log.is_settled and not self._log.confirms
+        if not settled or least + BOUND_AHEAD // 2 > self._state.bound or self._is_old(part, word):
+            return None
+        said, _ = self._numbers(self._desk.me, part, word)
+        said.told = True
+        assert isinstance(said.message, Numbers)
+        return said.message
+
+    def _is_old(self, part: Part, word: Ask) -> bool:
+        """Whether it had these numbers, or later ones."""
+        if part.numbers is None:
+            return False
+        last = part.numbers.message
+        return (word.term, word.number) <= (last.term, last.number)
+
+    def _numbers(self, source: NodeId, part: Part, word: Ask) -> tuple[Say, int]:
+        """The next ones, and which step must be safe before they are told."""
+        self._told = max(self._told, part.stop)  # it was heard
         first = self._given(word.count, word.above)
         numbers = Numbers(word.queue, word.term, self._home.term, word.number, first)
         part.numbers, part.stop = Say(source, numbers), self._next
-        step = 0 if self._next <= self._flushed else self._raised
-        self._log.confirm(part.numbers, step)
+        return part.numbers, 0 if self._next <= self._flushed else self._raised
 
     def _given(self, count: int, above: int) -> int:
         """The next numbers; the bound is raised in time."""
@@ -194,6 +225,8 @@ class Anchor:
             self._raised = self._log.raise_bound(self._next + BOUND_AHEAD)
         if self._asks and self._wants and (self._phase is None or not self._phase.count):
             self._begin()
+            if self._asks:
+                self._desk.wake(self._desk.now)
 
     def _begin(self) -> None:
         self._asks, self._looked = False, self._desk.now
@@ -223,6 +256,8 @@ class Anchor:
     def _open(self) -> None:
         for part in self.parts:
             part.report = None
+            said = part.numbers
+            part.carried = said if said is not None and said.told else part.heard
             self._send(part)
         self._said = self._desk.now
         self._desk.wake(later(self._said, AGAIN_AFTER))
@@ -237,7 +272,7 @@ class Anchor:
         phase = self._phase
         if phase is None or not self._needed(part):
             return
-        home, said = part.home, part.numbers
+        home, said = part.home, part.numbers if part.numbers is not part.heard else None
         if home is None or not home.active:
             return  # news of it are asked for at the next tick
         numbers = said.message if said is not None and said.told else None
@@ -256,7 +291,19 @@ class Anchor:
             phase.asked,
             phase.befores,
         )
+        if self.leaders and self._is_beside(part, home, turn):
+            return
         self._desk.send(node_of(home.master), turn)
+
+    def _is_beside(self, part: Part, home: Home, turn: Turn) -> bool:
+        """Whether it is led here, and reports at once."""
+        led = self.leaders.get(part.name)
+        if led is None or led.parted is None or not led.serving or led.home.term != home.term:
+            return False
+        part.report = led.parted.at_once(turn)
+        if part.report is not None:
+            part.heard = part.carried
+        return part.report is not None
 
     def report(self, word: Report) -> None:
         """A partition says what it has (rule 8)."""
@@ -266,6 +313,7 @@ class Anchor:
         if part.home is None or word.term != part.home.term:
             return
         part.report, part.grants = word, ()
+        part.heard = part.carried
         self._look()
 
     def _look(self) -> None:

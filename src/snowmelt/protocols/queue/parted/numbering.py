@@ -4,7 +4,7 @@ It is rules 2 to 5 of the package, as a partition keeps them.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -15,6 +15,7 @@ from snowmelt.protocols.queue.calls import Publish, Put
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import STEP_BYTES, Log
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.names import part_name, whole_of
 from snowmelt.protocols.queue.parted.words import Ask, Numbers, Post
 from snowmelt.protocols.queue.publications import items_of
@@ -56,6 +57,8 @@ class Numbering:
         """Those that have them, and wait for room in a step."""
         self._number = 0
         self._at = Instant(0)
+        self.leaders: Mapping[str, Led] = {}
+        """All that this node leads (rule 16)."""
 
     def waits(self, what: Kind) -> bool:
         """Whether that put, or publication, waits."""
@@ -100,10 +103,13 @@ class Numbering:
 
     # --- numbers ----------------------------------------------------------------------------------
 
-    def ask(self) -> None:
-        """For those that came, as many as one step has room for; one question at a time."""
+    def ask(self) -> bool:
+        """For those that came, as many as one step has room for; one question at a time.
+
+        Whether they have numbers at once.
+        """
         if self._asked or not self._arrived or self._numbered:
-            return
+            return False
         size = 0
         while self._arrived:
             entrant = next(iter(self._arrived.values()))
@@ -113,11 +119,19 @@ class Numbering:
             self._asked.append(self._arrived.popitem(last=False)[1])
         self._number += 1
         self._say()
+        return self.unplaced
 
     def _say(self) -> None:
         home, now = self._home, self._desk.now
         count, above = sum([one.count for one in self._asked]), max(self._state.tails)
         word = Ask(home.queue, home.term, self._number, max(1, count), above)
+        beside = self.leaders.get(self._anchor)
+        if beside is not None and beside.serving and beside.parted is not None:
+            anchor = beside.parted.anchor
+            numbers = None if anchor is None else anchor.at_once(word)
+            if numbers is not None:
+                self.told(numbers)
+                return
         self._desk.inside.append(Post(self._anchor, word))
         self._at = now
         self._desk.wake(later(now, AGAIN_AFTER))

@@ -3,7 +3,7 @@
 It is rules 4 to 9 of the package, and 12. What is in it is a queue like any other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from snowmelt.core.interval import POSITION_MAX, Interval, merged
@@ -16,6 +16,7 @@ from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.parted.anchor import Anchor
+from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.parted.numbering import Entrant, Numbering
 from snowmelt.protocols.queue.parted.words import (
@@ -78,6 +79,12 @@ class Partition:
         self._uptos: dict[int, int] = {}
         """By tokens, up to which number their phases went."""
 
+    def goes_beside(self, leaders: Mapping[str, Led]) -> None:
+        """These are all that this node leads."""
+        self.numbering.leaders = leaders
+        if self.anchor is not None:
+            self.anchor.leaders = leaders
+
     # --- puts -------------------------------------------------------------------------------------
 
     def numbers(self, source: NodeId, word: Numbers) -> None:
@@ -101,9 +108,12 @@ class Partition:
 
     def serve(self, full: str) -> None:
         """Places, asks, and reports, as far as it may now."""
-        for entrant in self.numbering.entering(self._log):
-            self._enter(entrant, full)
-        self.numbering.ask()
+        numbering = self.numbering
+        while True:
+            for entrant in numbering.entering(self._log):
+                self._enter(entrant, full)
+            if not numbering.ask():
+                break
         if self._turn is not None and not self.numbering.unplaced:
             self._report(*self._turn)
             self._turn = None
@@ -149,6 +159,20 @@ class Partition:
             self._turn = source, word
         self._last = last
 
+    def at_once(self, word: Turn) -> Report | None:
+        """What it reports to an anchor beside it, if that waits for nothing (rule 16)."""
+        if self._is_old(self._desk.me, word.anchor) or (word.anchor, word.number) <= self._last:
+            return None
+        if word.numbers is not None:
+            self.numbering.told(word.numbers)
+        if word.grants or self.numbering.unplaced or not self._log.is_settled:
+            return None
+        self._last, self._turn = (word.anchor, word.number), None
+        report = self._made(word)
+        if self._watches and self._state.ready.total:
+            self._desk.wake(self._desk.now)
+        return report
+
     def _grant(self, word: Turn, grant: Grant) -> None:
         """It is leased, as far as it is ready still; what one has is delivered again."""
         operation, state = grant.operation, self._state
@@ -177,8 +201,13 @@ class Partition:
 
     def _report(self, source: NodeId, word: Turn) -> None:
         """Told when all that it says is safe, and it is sure that this one leads (rule 8)."""
+        self._said = Say(source, self._made(word))
+        self._log.owe(self._said)
+
+    def _made(self, word: Turn) -> Report:
         runs, keys, more = self._first(word) if word.count else ((), b"", False)
-        report = Report(
+        self._watches = not (word.count and runs)
+        return Report(
             self._home.queue,
             self._home.term,
             word.anchor,
@@ -189,9 +218,6 @@ class Partition:
             tuple(self._holds(word.asked)) if word.asked else (),
             tuple(self._alive(word.befores)) if word.befores else (),
         )
-        self._watches = not (word.count and runs)
-        self._said = Say(source, report)
-        self._log.owe(self._said)
 
     def _first(self, word: Turn) -> tuple[tuple[int, ...], bytes, bool]:
         """What is ready: runs, keys, and whether there are more."""

@@ -1,0 +1,38 @@
+"""The anchor and the partitions that one node leads: what they say need not travel.
+
+It is rule 16 of the package. A word that would be answered at once is a call here. Where anything
+has to become safe, or sure, it goes the long way.
+"""
+
+from typing import Protocol
+
+from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.words import Ask, Numbers, Report, Turn
+
+
+class Numbered(Protocol):
+    def at_once(self, word: Ask) -> Numbers | None:
+        """The numbers, if nothing has to become safe or sure before."""
+
+
+class Reporting(Protocol):
+    def at_once(self, word: Turn) -> Report | None:
+        """The report, if nothing has to become safe or sure before."""
+
+    @property
+    def anchor(self) -> Numbered | None:
+        """Where this is the first partition."""
+
+
+class Led(Protocol):
+    @property
+    def home(self) -> Home:
+        """Of its term."""
+
+    @property
+    def serving(self) -> bool:
+        """Whether it may be used."""
+
+    @property
+    def parted(self) -> Reporting | None:
+        """Where the queue is a partition."""

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from snowmelt.client.leases.delivered import places_of
 from snowmelt.core.batch import Batch
@@ -32,7 +33,7 @@ from snowmelt.sim.families.fifo_actors import Actor, Listened, Said, Stage
 from snowmelt.sim.families.fifo_engine import Engine
 from snowmelt.sim.families.membership import SETTINGS, address
 from snowmelt.sim.families.queue import process
-from snowmelt.sim.faults import Duplication
+from snowmelt.sim.faults import Crash, Duplication, LostWrites, QuickRestarts, RollingRestart
 from snowmelt.sim.judge.one_order import NEVER, Back, Got, Held, Item, OneOrder
 from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import Bug, planted
@@ -44,6 +45,11 @@ AGAIN: Final = milliseconds(400)
 CALL: Final = seconds(15)
 VAIN: Final = milliseconds(300)
 """So long, and as long as some forty messages travel, a get may wait for what is ready."""
+ROOM: Final = seconds(4)
+"""The longest that a put waits for room."""
+HOLD: Final = seconds(600)
+ENDS: Final = (Crash, LostWrites, QuickRestarts, RollingRestart)
+"""What may take with it what was told and lingers."""
 IDLE: Final = seconds(2)
 WAITS: Final = seconds(5)
 """The longest that a get waits for items."""
@@ -204,11 +210,19 @@ class Putter(Actor):
     """Puts batches, each into some partition, and asks until it is told that they are in."""
 
     def __init__(
-        self, stage: Stage, name: str, chance: Random, setting: Setting, times: list[Instant]
+        self,
+        stage: Stage,
+        name: str,
+        chance: Random,
+        setting: Setting,
+        times: list[Instant],
+        *,
+        stages: bool,
     ) -> None:
         super().__init__(stage, name, chance)
         self._setting = setting
         self._sequences: dict[int, int] = {}
+        self._stages = stages
         self.unfinished = len(times)
         for at in times:
             stage.world.at(at, self._put)
@@ -241,15 +255,20 @@ class Putter(Actor):
             due=-due,
             runs=tuple(runs),
             keys=packed(keys) if setting.keyed else b"",
+            patience=self.some(ROOM) if settings.items_max else Duration(0),
+            caller=self.name,
         )
         items = [Item(value, part, self.now, due=due) for value in values]
+        if self._stages and not due and chance.random() < 0.5:
+            self._stage(replace(put, hold=HOLD), items, keys)
+            return
         setting.ledger.items |= {one.value: one for one in items}
         self._say(put, items, keys)
 
-    def _say(self, put: calls.Put, items: list[Item], keys: list[int]) -> None:
-        self.ask(put, partial(self._told, put, items, keys))
+    def _stage(self, put: calls.Put, items: list[Item], keys: list[int]) -> None:
+        self.ask(put, partial(self._staged, put, items, keys))
 
-    def _told(
+    def _staged(
         self,
         put: calls.Put,
         items: list[Item],
@@ -258,8 +277,31 @@ class Putter(Actor):
         _: Instant,
     ) -> None:
         if not isinstance(outcome, Succeeded):
+            self.after(AGAIN, partial(self._stage, put, items, keys))
+            return
+        for one in items:
+            one.asked = self.now
+        self._setting.ledger.items |= {one.value: one for one in items}
+        ask = calls.Publish(put.queue, put.producer, put.sequence, (outcome.value,))
+        self.after(self.some(AGAIN), partial(self._say, ask, items, keys))
+
+    def _say(self, put: calls.Put | calls.Publish, items: list[Item], keys: list[int]) -> None:
+        self.ask(put, partial(self._told, put, items, keys))
+
+    def _told(
+        self,
+        put: calls.Put | calls.Publish,
+        items: list[Item],
+        keys: list[int],
+        outcome: Outcome[Any],
+        _: Instant,
+    ) -> None:
+        if not isinstance(outcome, Succeeded):
             if isinstance(outcome, Failed) and not outcome.reason.startswith("Unavailable"):
-                raise AssertionError(f"a put was refused: {outcome}")
+                full = outcome.reason.startswith("Full") and self._setting.settings.items_max > 0
+                assert full, outcome
+            if isinstance(put, calls.Put):
+                put = replace(put, turn=put.turn + 1)
             self.after(AGAIN, partial(self._say, put, items, keys))
             return
         self.unfinished -= 1
@@ -380,7 +422,7 @@ class Getter(Actor):
                 item.acked = min(item.acked, self.said)
         elif settle.done and (settle.back or not _is_lost(outcome)):
             # It may have come to pass; what is done can be asked again.
-            again = msgspec.structs.replace(settle, back=(), due=0, reason="")
+            again = replace(settle, back=(), due=0, reason="")
             self.after(AGAIN, partial(self._say, again, got, rest, where))
             return
         self._settle(got, rest)
@@ -409,6 +451,12 @@ class PartedLife(FamilyLife):
             lease=chance.choice((seconds(1), seconds(4), seconds(20))),
             deliveries_max=1_000_000,
         )
+        ways = self._dice("ways")
+        bounded, lingers = ways.random() < 0.25, ways.random() < 0.3
+        if bounded:
+            settings = replace(settings, items_max=settings.partitions * 40)
+        if lingers and not any(isinstance(one, ENDS) for one in scenario.faults):
+            settings = replace(settings, linger=milliseconds(ways.choice((5, 50, 500))))
         calm = not scenario.faults and not scenario.weather
         style = scenario.style
         vain = Duration(VAIN + 20 * style.delay_min + 40 * style.delay_mean)
@@ -435,12 +483,14 @@ class PartedLife(FamilyLife):
         maker = Maker(self._stage, "maker", self._dice("maker"), setting)
         world.at(Instant(seconds(2)), maker.begin)
         self._putters: list[Putter] = []
+        stages = self._dice("staging").random() < 0.3
         for number in range(1, self._chance.randint(2, 4) + 1):
             dice = self._dice(f"p{number}")
             times = sorted(
                 [Instant(dice.randrange(scenario.faults_end)) for _ in range(dice.randint(3, 16))]
             )
-            self._putters.append(Putter(self._stage, f"p{number}", dice, setting, times))
+            putter = Putter(self._stage, f"p{number}", dice, setting, times, stages=stages)
+            self._putters.append(putter)
         for number in range(1, self._chance.randint(2, 5) + 1):
             getter = Getter(self._stage, f"k{number}", self._dice(f"k{number}"), setting)
             world.at(Instant(seconds(3) + self._chance.randrange(seconds(5))), getter.begin)

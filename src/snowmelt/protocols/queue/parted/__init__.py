@@ -58,6 +58,8 @@ Gets:
    earlier one's words are not heard. Its leader begins with the term that its node knows of.
 15. With a door go its gets. A client's get that must see its own put is sent when that was
    answered.
+16. What an anchor and a partition led by its own node say need not travel (`beside.py`): where
+   nobody else has a copy, and all is safe, numbers and reports are made at once.
 
 What it costs. A put: a round trip to the anchor, shared by all of a step. A get: two more, shared
 by all of a phase. While a partition fails over all gets wait for it.

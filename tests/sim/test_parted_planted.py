@@ -5,6 +5,7 @@ from test_parted_life import lived
 
 from snowmelt.protocols.queue.parted import gathering
 from snowmelt.protocols.queue.parted.anchor import Anchor
+from snowmelt.protocols.queue.parted.counting import Counting
 from snowmelt.protocols.queue.parted.gathered import Gathered
 from snowmelt.protocols.queue.parted.partition import Partition
 from snowmelt.sim.life import Ending
@@ -25,17 +26,17 @@ def nobody_says_that_something_is_ready(patch):
 
 
 def numbers_go_on_where_the_anchor_knows_of(patch):
-    begin = Anchor.__init__
+    begin = Counting.__init__
 
     def unbounded(self, desk, home, state, log):
         begin(self, desk, home, state, log)
         self._next = self._told = max(state.tails)
 
-    patch.setattr(Anchor, "__init__", unbounded)
+    patch.setattr(Counting, "__init__", unbounded)
 
 
 def what_comes_later_is_listed_too(patch):
-    patch.setattr(Anchor, "_upto", property(lambda _: 1 << 47))
+    patch.setattr(Counting, "upto", property(lambda _: 1 << 47))
 
 
 CALM, DISK, ETCD = ((), "disk"), (kinds_of("parted"), "disk"), (kinds_of("parted"), ETCD_DECIDES)

@@ -125,12 +125,8 @@ class Log:
     @property
     def is_settled(self) -> bool:
         """Whether all is safe, and nobody else has to be asked: then what is owed is told now."""
-        return not self._followers.all and self.safe >= self.head and not self._state.changed
-
-    @property
-    def confirms(self) -> int:
-        """How much waits to be told in turn."""
-        return len(self._confirms)
+        waits = self._followers.all or self._state.changed or self._confirms
+        return not waits and self.safe >= self.head
 
     def raise_bound(self, bound: int) -> int:
         """Of each priority so many may be told, once the step that is told is safe (rule 5)."""

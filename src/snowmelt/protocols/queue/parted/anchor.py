@@ -1,7 +1,7 @@
 """The anchor: it numbers puts, and says in phases who gets what. It is the leader of partition 0.
 
-It is rules 3, 6 to 8 and 11 to 14 of the package. What it must not forget is one number, the bound
-that is written down in partition 0; all else is asked anew by whoever waits for it.
+It is rules 6 to 13 of the package, and its numbers are in `counting.py`. What it must not forget is
+one number; all else is asked anew by whoever waits for it.
 """
 
 from collections import OrderedDict
@@ -17,26 +17,24 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
+from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.parted.beside import Led
+from snowmelt.protocols.queue.parted.counting import Counting
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.parted.phases import share_out
 from snowmelt.protocols.queue.parted.words import (
     PHASE_MAX,
-    Ask,
     Grant,
     Leave,
     News,
     Nothing,
-    Numbers,
     Report,
     Turn,
     Want,
 )
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.streams import node_of
-from snowmelt.protocols.queue.words import Say
 
 AGAIN_AFTER: Final = milliseconds(300)
 LOOK_EVERY: Final = seconds(1)
@@ -55,17 +53,10 @@ class Wanted(msgspec.Struct):
 class Part(msgspec.Struct):
     """A partition, as the anchor knows it in its term."""
 
+    at: int
     name: str
     home: Home | None = None
     """The last that was heard of."""
-    numbers: Say | None = None
-    """The last that it was given."""
-    stop: int = 0
-    """Where these end."""
-    carried: Say | None = None
-    """Those that go with the turns of this phase, or later ones."""
-    heard: Say | None = None
-    """Those of which it is known that it heard them: they need not go with turns any more."""
     granted: int = 0
     """With which turn its last grants went first."""
     grants: tuple[Grant, ...] = ()
@@ -91,20 +82,11 @@ class Anchor:
     def __init__(self, desk: Desk, home: Home, state: State, log: Log) -> None:
         self._desk = desk
         self._home = home
-        self._state = state
-        self._log = log
         self._queue = whole_of(home.queue)
         count = home.settings.partitions
-        self.parts = [Part(part_name(self._queue, part)) for part in range(count)]
+        self.parts = [Part(at, part_name(self._queue, at)) for at in range(count)]
         self.parts[0].home = home
-        self._next: int = max(state.bound, *state.tails)
-        """The next number."""
-        self._told = self._next
-        """All below this were told, by this anchor or an earlier one; others may be, too."""
-        self._flushed = 0
-        """Numbers below this may be told."""
-        self._raised = 0
-        """With which step those below the state's bound may."""
+        self.counting = Counting(desk, home, state, log)
         self._wants: OrderedDict[OperationId, Wanted] = OrderedDict()
         self._fresh: OrderedDict[OperationId, None] = OrderedDict()
         """Those of which it was not asked yet whether they hold something."""
@@ -119,59 +101,6 @@ class Anchor:
         """All that this node leads (rule 16)."""
         self._looked = Instant(0)
         self._said = Instant(0)
-
-    # --- numbers ----------------------------------------------------------------------------------
-
-    def ask(self, source: NodeId, word: Ask) -> None:
-        """A partition wants some; told when it is sure that this one is the anchor (rule 3)."""
-        part = self.parts[part_of(word.queue) or 0]
-        if self._is_old(part, word):
-            said = part.numbers
-            if said is not None and said.told and said.message.number == word.number:
-                self._desk.send(source, said.message)
-            return
-        said, step = self._numbers(source, part, word)
-        self._log.confirm(said, step)
-
-    def at_once(self, word: Ask) -> Numbers | None:
-        """The same for a partition beside it, if it is sure now, and nothing is to be told before.
-
-        Nobody else has to be asked, and the bound is flushed (rule 16).
-        """
-        part = self.parts[part_of(word.queue) or 0]
-        least = max(self._next, word.above) + word.count
-        settled = self._log.is_settled and not self._log.confirms
-        if not settled or least + BOUND_AHEAD // 2 > self._state.bound or self._is_old(part, word):
-            return None
-        said, _ = self._numbers(self._desk.me, part, word)
-        said.told = True
-        assert isinstance(said.message, Numbers)
-        return said.message
-
-    def _is_old(self, part: Part, word: Ask) -> bool:
-        """Whether it had these numbers, or later ones."""
-        if part.numbers is None:
-            return False
-        last = part.numbers.message
-        return (word.term, word.number) <= (last.term, last.number)
-
-    def _numbers(self, source: NodeId, part: Part, word: Ask) -> tuple[Say, int]:
-        """The next ones, and which step must be safe before they are told."""
-        self._told = max(self._told, part.stop)  # it was heard
-        first = self._given(word.count, word.above)
-        numbers = Numbers(word.queue, word.term, self._home.term, word.number, first)
-        part.numbers, part.stop = Say(source, numbers), self._next
-        return part.numbers, 0 if self._next <= self._flushed else self._raised
-
-    def _given(self, count: int, above: int) -> int:
-        """The next numbers; the bound is raised in time."""
-        if self._log.safe >= self._raised:
-            self._flushed = self._state.bound
-        first: int = max(self._next, above)
-        self._next = first + count
-        if self._next + BOUND_AHEAD // 2 > self._state.bound:
-            self._raised = self._log.raise_bound(self._next + BOUND_AHEAD)
-        return first
 
     # --- gets -------------------------------------------------------------------------------------
 
@@ -221,8 +150,7 @@ class Anchor:
 
     def serve(self) -> None:
         """Begins a phase if one is wanted, and none is open (rule 6)."""
-        if not self._raised:  # with the first step of the term
-            self._raised = self._log.raise_bound(self._next + BOUND_AHEAD)
+        self.counting.begin()
         if self._asks and self._wants and (self._phase is None or not self._phase.count):
             self._begin()
             if self._asks:
@@ -242,22 +170,14 @@ class Anchor:
             tuple([one.before for one in some if one.before >= 0]),
             min(sum([one.items_max for one in some]), limits.get_items),
             min(sum([one.bytes_max for one in some]), limits.fetch_bytes),
-            self._upto,
+            self.counting.upto,
         )
         self._open()
 
-    @property
-    def _upto(self) -> int:
-        """All numbers below this were told, or never will be."""
-        told = [one.stop for one in self.parts if one.numbers is not None and one.numbers.told]
-        upto: int = max([self._told, *told])
-        return upto
-
     def _open(self) -> None:
-        for part in self.parts:
+        for at, part in enumerate(self.parts):
             part.report = None
-            said = part.numbers
-            part.carried = said if said is not None and said.told else part.heard
+            self.counting.carry(at)
             self._send(part)
         self._said = self._desk.now
         self._desk.wake(later(self._said, AGAIN_AFTER))
@@ -272,11 +192,9 @@ class Anchor:
         phase = self._phase
         if phase is None or not self._needed(part):
             return
-        home, said = part.home, part.numbers if part.numbers is not part.heard else None
+        home = part.home
         if home is None or not home.active:
             return  # news of it are asked for at the next tick
-        numbers = said.message if said is not None and said.told else None
-        assert numbers is None or isinstance(numbers, Numbers)
         turn = Turn(
             part.name,
             home.term,
@@ -284,7 +202,7 @@ class Anchor:
             phase.number,
             part.granted,
             part.grants,
-            numbers if numbers is not None and numbers.term == home.term else None,
+            self.counting.of(part.at, home.term),
             phase.count,
             phase.size,
             phase.upto,
@@ -302,7 +220,7 @@ class Anchor:
             return False
         part.report = led.parted.at_once(turn)
         if part.report is not None:
-            part.heard = part.carried
+            self.counting.heard(part.at)
         return part.report is not None
 
     def report(self, word: Report) -> None:
@@ -313,7 +231,7 @@ class Anchor:
         if part.home is None or word.term != part.home.term:
             return
         part.report, part.grants = word, ()
-        part.heard = part.carried
+        self.counting.heard(part.at)
         self._look()
 
     def _look(self) -> None:

@@ -10,9 +10,15 @@ from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.parted.words import Ask, Numbers, Report, Turn
 
 
-class Numbered(Protocol):
+class Counts(Protocol):
     def at_once(self, word: Ask) -> Numbers | None:
         """The numbers, if nothing has to become safe or sure before."""
+
+
+class Numbered(Protocol):
+    @property
+    def counting(self) -> Counts:
+        """Gives numbers."""
 
 
 class Reporting(Protocol):

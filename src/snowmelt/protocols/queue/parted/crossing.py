@@ -99,7 +99,7 @@ class Crossing:
         self._terms.touched[queue] = None
         match word:
             case Ask():
-                anchor.ask(source, word)
+                anchor.counting.ask(source, word)
             case Want():
                 anchor.want(source, word)
             case Leave():

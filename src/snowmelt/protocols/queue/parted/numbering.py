@@ -128,7 +128,7 @@ class Numbering:
         beside = self.leaders.get(self._anchor)
         if beside is not None and beside.serving and beside.parted is not None:
             anchor = beside.parted.anchor
-            numbers = None if anchor is None else anchor.at_once(word)
+            numbers = None if anchor is None else anchor.counting.at_once(word)
             if numbers is not None:
                 self.told(numbers)
                 return

@@ -235,15 +235,22 @@ def test_who_waits_for_room_takes_it_wherever_it_is_made():
     assert parts.all[1].room == 0  # type: ignore[attr-defined]
 
 
-def test_a_put_that_stands_behind_others_waits_with_them_first():
-    parts = parts_of(0, 9, 9)
-    order = PutOrder(Random(1))
+def test_a_put_into_a_queue_with_a_bound_waits_for_those_before_it():
+    parts = parts_of(0, 1, 1)
+    parts._producer.order = order = PutOrder(Random(1))
     order._part = 2  # the next is 0
-    parts._producer.order = order
     one, two = put(parts, timeout=5.0), put(parts, timeout=5.0)
-    next(one), next(two)
-    [first, second] = parts.all[0].asked  # type: ignore[attr-defined]
-    assert (first[0], second[0] > 10**9) == (0, True)
+    for _ in range(2):  # the first looks for room, the second for the first
+        next(one), next(two)
+        assert parts.all[2].asked == []  # type: ignore[attr-defined]
+    taken(one)
+    assert asked_of(parts) == [1, 1, 0]
+    taken(two)
+    assert asked_of(parts) == [1, 1, 1]
+    late = put(parts), put(parts)  # whose time is over does not wait
+    next(late[0])
+    with pytest.raises(Full):
+        taken(late[1])
 
 
 def test_a_child_has_no_puts_of_its_parent():

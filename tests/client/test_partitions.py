@@ -499,6 +499,31 @@ async def test_it_is_the_same_with_await(tmp_path: Path) -> None:
         assert await cluster.queues(kind="parted") == ["jobs", "log"]
 
 
+async def test_puts_at_once_fill_all_partitions_and_stand_in_their_order(tmp_path: Path) -> None:
+    """None waits for room in one while others have some, and none passes one that looks for it."""
+    import asyncio  # noqa: PLC0415
+
+    async with snowmelt.aio.open(tmp_path / "queues") as cluster:
+        log = cluster.fifo("log", partitions=3, max_items=9)
+        began = time.monotonic()
+        puts = [asyncio.ensure_future(log.put(b"%d" % at, timeout=20)) for at in range(9)]
+        assert await asyncio.gather(*puts) == list(range(9))
+        assert time.monotonic() - began < 10
+        puts = []
+        for at in range(9, 15):  # there is no room for these now
+            puts.append(asyncio.ensure_future(log.put(b"%d" % at, timeout=30)))
+            await asyncio.sleep(0.03)
+        with pytest.raises(Full):
+            await log.put(b"x", timeout=0)
+        got = []
+        for _ in range(15):
+            item = await log.get(timeout=10)
+            got.append(int(item.body))
+            await item.ack(wait=True)
+        await asyncio.gather(*puts)
+        assert got == list(range(15))
+
+
 def test_a_folder_is_opened_again_with_its_partitions(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path / "queues") as cluster:
         log = cluster.fifo("log", partitions=3)

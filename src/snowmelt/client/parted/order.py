@@ -48,6 +48,12 @@ class PutOrder:
             self._open[number] = None
             return number, self._part
 
+    def turn(self, partitions: int) -> int:
+        """The next partition, for one that waited for the others."""
+        with self._lock:
+            self._part = (self._part + 1) % partitions
+            return self._part
+
     def went(self, part: int) -> None:
         """The last one went elsewhere, since there was no room."""
         with self._lock:

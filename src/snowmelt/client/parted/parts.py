@@ -5,8 +5,9 @@
 2. Whose producer has a name puts into the partition of that name, since its numbers count there.
    Any other puts as `order.py` says, and has a producer in each.
 3. A put that finds its partition full, or away, is tried in the others before it waits. So `Full`
-   says of each of them that it had no room when it was asked. A put that stands behind others of
-   its client waits with them first, so that it does not pass them.
+   says of each of them that it had no room when it was asked. In a queue with a bound the puts of
+   a client go one after the other, so that none passes one that looks for room. In any other a put
+   that stands behind others of its client goes where they went.
 4. A get is asked of any node, which answers with a lease of each partition that gave something.
    They are one lease here (`held.py`), and words about it go to whom they concern.
 5. A get waits for the puts that its client asked before, for half of its time. In a queue with a
@@ -140,14 +141,24 @@ class Parts:
             if self._producer.named:
                 own = self.all[home_of(self._producer.name, count)]
                 return (yield from own.put_parcel(*call, wait, sequence))
-            alone = order.alone(number)
-            first = wait.impatient if alone and self.bounded else wait
+            alone, first = order.alone(number), wait
+            if self.bounded:
+                if not alone:
+                    yield from self._behind_earlier(number, wait)
+                    part, alone = order.turn(count), True
+                first = wait.impatient
             try:
                 return (yield from self.all[part].put_parcel(*call, first, None, eager=alone))
             except _NOT_HERE:
                 return (yield from self._put_elsewhere(call, part, wait))
         finally:
             order.end(number)
+
+    def _behind_earlier(self, number: int, wait: Wait) -> Steps[None]:
+        """Until all earlier puts of this client are answered, or its time is nearly over."""
+        end = later(steady_now(), wait.patience)
+        while (before := self._producer.order.before(number)) and steady_now() < end:
+            yield Rest(min(before * _PAUSE, _PAUSE_LONGEST))
 
     def _put_elsewhere(
         self, call: tuple[Parcel, bytes, int], part: int, wait: Wait

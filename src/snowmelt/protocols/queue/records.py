@@ -67,6 +67,7 @@ class _Leased(msgspec.Struct, frozen=True, array_like=True):
     left: list[int]
     ahead: bool
     length: Duration = Duration(0)
+    upto: int = 0
 
 
 def changed(state: State) -> tuple[Pairs, tuple[Interval, ...]]:
@@ -160,6 +161,8 @@ def _part(state: State, kind: bytes) -> Staged | Tails | Spread | PutTimes:
 
 def _of_lease(lease: Lease) -> bytes:
     row = lease.operation, steps(lease.left), lease.ahead
+    if lease.upto:
+        return _ENCODE((*row, lease.length, lease.upto))
     return _ENCODE((*row, lease.length) if lease.length else row)
 
 
@@ -194,7 +197,7 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
         case b"l":
             told, token = _DECODE(value, type=_Leased), int.from_bytes(rest)
             left = IntervalSet(stepped(told.left))
-            state.leases[token] = Lease(told.operation, left, told.ahead, told.length)
+            state.leases[token] = Lease(told.operation, left, told.ahead, told.length, told.upto)
             state.tokens[told.operation] = token
         case b"c" | b"k":
             (state.takers if key[:1] == b"c" else state.keys).restore(key, value)

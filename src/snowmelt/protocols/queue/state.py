@@ -58,6 +58,8 @@ class Lease(msgspec.Struct):
     """Whether its items wait for their turn (`core/failures.py`)."""
     length: Duration = Duration(0)
     """How long it lasts, if it was given before leases had the length that they have."""
+    upto: int = 0
+    """In a partition, up to which number its phase went (`parted/`, rule 11)."""
 
 
 class Counts(msgspec.Struct, array_like=True):
@@ -219,11 +221,17 @@ class State:
         return tellable(found, self.failures, self.batches, limits.spans_bytes)
 
     def take(
-        self, operation: OperationId, token: int, positions: list[Interval], *, ahead: bool = False
+        self,
+        operation: OperationId,
+        token: int,
+        positions: list[Interval],
+        *,
+        ahead: bool = False,
+        upto: int = 0,
     ) -> None:
         """Leases these."""
         self.ready.remove_all(positions)
-        self.leases[token] = Lease(operation, IntervalSet(positions), ahead)
+        self.leases[token] = Lease(operation, IntervalSet(positions), ahead, upto=upto)
         self.tokens[operation] = token
         self.takers.note(operation)
         self.touch(token)

@@ -17,7 +17,7 @@ from snowmelt.protocols.queue.log import STEP_BYTES, Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.names import part_name, whole_of
-from snowmelt.protocols.queue.parted.words import Ask, Numbers, Post
+from snowmelt.protocols.queue.parted.words import Ask, News, Numbers, Post
 from snowmelt.protocols.queue.publications import items_of
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.words import SpreadPut
@@ -145,6 +145,7 @@ class Numbering:
         """What has no answer for a while is asked again."""
         again = later(self._at, AGAIN_AFTER)
         if self._asked and again <= self._desk.now:
+            self._desk.inside.append(News(self._anchor))  # it may be led elsewhere by now
             self._say()
         elif self._asked:  # a queue has one alarm, and this was another's
             self._desk.wake(again)

@@ -4,7 +4,6 @@ It is rules 4 to 9 of the package, and 12. What is in it is a queue like any oth
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from snowmelt.core.interval import POSITION_MAX, Interval, merged
 from snowmelt.core.names import NodeId, OperationId
@@ -33,8 +32,6 @@ from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.state import State
 from snowmelt.protocols.queue.tails import bounded
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Say, SpreadPut
-
-SPARE: Final = 64
 
 
 class Partition:
@@ -76,8 +73,6 @@ class Partition:
         self._watches = True
         """Whether the anchor is to hear as soon as something is ready."""
         self._begun = False
-        self._uptos: dict[int, int] = {}
-        """By tokens, up to which number their phases went."""
 
     def goes_beside(self, leaders: Mapping[str, Led]) -> None:
         """These are all that this node leads."""
@@ -185,19 +180,12 @@ class Partition:
             found = merged([part for one in edges for part in state.ready.common(one)])
             if found:
                 token = next(self._tokens)
-                state.take(operation, token, found, ahead=grant.ahead)
-                self._note(token, grant.upto)
+                state.take(operation, token, found, ahead=grant.ahead, upto=grant.upto)
         if token is None:
             nothing = calls.Leased(0, (), (), self._home.settings.lease)
             self._log.owe(ReplyTo(operation, nothing))
         else:
             self._log.owe(Deliver(operation, token, ""))
-
-    def _note(self, token: int, upto: int) -> None:
-        leases = self._state.leases
-        self._uptos[token] = upto
-        if len(self._uptos) > 2 * len(leases) + SPARE:
-            self._uptos = {one: at for one, at in self._uptos.items() if one in leases}
 
     def _report(self, source: NodeId, word: Turn) -> None:
         """Told when all that it says is safe, and it is sure that this one leads (rule 8)."""
@@ -251,9 +239,9 @@ class Partition:
         for at, operation in enumerate(asked):
             token = state.tokens.get(operation)
             if token is not None:
-                left = state.leases[token].left
-                rank = max(map(self._rank, left))
-                yield Holds(at, left.total, rank, self._uptos.get(token, 0))
+                lease = state.leases[token]
+                rank = max(map(self._rank, lease.left))
+                yield Holds(at, lease.left.total, rank, lease.upto)
             elif state.takers.had(operation):
                 yield Holds(at, 0)
 

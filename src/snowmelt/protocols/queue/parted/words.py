@@ -124,7 +124,7 @@ class Holds(msgspec.Struct, frozen=True, array_like=True):
     rank: tuple[int, Count] = (0, 0)
     """The last of them: its key, or 0, and its position."""
     upto: Tail = 0
-    """As of the phase in which it was given; 0 where that is not known."""
+    """As of the phase in which it was given."""
 
 
 class Report(OfTerm, frozen=True, tag="parted.report", array_like=True):

@@ -11,10 +11,10 @@ def lived(seed, kinds, coordinator="disk"):
     return live(drawn("parted", seed, kinds, coordinator=coordinator), family("parted"))
 
 
-# 1: a node that was to lead a partition had not heard of that, and nobody told it. 8: what a get
-# held already was filled up with items that came later, past others. 33: a partition leased what no
-# door told of. 16, 38: who could not say what became of an item asked again.
-SEEDS = (1, 8, 16, 33, 38)
+# 1, 8, 16, 33, 38: as found first. 399: who asked for numbers asked a node that was no anchor any
+# more, for ever. 492, over etcd: the next leader of a partition did not know up to where a get that
+# it had served was served, so the rest of that was passed by.
+SEEDS = (1, 8, 16, 33, 38, 399)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -29,7 +29,7 @@ def test_a_calm_life_ends_well(seed):
     assert report.ending is Ending.SETTLED, report.sentence
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1, 492])
 def test_a_life_over_etcd_ends_well(seed):
     report = lived(seed, kinds_of("parted"), ETCD_DECIDES)
     assert report.ending is Ending.SETTLED, report.sentence

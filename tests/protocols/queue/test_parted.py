@@ -4,9 +4,11 @@ import pytest
 from leading import N2, N3, TERM, Leading
 from msgspec.structs import replace
 
+from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue import words
+from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
 from snowmelt.protocols.queue.parted.partition import Partition
 from snowmelt.protocols.queue.parted.phases import share_out
@@ -136,6 +138,28 @@ def test_numbers_of_an_earlier_anchor_are_not_taken(part):
     part.hear(N3, turn(2, anchor=8))
     part.agree()
     assert part.told(Report)[0].runs == (99, 100, 4)
+
+
+def test_what_lies_on_data_nodes_has_numbers_too_and_goes_with_its_door():
+    leading = Leading("log/1", replicas=2, inline_max=0)
+    leading.hear(N2, leading.home("log/0", N3, ANCHOR))
+    keys = {}
+    for number in (1, 2):
+        offered = words.Offered("p", number, 1, 4, 0, 0, 0, "", 0, 0)
+        leading.hear(N3, words.Offer("log/1", TERM, operation(number), offered))
+        (goes,) = leading.told(words.Goes)
+        keys[number] = Batch(goes.place.start, goes.place.stop, 4, TERM).key
+    for keeper in ("n1/1", "n2/1", "n3/1"):
+        leading.hear(N3, words.Stored("log/1", TERM, "n1", keeper, keys[1]))
+    leading.agree()
+    assert [ask.count for ask in leading.told(Ask)] == [1]
+    leading.hear(N3, words.Spare("log/1", TERM, "n3/1", (keys[1],)))
+    leading.agree()
+    assert leading.told(words.Spared) == []
+    leading.hear(N3, Numbers("log/1", TERM, ANCHOR, 1, 70))
+    leading.agree()
+    (told,) = leading.told(words.Told)
+    assert told.answer.where == Interval(70, 71)
 
 
 # --- reports --------------------------------------------------------------------------------------

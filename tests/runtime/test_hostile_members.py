@@ -20,11 +20,13 @@ from snowmelt.protocols.baton import messages as baton_messages
 from snowmelt.protocols.membership import messages as membership_messages
 from snowmelt.protocols.multicast import messages as multicast_messages
 from snowmelt.protocols.queue import messages as fifo_messages
+from snowmelt.protocols.queue.parted import words as parted_words
 from snowmelt.wire.codec import Codec
 
 FAMILIES = {
     "membership": membership_messages.Message,
     "fifo": fifo_messages.Message,
+    "parted": parted_words.Message,
     "baton": baton_messages.Message,
     "multicast": multicast_messages.Message,
 }
@@ -63,6 +65,10 @@ async def use(node: Serving, number: int) -> None:
         orders = cluster.fifo("q", replicas=2)
         await orders.put_many([b"%d" % at for at in range(20)])
         async with await orders.get(timeout=10):
+            pass
+        parted = cluster.fifo("log", partitions=4, replicas=2)
+        await parted.put_many([b"%d" % at for at in range(20)])
+        async with await parted.get(timeout=10):
             pass
         jobs = cluster.priority("p")
         await jobs.put(b"x", priority=number)

@@ -106,9 +106,9 @@ def test_what_a_killed_put_has_spilled_is_put_again(run: Run, start: Start, tmp_
     assert second.wait(20) == 0
 
 
-def test_nothing_to_get_ends_with_4(run: Run) -> None:
+def test_nothing_to_get_ends_with_8(run: Run) -> None:
     ended = run("get", "nothing", "--wait", "0.5")
-    assert (ended.returncode, ended.stdout) == (4, "")
+    assert (ended.returncode, ended.stdout) == (8, "")
     assert ended.stderr == "snowmelt: nobody produces in this pool\n"
 
 

@@ -35,7 +35,7 @@ def age(seconds: float | None) -> str:
     """How long ago, as a person reads it.
 
     >>> age(None), age(0.0304), age(7.21), age(4000), age(800_000)
-    ('-', '0.03 s', '7.2 s', '1 h 7 min', '9 d 6 h')
+    ('-', '0.03 s', '7.2 s', '1 h 6 min', '9 d 6 h')
     """
     if seconds is None:
         return "-"

@@ -202,6 +202,15 @@ def read(own):
     expect(reading.parts or reading.unread, "what lies somewhere is read, or told as unread")
 
 
+@recipe("Fifo.parts", "PriorityQueue.parts")
+def parts(own):
+    own.fill()
+    told = yield Act(own.queue.parts)
+    expect(
+        [one.name for one in told] == [own.queue.name], "a queue without several is its only one"
+    )
+
+
 @recipe("Fifo.groups", "PriorityQueue.groups")
 def groups(own):
     own.fill()

@@ -175,7 +175,7 @@ T = TypeVar("T")
 
 def _singly(steps: Steps[T]) -> Generator[Query | Rest, Any, T]:
     """The same steps, of which what goes at once is asked one after the other."""
-    further = partial(next, steps)
+    further = partial(steps.send, None)
     try:
         while True:
             step = further()

@@ -181,6 +181,9 @@ def _singly(steps: Steps[T]) -> Generator[Query | Rest, Any, T]:
             step = further()
             try:
                 answer = (yield from _each(step)) if isinstance(step, AtOnce) else (yield step)
+            except GeneratorExit:
+                steps.close()
+                raise
             except BaseException as error:
                 further = partial(steps.throw, error)
             else:

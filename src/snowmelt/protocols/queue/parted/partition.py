@@ -29,7 +29,7 @@ from snowmelt.protocols.queue.parted.words import (
     Turn,
 )
 from snowmelt.protocols.queue.publishing import Publishing
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.tails import bounded
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Say, SpreadPut
 
@@ -123,8 +123,10 @@ class Partition:
         if self.uncertain:
             self.uncertain = False
             tails.leap(first)
+            self._state.changed[STATUS] = None
         if isinstance(what, calls.Publish):
             tails[:] = [max(tail, first) for tail in tails]
+            self._state.changed[STATUS] = None  # though it be refused by now
             for operation in entrant.operations:
                 self._publishing.publish(operation, what, numbered=True)
         elif full:

@@ -51,7 +51,8 @@ Gets:
    nothing, or all that it had, says once when something is ready. It says so as well when its
    leader begins, so that the anchor seeks its home. A get that is asked for again has all
    partitions looked at, once a second at most: a lost word costs little.
-13. "Nothing" is answered after a phase in which no partition had anything. Who is failing over is
+13. "Nothing" is answered after a phase in which no partition had anything, and again when that get
+   is heard of again: what was answered must be leased nothing. Who is failing over is
    waited for; long after its patience a get is told for whom. A partition of which nobody who is
    here has a copy is left out, and named in the answer.
 14. A partition goes by the latest term of an anchor that it heard of, in a turn or with numbers: an

@@ -19,6 +19,7 @@ from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.counting import Counting
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
@@ -91,6 +92,8 @@ class Anchor:
         self._fresh: OrderedDict[OperationId, None] = OrderedDict()
         """Those of which it was not asked yet whether they hold something."""
         self._ends: Ends[OperationId] = Ends()
+        self._had: Answers[bool] = OrderedDict()
+        """Gets that were told that there is nothing: asked again they are told the same."""
         self._late: dict[OperationId, None] = {}
         """Those whose patience is over."""
         self._phase: Phase | None = None
@@ -110,6 +113,8 @@ class Anchor:
         if known is not None:
             known.door = source
             self._asks = self._asks or later(self._looked, LOOK_EVERY) <= now
+        elif word.operation in self._had:
+            self._desk.send(source, Nothing(self._home.queue, word.operation))
         elif len(self._wants) >= self._desk.limits.waiting_gets:
             text = f"{len(self._wants)} gets wait at queue {self._queue!r} already"
             self._refuse(word.operation, source, text)
@@ -271,6 +276,7 @@ class Anchor:
             if operation in shared.over or operation in self._late or self._waits_not(operation):
                 door = self._wants[operation].door
                 self._forget(operation)
+                keep(self._had, operation, True, self._desk.limits.answered)
                 self._desk.send(door, Nothing(self._home.queue, operation, away))
 
     def _waits_not(self, operation: OperationId) -> bool:

@@ -14,7 +14,7 @@ def lived(seed, kinds, coordinator="disk"):
 # 1, 8, 16, 33, 38: as found first. 399: who asked for numbers asked a node that was no anchor any
 # more, for ever. 492, over etcd: the next leader of a partition did not know up to where a get that
 # it had served was served, so the rest of that was passed by. 691: a publication that was refused
-# by the time that it had numbers left them in the state, and not in its records. 1475: a get that was
+# by the time that it had numbers left them in the state, not in its records. 1475: a get that was
 # told of nothing was heard again, late, and something was leased to it.
 SEEDS = (1, 8, 16, 33, 38, 399, 691, 1475)
 

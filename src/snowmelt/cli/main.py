@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "altering": ("create", "alter", "pause", "resume"),
     "ranks": ("select", "quantile"),
     "taking": ("get",),
+    "worker": ("worker",),
     "groups": ("groups",),
     "pool": ("pool",),
     "baton": ("baton",),

@@ -35,6 +35,11 @@ class Gathering:
         self._steps = steps
         self._tending = tending
 
+    @property
+    def queue(self) -> str:
+        """The name of the queue that they are from."""
+        return self._steps.name
+
     def done(self, delivered: Delivered, position: int, *, wait: bool) -> None:
         """Done with this one."""
         if wait:

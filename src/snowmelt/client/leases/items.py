@@ -43,6 +43,10 @@ class Counter(Protocol):
     codec: Codec
     """In which its bodies are written."""
 
+    @property
+    def queue(self) -> str:
+        """The name of the queue that they are from."""
+
     def done(self, delivered: Delivered, position: int, *, wait: bool) -> None:
         """Done with this one."""
 
@@ -72,6 +76,11 @@ class Desk:
         self._steps = steps
         self._kind = Acks(steps)
         self._acks = TogetherThreads(port, self._kind)
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue that they are from."""
+        return self._steps.name
 
     def done(self, delivered: Delivered, position: int, *, wait: bool) -> None:
         """Done with this one."""
@@ -145,6 +154,11 @@ class Item:
         except AttributeError:  # read once, and only when it is wanted
             self._value: Any = self._counter.codec.value(self.body)
         return self._value
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue that it is from."""
+        return self._counter.queue
 
     @property
     def position(self) -> Position:

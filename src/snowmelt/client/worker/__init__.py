@@ -23,6 +23,9 @@ Rules:
 6. A cluster that goes away is waited for; one that never was there, for five seconds. What a
    handler did meanwhile is told late, or refused as `LeaseLost`, and then done again by another: at
    least once.
-7. A pool counts no failures and has no dead: what failed is held for as long as it is to wait,
+7. Each of several queues has threads, or tasks, of its own, by weight (`shifts.py`). Rule 3's
+   suspects are worked on alone in their queue; other queues of the process go on.
+8. A handler over its `limit` is raised a `TimeoutError` in, where Python can (`limits.py`).
+9. A pool counts no failures and has no dead: what failed is held for as long as it is to wait,
    which keeps its thread or task busy, and then offered again.
 """

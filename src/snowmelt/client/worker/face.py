@@ -2,9 +2,11 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, Protocol, Self, Unpack
+from typing import Any, Self, TypeAlias, Unpack
+
+import msgspec
 
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
@@ -17,26 +19,20 @@ from snowmelt.client.worker.options import (
     REACH_SECONDS,
     WorkerOptions,
     checked_handler,
+    shares,
+    weighed,
     worker_settings,
 )
 from snowmelt.client.worker.pools import PoolIntake
 from snowmelt.client.worker.processes import Crew
 from snowmelt.client.worker.shift import Shift
+from snowmelt.client.worker.shifts import Running, Shifts
 from snowmelt.client.worker.signals import stopped_by_signals
 from snowmelt.core.errors import BadOption, NoSuchQueue
 from snowmelt.runtime.logs import tell
 
 Source = Fifo | PriorityQueue | Pool
-
-
-class Running(Protocol):
-    """A run of it, in this process or in others."""
-
-    def work(self) -> None:
-        """Until it ends."""
-
-    def stop(self, *, hard: bool = False) -> None:
-        """It is to end, warmly or at once."""
+Sources: TypeAlias = Source | Sequence[Source] | Mapping[Any, int]
 
 
 class Worker:
@@ -45,7 +41,11 @@ class Worker:
     The handler gets the item: `item.value`, `item.headers`, `item.failures`. When it raises, the
     item comes again later; `retry` says when: a `Retry` for all errors, None for "dead at once", or
     a map from kinds of error to these. So many `threads` work at once (1), in so many `processes`
-    of their own, if that is said. Their leases are renewed for as long as it takes.
+    of their own, if that is said. Their leases are renewed for as long as it takes. A handler that
+    takes longer than `limit` seconds fails, at its next step in Python.
+
+    Several queues are given in a list, or with weights, as in `{orders: 3, letters: 1}`. The
+    threads are shared out among them by weight.
 
     `run` works for ever, until SIGTERM or SIGINT: then what is in hand has `grace` seconds (30) to
     be done, and the rest goes back; a second signal ends it at once. A handler that the program has
@@ -66,23 +66,24 @@ class Worker:
     __reduce__ = stays("make it there, of the queue's name")
 
     def __init__(
-        self, queue: Source, handler: Callable[[Any], object], **options: Unpack[WorkerOptions]
+        self, queue: Sources, handler: Callable[[Any], object], **options: Unpack[WorkerOptions]
     ) -> None:
-        if not isinstance(queue, Fifo | PriorityQueue | Pool):
-            raise BadOption("queue", queue, "a fifo, a priority queue or a pool that blocks")
-        self._queue = queue
+        self._queues = weighed(queue, Source, "a fifo, a priority queue or a pool that blocks")
         self._handler = checked_handler(handler, awaits=False)
         self._settings = settings = worker_settings(dict(options), "threads", WorkerOptions)
-        if isinstance(queue, Pool) and settings.retrying.buries:
-            raise BadOption("retry", options["retry"], "no times and no None: a pool has no dead")
-        if settings.processes:
-            check_shared(queue, settings.processes)
+        self._shares = shares("threads", settings.at_once, list(self._queues.values()))
+        for one in self._queues:
+            if isinstance(one, Pool) and settings.retrying.buries:
+                allowed = "no times and no None: a pool has no dead"
+                raise BadOption("retry", options["retry"], allowed)
+            if settings.processes:
+                check_shared(one, settings.processes)
         self._running: Running | None = None
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
     def __repr__(self) -> str:
-        return f"Worker({self._queue.name!r})"
+        return f"Worker({self._named!r})"
 
     def run(self, timeout: float | None = None) -> None:
         """Works until it is stopped, or until nothing came for `timeout` seconds.
@@ -111,7 +112,7 @@ class Worker:
                 running.work()
             except BaseException as error:
                 self._failure = error
-                tell("a worker ended", logging.ERROR, error, queue=self._queue.name)
+                tell("a worker failed", logging.ERROR, error, queue=self._named)
             finally:
                 self._running = None
 
@@ -129,6 +130,10 @@ class Worker:
                 raise failure
             error.add_note(str(failure))  # what went wrong first is what is to be told
 
+    @property
+    def _named(self) -> str:
+        return ", ".join(one.name for one in self._queues)
+
     def _begin(self, timeout: float | None) -> Running:
         if self._running is not None:
             raise BadOption("run", self, "one at a time; it runs already, make another Worker")
@@ -136,9 +141,9 @@ class Worker:
         running: Running
         if self._settings.processes:
             self._reach()
-            running = Crew(lambda: self._shift(idle), self._settings)
+            running = Crew(lambda: self._shifts(idle), self._settings)
         else:
-            running = self._shift(idle)
+            running = self._shifts(idle)
         self._running = running
         return running
 
@@ -147,18 +152,23 @@ class Worker:
 
     def _reach(self) -> None:
         """Raises here what would end each of its processes."""
-        with suppress(NoSuchQueue):
-            assert not isinstance(self._queue, Pool)
-            self._queue.stats(timeout=REACH_SECONDS)
+        for one in self._queues:
+            assert not isinstance(one, Pool)
+            with suppress(NoSuchQueue):
+                one.stats(timeout=REACH_SECONDS)
 
-    def _shift(self, idle: float | None) -> Shift:
-        queue = self._queue
+    def _shifts(self, idle: float | None) -> Shift | Shifts:
+        some = [self._shift(*one, idle) for one in zip(self._queues, self._shares, strict=True)]
+        return some[0] if len(some) == 1 else Shifts(some)
+
+    def _shift(self, queue: Source, threads: int, idle: float | None) -> Shift:
         intake: Intake | PoolIntake
         if isinstance(queue, Pool):
             intake = PoolIntake(queue)
         else:
             intake = queue.intake(self._settings.prefetch)
-        return Shift(queue.name, intake, self._handler, self._settings, idle)
+        settings = msgspec.structs.replace(self._settings, at_once=threads)
+        return Shift(queue.name, intake, self._handler, settings, idle)
 
 
 def check_shared(queue: Source, processes: int) -> None:

@@ -1,10 +1,12 @@
 """A worker with `await`: its handlers are tasks of one event loop; `face.py` tells more."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeAlias, Unpack
+
+import msgspec
 
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
@@ -12,13 +14,21 @@ from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.leases.intake_async import Intake
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.priority.face_async import PriorityQueue
-from snowmelt.client.worker.options import AsyncWorkerOptions, checked_handler, worker_settings
+from snowmelt.client.worker.options import (
+    AsyncWorkerOptions,
+    checked_handler,
+    shares,
+    weighed,
+    worker_settings,
+)
 from snowmelt.client.worker.pools_async import PoolIntake
 from snowmelt.client.worker.shift_async import Shift
+from snowmelt.client.worker.shifts import AsyncShifts
 from snowmelt.client.worker.signals import stopped_by_signals
 from snowmelt.core.errors import BadOption
 
 Source = Fifo | PriorityQueue | Pool
+Sources: TypeAlias = Source | Sequence[Source] | Mapping[Any, int]
 
 
 class Worker:
@@ -44,22 +54,21 @@ class Worker:
 
     def __init__(
         self,
-        queue: Source,
+        queue: Sources,
         handler: Callable[[Any], Awaitable[object]],
         **options: Unpack[AsyncWorkerOptions],
     ) -> None:
-        if not isinstance(queue, Fifo | PriorityQueue | Pool):
-            raise BadOption("queue", queue, "a fifo, a priority queue or a pool of snowmelt.aio")
-        self._queue = queue
+        self._queues = weighed(queue, Source, "a fifo, a priority queue or a pool of snowmelt.aio")
         self._handler = checked_handler(handler, awaits=True)
         self._settings = settings = worker_settings(dict(options), "tasks", AsyncWorkerOptions)
-        if isinstance(queue, Pool) and settings.retrying.buries:
+        self._shares = shares("tasks", settings.at_once, list(self._queues.values()))
+        if settings.retrying.buries and any(isinstance(one, Pool) for one in self._queues):
             raise BadOption("retry", options["retry"], "no times and no None: a pool has no dead")
-        self._shift: Shift | None = None
+        self._running: Shift | AsyncShifts | None = None
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        return f"Worker({self._queue.name!r})"
+        return f"Worker({', '.join(one.name for one in self._queues)!r})"
 
     async def run(self, timeout: float | None = None) -> None:
         """Works until it is stopped, or until nothing came for `timeout` seconds.
@@ -76,12 +85,12 @@ class Worker:
             with stopped_by_signals(stop) if self._settings.signals else nullcontext():
                 await shift.work()
         finally:
-            self._shift = None
+            self._running = None
 
     def stop(self) -> None:
         """Ends it warmly; an `async with` waits for that when it is left."""
-        if self._shift is not None:
-            self._shift.stop()
+        if self._running is not None:
+            self._running.stop()
 
     async def __aenter__(self) -> Self:
         shift = self._begin(None)
@@ -90,7 +99,7 @@ class Worker:
             try:
                 await shift.work()
             finally:
-                self._shift = None
+                self._running = None
 
         self._task = asyncio.ensure_future(work())
         return self
@@ -106,15 +115,19 @@ class Worker:
                 raise
             error.add_note(str(failure))  # what went wrong first is what is to be told
 
-    def _begin(self, timeout: float | None) -> Shift:
-        if self._shift is not None:
+    def _begin(self, timeout: float | None) -> Shift | AsyncShifts:
+        if self._running is not None:
             raise BadOption("run", self, "one at a time; it runs already, make another Worker")
         idle = None if timeout is None else max(0.0, checked(timeout))
-        queue = self._queue
+        some = [self._shift(*one, idle) for one in zip(self._queues, self._shares, strict=True)]
+        self._running = some[0] if len(some) == 1 else AsyncShifts(some)
+        return self._running
+
+    def _shift(self, queue: Source, tasks: int, idle: float | None) -> Shift:
         intake: Intake | PoolIntake
         if isinstance(queue, Pool):
             intake = PoolIntake(queue)
         else:
             intake = queue.intake(self._settings.prefetch)
-        self._shift = Shift(queue.name, intake, self._handler, self._settings, idle)
-        return self._shift
+        settings = msgspec.structs.replace(self._settings, at_once=tasks)
+        return Shift(queue.name, intake, self._handler, settings, idle)

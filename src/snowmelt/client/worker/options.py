@@ -1,7 +1,8 @@
 """What a person may say about a worker, checked."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import UnionType
 from typing import Any, Final, TypedDict
 
 import msgspec
@@ -18,6 +19,7 @@ LAST_SECONDS: Final = 0.6
 """How long what is left goes back when `grace` is over, or at a second signal."""
 THREADS_MAX: Final = 10_000
 PROCESSES_MAX: Final = 1_000
+WEIGHT_MAX: Final = 1_000
 
 
 class CommonOptions(TypedDict, total=False):
@@ -26,6 +28,7 @@ class CommonOptions(TypedDict, total=False):
     retry: Retry | Kinds | None
     prefetch: int
     grace: float
+    limit: float | None
     signals: bool
 
 
@@ -53,6 +56,8 @@ class Settings(msgspec.Struct, frozen=True):
     prefetch: int | None
     grace: float
     signals: bool
+    limit: float | None
+    """Seconds that a handler may take."""
 
 
 def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Settings:
@@ -69,6 +74,9 @@ def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Setti
     grace = options.get("grace", GRACE)
     if type(grace) not in (int, float) or not 0 <= grace <= SECONDS_MAX:
         raise BadOption("grace", grace, f"0 to {SECONDS_MAX:.0f} seconds")
+    limit = options.get("limit")
+    if limit is not None and (type(limit) not in (int, float) or not 0.1 <= limit <= SECONDS_MAX):
+        raise BadOption("limit", limit, f"0.1 to {SECONDS_MAX:.0f} seconds, or None")
     signals = options.get("signals", True)
     if type(signals) is not bool:
         raise BadOption("signals", signals, "True or False")
@@ -81,7 +89,40 @@ def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Setti
         checked_prefetch(options.get("prefetch")),
         grace,
         signals,
+        limit,
     )
+
+
+def shares(name: str, at_once: int, weights: Sequence[int]) -> list[int]:
+    """How many threads or tasks each of several queues has: one at least, the rest by weight.
+
+    >>> shares("threads", 8, [3, 1]), shares("threads", 3, [100, 1, 1]), shares("tasks", 9, [1, 1])
+    ([6, 2], [1, 1, 1], [5, 4])
+    >>> shares("threads", 1, [3, 1])
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: threads is 1; allowed: 2 or more: each queue has its own
+    """
+    if at_once < len(weights):
+        raise BadOption(name, at_once, f"{len(weights)} or more: each queue has its own")
+    had = [1] * len(weights)
+    while sum(had) < at_once:
+        neediest = max(range(len(had)), key=lambda at: weights[at] / (had[at] + 0.5))
+        had[neediest] += 1
+    return had
+
+
+def weighed(queues: Any, kinds: type[Any] | UnionType, allowed: str) -> dict[Any, int]:
+    """The queues of a worker, each with its weight."""
+    some = queues
+    if isinstance(queues, kinds):
+        some = {queues: 1}
+    elif isinstance(queues, Sequence) and not isinstance(queues, str | bytes):
+        some = dict.fromkeys(queues, 1)
+    if not (isinstance(some, Mapping) and some and all(isinstance(one, kinds) for one in some)):
+        raise BadOption("queue", queues, f"{allowed}; or several, in a list or with weights")
+    for queue, weight in some.items():
+        checked_count(f"the weight of {queue.name}", weight, WEIGHT_MAX)
+    return dict(some)
 
 
 def checked_handler(handler: Any, *, awaits: bool) -> Callable[[Any], Any]:

@@ -1,5 +1,5 @@
 # Made of pools_async.py by scripts/faces.py, which `make faces` runs: change it there.
-"""A pool's objects for a worker, as `leases.intake` has a queue's items (rule 7)."""
+"""A pool's objects for a worker, as `leases.intake` has a queue's items (rule 9)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A pool's objects for a worker, as `leases.intake_async` has a queue's items (rule 7)."""
+"""A pool's objects for a worker, as `leases.intake_async` has a queue's items (rule 9)."""
 
 from typing import Final
 

@@ -1,9 +1,11 @@
 """One run of a blocking worker in this process: its threads, and how it ends."""
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty as NothingTold
 from queue import SimpleQueue
 from random import Random
@@ -13,11 +15,12 @@ from snowmelt.client.leases.intake import Intake
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects import Object
+from snowmelt.client.worker.limits import Limit
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings, check_worked
 from snowmelt.client.worker.pools import PoolIntake
 from snowmelt.client.worker.retrying import Fate, last_line
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.instant import SECOND, Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.logs import tell
 
@@ -52,6 +55,8 @@ class Shift:
         self._stopped = self._hard = self._closed = False
         self._over = threading.Event()
         self._failure: BaseException | None = None
+        self._tally = Tally(name, settings)
+        self._limit: Limit | None = None
         self._hands: dict[int, Item | Object] = {}
         """What handlers work on. Each change is one step, so it needs no lock."""
         self._since = steady_now()  # something came, or was over
@@ -69,6 +74,9 @@ class Shift:
 
     def work(self) -> None:
         """Works until it is told to stop, or nothing came for long; raises what ended it."""
+        self._tally.begin()
+        if self._settings.limit is not None:
+            self._limit = Limit(self._settings.limit, kills=self._settings.processes > 0)
         try:
             for number in range(self._settings.at_once):
                 self._begin(self._serve, f"snowmelt-worker-{number}")
@@ -76,6 +84,7 @@ class Shift:
             while self._left and not self._stopped and self._failure is None:
                 self._hear(None)
             self._over.set()
+            self._tally.stop(len(self._hands))
             self._late = self._graced()
             self._begin(self._rest, "snowmelt-worker-rests")
             while self._left and not self._hard and self._hear(self._late):
@@ -88,6 +97,9 @@ class Shift:
                 self._late = self._graced()
             self._over.set()
             self._end()
+            if self._limit is not None:
+                self._limit.close()
+            self._tally.end()
         if self._failure is not None:
             raise self._failure
 
@@ -171,7 +183,10 @@ class Shift:
             return
         self._hands[id(held)] = held
         try:
-            check_worked(self._handler, self._handler(held))
+            if self._limit is None:
+                self._work_on(held)
+            else:
+                self._limit.call(partial(self._work_on, held), which(self._name, held))
         except Exception as error:
             self._failed(held, error)
         except BaseException as error:  # rule 5
@@ -183,7 +198,11 @@ class Shift:
             self._since = steady_now()
             del self._hands[id(held)]
 
+    def _work_on(self, held: Item | Object) -> None:
+        check_worked(self._handler, self._handler(held))
+
     def _done(self, held: Item | Object) -> None:
+        self._tally.done += 1
         try:
             if not self._settled(held):
                 held.ack()
@@ -191,6 +210,7 @@ class Shift:
             tell_untold("done", self._name, held, error)
 
     def _failed(self, held: Item | Object, error: BaseException) -> None:
+        self._tally.failed += 1
         failures = 0 if isinstance(held, Object) else held.failures
         fate = self._settings.retrying.fate(error, failures, self._chance)
         tell_failed(self._name, held, fate, error)
@@ -221,18 +241,41 @@ class Shift:
         return seconds_until(later(self._since, seconds(self._idle))) <= 0
 
 
+class Tally:
+    """What a run says of itself in the log: that it began, that it stops, and what it has done."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self._name = name
+        self._settings = settings
+        self._began = steady_now()
+        self.done = 0
+        self.failed = 0
+        """About so many: threads count without a lock."""
+
+    def begin(self) -> None:
+        tell("a worker began", queue=self._name, at_once=self._settings.at_once, pid=os.getpid())
+
+    def stop(self, in_hand: int) -> None:
+        tell("a worker stops", queue=self._name, in_hand=in_hand, grace=self._settings.grace)
+
+    def end(self) -> None:
+        spent = f"{(steady_now() - self._began) / SECOND:.0f}"
+        counts = {"done": self.done, "failed": self.failed, "seconds": spent}
+        tell("a worker ended", queue=self._name, **counts, pid=os.getpid())
+
+
 def tell_failed(queue: str, held: Any, fate: Fate, error: BaseException) -> None:
     again = {"dead": "at once"} if fate.dead else {"again_in": f"{fate.wait:.3g} s"}
-    what = _which(queue, held) | again
+    what = which(queue, held) | again
     tell("a handler failed", logging.WARNING, error, **what, reason=last_line(error))
 
 
 def tell_untold(what: str, queue: str, held: Any, error: SnowmeltError) -> None:
     """Logs that no node took what became of an item."""
-    tell(f"{what}, and not told", logging.WARNING, **_which(queue, held), reason=str(error))
+    tell(f"{what}, and not told", logging.WARNING, **which(queue, held), reason=str(error))
 
 
-def _which(queue: str, held: Any) -> dict[str, object]:
-    """An object of a pool has no position."""
+def which(queue: str, held: Any) -> dict[str, object]:
+    """What a line of the log says it is about. An object of a pool has no position."""
     position = getattr(held, "position", None)
     return {"queue": queue} if position is None else {"queue": queue, "position": int(position)}

@@ -12,9 +12,10 @@ from snowmelt.client.leases.intake_async import Intake
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects_async import Object
+from snowmelt.client.worker.limits import over_text
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings
 from snowmelt.client.worker.pools_async import PoolIntake
-from snowmelt.client.worker.shift import POLL_SECONDS, tell_failed, tell_untold
+from snowmelt.client.worker.shift import POLL_SECONDS, Tally, tell_failed, tell_untold
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -46,6 +47,7 @@ class Shift:
         self._tasks: list[asyncio.Task[None]] = []
         self._resting: asyncio.Task[None] | None = None
         self._ending: asyncio.Timeout | None = None
+        self._tally = Tally(name, settings)
         self._hands: dict[int, Item | Object] = {}
         """What handlers work on."""
         self._since = steady_now()  # something came, or was over
@@ -64,6 +66,7 @@ class Shift:
 
     async def work(self) -> None:
         """Works until it is told to stop, or nothing came for long; raises what ended it."""
+        self._tally.begin()
         self._tasks = [
             asyncio.create_task(self._serve(), name=f"snowmelt-worker-{number}")
             for number in range(self._settings.at_once)
@@ -71,6 +74,7 @@ class Shift:
         patience = POLL_SECONDS
         try:
             await self._over.wait()
+            self._tally.stop(len(self._hands))
             self._late = self._graced()
             self._resting = asyncio.create_task(self._rest())
             _, left = await asyncio.wait(self._tasks, timeout=seconds_until(self._late))
@@ -87,6 +91,7 @@ class Shift:
                 await asyncio.wait(self._tasks, timeout=patience)
             finally:  # whoever cancels this once more
                 await self._end()
+                self._tally.end()
         if self._failure is not None:
             raise self._failure
 
@@ -159,7 +164,7 @@ class Shift:
             return
         self._hands[id(held)] = held
         try:
-            await self._handler(held)
+            await self._work_on(held)
         except Exception as error:
             await self._failed(held, error)
         except asyncio.CancelledError as error:
@@ -173,6 +178,17 @@ class Shift:
         finally:
             self._since = steady_now()
         del self._hands[id(held)]  # and not when it was cancelled: then it goes back
+
+    async def _work_on(self, held: Item | Object) -> None:
+        limit = self._settings.limit
+        try:
+            async with asyncio.timeout(limit) as span:
+                await self._handler(held)
+        except TimeoutError as error:
+            if limit is None or not span.expired():
+                raise
+            where = (error.__cause__ or error).__traceback__
+            raise TimeoutError(over_text(limit)).with_traceback(where) from None
 
     async def _go_on(self) -> None:
         """Something was cancelled here: it is this task that ends, if its worker cancels it.
@@ -188,6 +204,7 @@ class Shift:
         await asyncio.sleep(0)
 
     async def _done(self, held: Item | Object) -> None:
+        self._tally.done += 1
         try:
             if not self._settled(held):
                 await held.ack()
@@ -195,6 +212,7 @@ class Shift:
             tell_untold("done", self._name, held, error)
 
     async def _failed(self, held: Item | Object, error: BaseException) -> None:
+        self._tally.failed += 1
         failures = 0 if isinstance(held, Object) else held.failures
         fate = self._settings.retrying.fate(error, failures, self._chance)
         tell_failed(self._name, held, fate, error)

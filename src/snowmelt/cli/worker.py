@@ -1,0 +1,191 @@
+"""`snowmelt worker`: a function of yours works off queues, until SIGTERM or Ctrl-C."""
+
+import asyncio
+import importlib
+import inspect
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+import snowmelt.aio
+from snowmelt.cli.asking import HERE, Place
+from snowmelt.cli.node import LEVELS, read_token
+from snowmelt.cli.reloading import reloaded
+from snowmelt.client.worker.face import Worker
+from snowmelt.client.worker.options import GRACE, WEIGHT_MAX
+from snowmelt.core.errors import BadOption, NoSuchQueue
+from snowmelt.runtime import logs
+
+LINE: Final = "%(asctime)s %(levelname)s %(message)s"
+FORMATS: Final = ("text", "json")
+HANDLER: Final = typer.Argument(help="MODULE:FUNCTION; it is called with each item.")
+QUEUES: Final = typer.Option(
+    "--queue", help="NAME or NAME=WEIGHT; again for more.", show_default=False
+)
+
+
+def worker(
+    handler: Annotated[str, HANDLER],
+    queue: Annotated[list[str], QUEUES],
+    threads: Annotated[
+        int, typer.Option(help="So many at once: threads, or tasks of an async function.")
+    ] = 1,
+    processes: Annotated[
+        int, typer.Option(help="So many processes with so many threads each; 0: none but this.")
+    ] = 0,
+    limit: Annotated[
+        float | None, typer.Option(help="Seconds that the function may take for one item.")
+    ] = None,
+    retry: Annotated[
+        str | None, typer.Option(help="MODULE:NAME of a snowmelt.Retry, or a map of errors to it.")
+    ] = None,
+    codec: Annotated[
+        str | None, typer.Option(help="What item.value is read by: text, json, msgpack, arrow.")
+    ] = None,
+    prefetch: Annotated[
+        int | None, typer.Option(help="How many items are leased at once; it learns that.")
+    ] = None,
+    grace: Annotated[
+        float, typer.Option(help="Seconds that a stop waits for what is in hand.")
+    ] = GRACE,
+    idle: Annotated[
+        float | None, typer.Option(help="End when nothing came for so many seconds.")
+    ] = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Begin anew when a .py file here has changed.")
+    ] = False,
+    log: Annotated[str, typer.Option(help="Log level: " + ", ".join(LEVELS))] = "info",
+    log_format: Annotated[str, typer.Option(help=" or ".join(FORMATS))] = "text",
+    at: Place = HERE,
+) -> None:
+    """Call a function of yours with each item of these queues, and acknowledge what it has done."""
+    weights = dict(read_weight(word) for word in queue)
+    if log not in LEVELS:
+        raise BadOption("--log", log, ", ".join(LEVELS))
+    if log_format not in FORMATS:
+        raise BadOption("--log-format", log_format, " or ".join(FORMATS))
+    if reload and reloaded(Path.cwd()):
+        return
+    sys.path.insert(0, str(Path.cwd()))  # as python -m has it
+    function = named_object("handler", handler)
+    options: dict[str, Any] = {"limit": limit, "grace": grace}
+    options |= {} if prefetch is None else {"prefetch": prefetch}
+    options |= {} if retry is None else {"retry": named_object("--retry", retry)}
+    _set_up_logs(log, log_format)
+    if is_async(function):
+        if processes:
+            raise BadOption("--processes", processes, "0 for an async function: start more workers")
+        options["tasks"] = threads
+        asyncio.run(_work_async(function, weights, options, codec, idle, at))
+        return
+    options |= {"threads": threads} | ({"processes": processes} if processes else {})
+    with at.open() as cluster:
+        check_there(weights, cluster.queues(timeout=at.timeout))
+        queues = {
+            cluster.queue(name, codec=codec, timeout=at.timeout): weight
+            for name, weight in weights.items()
+        }
+        Worker(queues, function, **options).run(timeout=idle)
+
+
+async def _work_async(
+    function: Callable[[Any], Any],
+    weights: dict[str, int],
+    options: dict[str, Any],
+    codec: str | None,
+    idle: float | None,
+    at: Place,
+) -> None:
+    token = read_token(at.token_file) or None
+    opened = (
+        snowmelt.aio.connect(at.url, token=token)
+        if at.data is None
+        else snowmelt.aio.open(at.data, timeout=at.timeout)
+    )
+    async with opened as cluster:
+        check_there(weights, await cluster.queues(timeout=at.timeout))
+        queues = {
+            await cluster.queue(name, codec=codec, timeout=at.timeout): weight
+            for name, weight in weights.items()
+        }
+        await snowmelt.aio.Worker(queues, function, **options).run(timeout=idle)
+
+
+def read_weight(word: str) -> tuple[str, int]:
+    """A queue and its weight.
+
+    >>> read_weight("orders"), read_weight("orders=3")
+    (('orders', 1), ('orders', 3))
+    >>> read_weight("orders=many")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: --queue is 'orders=many'; allowed: NAME, or NAME=WEIGHT with...
+    """
+    name, equals, weight = word.partition("=")
+    if not equals:
+        return name, 1
+    if not (weight.isascii() and weight.isdigit() and 1 <= int(weight) <= WEIGHT_MAX):
+        raise BadOption("--queue", word, f"NAME, or NAME=WEIGHT with a weight of 1 to {WEIGHT_MAX}")
+    return name, int(weight)
+
+
+def check_there(wanted: dict[str, int], names: list[str]) -> None:
+    """A worker makes no queue: nobody knows which order it is to have."""
+    for name in wanted:
+        if name.partition("/")[0] not in names:
+            raise NoSuchQueue(
+                f"there is no queue {name!r}: put something into it, or say: snowmelt create {name}"
+            )
+
+
+def named_object(option: str, word: str) -> Any:
+    """What is called MODULE:NAME, or MODULE:CLASS.NAME.
+
+    >>> named_object("handler", "json:loads").__name__
+    'loads'
+    >>> named_object("handler", "json.loads")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: handler is 'json.loads'; allowed: MODULE:NAME, as in shop:ship
+    >>> named_object("handler", "no_such.module:ship")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: handler is 'no_such.module:ship'; allowed: a module that can...
+    """
+    module, colon, name = word.partition(":")
+    if not (module and colon and name):
+        raise BadOption(option, word, "MODULE:NAME, as in shop:ship")
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # one that the module itself imports: its traceback says where
+        allowed = (
+            f"a module that can be imported; there is no {error.name!r} in {Path.cwd()} nor among "
+            "the installed packages: go to the folder that it is in, or set PYTHONPATH"
+        )
+        raise BadOption(option, word, allowed) from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            functions = [one for one, made in vars(found).items() if inspect.isfunction(made)]
+            some = ", ".join(functions[:10]) or "no function"
+            raise BadOption(option, word, f"a name in {module}, which has {some}")
+        found = getattr(found, part)
+    return found
+
+
+def is_async(function: Any) -> bool:
+    """Whether it is to be awaited, or its `__call__`."""
+    faces = (function, getattr(function, "__call__", None))  # noqa: B004  # which may be async
+    return any(map(inspect.iscoroutinefunction, faces))
+
+
+def _set_up_logs(level: str, form: str) -> None:
+    """Ours go to standard error; so do the module's own, if it has set up none itself."""
+    if form == "json":
+        logs.set_up(level)
+        logging.basicConfig(level=level.upper(), handlers=logs.LOG.handlers)
+        return
+    logging.basicConfig(level=level.upper(), format=LINE)
+    logs.LOG.setLevel(level.upper())

@@ -260,49 +260,53 @@ def report(*runs, more=False, keys=(), holds=(), live=()):
     )
 
 
+def shared_out(wants, asked, reports):
+    return share_out(wants, {one.operation: one for one in wants}, asked, reports, MOST)
+
+
 def given(shared):
     return {one.number: pieces for one, pieces in shared.given.items()}
 
 
 def test_the_least_goes_to_the_first():
     reports = {0: report(1, 3, 4, 7, 8, 4), 1: report(3, 5, 4)}
-    shared = share_out([want(1, 3), want(2, 9), want(3, 1)], (), reports, MOST)
+    shared = shared_out([want(1, 3), want(2, 9), want(3, 1)], (), reports)
     assert given(shared) == {1: {0: [1, 3], 1: [3, 4]}, 2: {1: [4, 5], 0: [7, 8]}}
-    assert shared.nothing == [operation(3)]
+    assert (shared.short, shared.ended) == (True, True)
 
 
 def test_behind_what_was_not_listed_nothing_is_certain():
     reports = {0: report(1, 3, 4, more=True), 1: report(2 + 1, 9, 4)}
-    shared = share_out([want(1, 9), want(2, 9)], (), reports, MOST)
+    shared = shared_out([want(1, 9), want(2, 9)], (), reports)
     assert given(shared) == {1: {0: [1, 3]}}
-    assert shared.left == [operation(2)]
+    assert (shared.short, shared.ended) == (True, False)
 
 
 def test_a_get_has_so_many_bytes_and_one_item_in_any_case():
     reports = {0: report(1, 9, 10)}
-    shared = share_out([want(1, 9, size=25), want(2, 9, size=1)], (), reports, MOST)
+    shared = shared_out([want(1, 9, size=25), want(2, 9, size=1)], (), reports)
     assert given(shared) == {1: {0: [1, 3]}, 2: {0: [3, 4]}}
 
 
 def test_what_comes_before_an_item_that_lives():
     reports = {0: report(1, 9, 10), 1: report(live=((5, 0),))}
-    shared = share_out([want(1, 9, before=5), want(2, 1, before=77)], (), reports, MOST)
+    shared = shared_out([want(1, 9, before=5), want(2, 1, before=77)], (), reports)
     assert given(shared) == {1: {0: [1, 5]}}
     assert shared.nothing == [operation(2)]
 
 
 def test_by_keys_the_least_key_comes_first():
     reports = {0: report(5, 6, 1, 3, 4, 1, keys=(-2, 7)), 1: report(4, 5, 1, keys=(-2,))}
-    shared = share_out([want(1, 2), want(2, 2)], (), reports, MOST)
+    shared = shared_out([want(1, 2), want(2, 2)], (), reports)
     assert given(shared) == {1: {1: [4, 5], 0: [5, 6]}, 2: {0: [3, 4]}}
 
 
 def test_who_holds_some_is_given_what_was_given_and_did_not_arrive():
     holds = Holds(0, 1, (0, 8), 9)
     reports = {0: report(holds=[holds]), 1: report(2, 4, 4, 9, 12, 4)}
-    shared = share_out([want(1, 9), want(2, 1)], (operation(1),), reports, MOST)
+    shared = shared_out([want(1, 9), want(2, 1)], (operation(1),), reports)
     assert given(shared) == {1: {0: [], 1: [2, 4]}, 2: {1: [9, 10]}}
-    over = share_out([want(1, 9)], (operation(1),), {0: report(1, 2, 4, holds=[Holds(0, 0)])}, MOST)
+    over = shared_out([want(1, 9)], (operation(1),), {0: report(1, 2, 4, holds=[Holds(0, 0)])})
     assert over.over == [operation(1)]
 
 

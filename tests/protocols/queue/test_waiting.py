@@ -49,6 +49,14 @@ def test_who_waits_is_told_when_its_own_time_is_over() -> None:
     assert bench.answer(Describe("q")).waiting_gets == 0
 
 
+def test_all_whose_time_is_over_at_once_are_told_at_once() -> None:
+    bench = NodeBench()
+    bench.open()
+    gets = [bench.ask(Get("q", 1, 1, seconds(3))) for _ in range(5)]
+    bench.pass_time(3.1)
+    assert [one in bench.told for one in gets] == [True] * 5
+
+
 def test_what_a_get_settles_is_not_kept_while_it_waits() -> None:
     many = tuple(Interval(at, at + 1) for at in range(0, 2_000, 2))
     gets = Waiting()

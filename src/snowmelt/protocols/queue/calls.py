@@ -317,6 +317,17 @@ class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
     """As in `Put`."""
 
 
+class Leave(msgspec.Struct, frozen=True, tag="fifo.leave", array_like=True):
+    """Nobody waits any more for the get that this client asked under that number."""
+
+    queue: str
+    number: int
+
+
+class Left(msgspec.Struct, frozen=True, tag="fifo.left", array_like=True):
+    """It waits no more, and has nothing: what it was leased has gone back, and has not failed."""
+
+
 class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
     """These are yours for so long. `token` 0 with nothing in it: nothing came in the time given.
 
@@ -528,13 +539,13 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 
 
 Request = (
-    Open | Put | Publish | Plan | Get | Settle | Fetch | Peek | Select | Assign | Locate | Survey
-    | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | Delete
+    Open | Put | Publish | Plan | Get | Leave | Settle | Fetch | Peek | Select | Assign | Locate
+    | Survey | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | Delete
     | ListQueues | Overview
 )  # fmt: skip
 Response = (
-    Opened | PutDone | Receipt | Planned | Leased | Settled | Fetched | Peeked | Assigned | Located
-    | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
+    Opened | PutDone | Receipt | Planned | Leased | Left | Settled | Fetched | Peeked | Assigned
+    | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

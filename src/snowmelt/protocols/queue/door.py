@@ -31,6 +31,8 @@ from snowmelt.protocols.queue.transfer import Transfer
 
 OF_ONE: Final = (calls.Get, calls.Put)
 """What is not for another queue of the same name."""
+GATHERED: Final = (calls.Get, calls.Leave)
+"""What is for a door, where a queue has several partitions."""
 READ_WITHIN: Final = milliseconds(100)
 """So long after a process slept it may read what came meanwhile."""
 
@@ -108,7 +110,7 @@ class Door:
         """Whether this node leads that queue; then it does what is asked."""
         leader = self._terms.leaders.get(request.queue)
         if leader is None or not leader.serving:
-            return type(request) is calls.Get and self._gathers(operation, request)
+            return type(request) in GATHERED and self._gathers(operation, request)
         opened = leader.delivery.open
         if len(opened.calls) >= self._desk.limits.waiting_answers and leader.busy:
             return True  # silence promises nothing: it is asked again
@@ -135,17 +137,22 @@ class Door:
                 self._serve_rare(leader, operation, request)
         return True
 
-    def _gathers(self, operation: OperationId, get: calls.Get) -> bool:
+    def _gathers(self, operation: OperationId, get: calls.Get | calls.Leave) -> bool:
         """Whether it is for a queue with several partitions: for these any node is a door."""
         home = self._directory.home(get.queue) or self._directory.home(part_name(get.queue, 0))
         if home is None or home.settings.partitions == 1 or part_of(get.queue) is not None:
             return False
-        self._gathering.get(operation, get)
+        if isinstance(get, calls.Leave):
+            self._gathering.leave(operation, get)
+        else:
+            self._gathering.get(operation, get)
         return True
 
     def _serve_rare(self, leader: Leader, operation: OperationId, request: Any) -> None:
         """What is not done once for each item."""
         match request:
+            case calls.Leave(_, number):
+                leader.getting.leave(operation, OperationId(operation.client, number))
             case calls.Publish():
                 leader.publishing.publish(operation, request)
             case calls.Plan():

@@ -2,8 +2,7 @@
 
 1. Nothing is told before it is safe (`log.py`).
 2. Deadlines are this leader's. What a client asks again while it waits has the same answer.
-3. A get that finds nothing waits; gets are served in their order. Puts without room wait, too.
-   Who only wants what is more urgent than what it has (`Get.before`) does not wait.
+3. Gets wait for items (`getting.py`), and puts for room, each in their order.
 4. What the next step has no room for waits for the one after, and so do all puts behind it.
 """
 
@@ -30,6 +29,7 @@ from snowmelt.protocols.queue.desk import Desk, Seat
 from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.failures import tellable
 from snowmelt.protocols.queue.followers import Follower, Followers, copied
+from snowmelt.protocols.queue.getting import Getting
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.keyed import Keyed, selected, stretches
@@ -46,10 +46,9 @@ from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.tails import counted
 from snowmelt.protocols.queue.thinning import Thinning
-from snowmelt.protocols.queue.waiting import Waiting
 from snowmelt.protocols.queue.ways import Ways
 from snowmelt.protocols.queue.withdrawing import Withdrawing
-from snowmelt.protocols.queue.words import Deliver, ReplyTo, Show, SpreadPut
+from snowmelt.protocols.queue.words import ReplyTo, Show, SpreadPut
 
 TOKEN_BITS: Final = 40
 """A token is its leader's term, and so many bits that count within it."""
@@ -78,7 +77,6 @@ class Leader:
         self.followers = Followers(desk, home, copy, followers, ways)
         self.in_sync = InSync(desk, home, self.followers)
         self.log = Log(home, disk, copy, self.state, self.followers, self.in_sync)
-        self.waiting = Waiting()
         self.serving = False
         """Whether the controller has written down that this copy is the queue's."""
         self._desk = desk
@@ -92,11 +90,11 @@ class Leader:
         self.thinning = Thinning(desk, disk, self.state, self.log, self.followers)
         ways_in = self.admission, self.publishing
         self.storing = Storing(desk, home, self.state, self.log, ways_in, self.delivery.open)
-        self._tokens = counting((home.term << TOKEN_BITS) + 1)
+        tokens = counting((home.term << TOKEN_BITS) + 1)
+        self.getting = Getting(desk, home, self.state, self.log, self._deadlines, tokens)
         opened = self.delivery.open
-        parts = desk, home, self.state, self.log, ways_in, opened, self._tokens
+        parts = desk, home, self.state, self.log, ways_in, opened, self.getting
         self.parted = Partition(*parts) if home.settings.partitions > 1 else None
-        self._had: Answers[bool] = OrderedDict()
         self._said: Answers[msgspec.Struct] = OrderedDict()
         self._redriven = desk.now
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
@@ -136,50 +134,13 @@ class Leader:
 
     def get(self, operation: OperationId, get: calls.Get) -> None:
         """A consumer wants items; it waits where there are none."""
-        waiting = self.waiting.gets.get(operation)
-        if waiting is not None:
-            waiting.asked = self._desk.now
+        if self.getting.waits(operation):
             return
         refused = ""
         if get.settle is not None:
             said = self._settle_once(operation, get.settle)
             refused = said.text if isinstance(said, Declined) else ""
-        token = self.state.tokens.get(operation)
-        if token is not None:
-            self.log.owe(Deliver(operation, token, refused))
-        elif operation in self._had or self.state.takers.had(operation):
-            self._empty(operation, refused)
-        elif self._lease(operation, get, refused):
-            return
-        elif get.patience <= 0 or get.before >= 0:
-            self._empty(operation, refused)
-        elif len(self.waiting.gets) >= self._desk.limits.waiting_gets:
-            text = f"{len(self.waiting.gets)} gets wait at queue {self.home.queue!r} already"
-            self.log.owe(ReplyTo(operation, Declined("Unavailable", text)))
-        else:
-            self.waiting.add_get(operation, get, refused, self._desk.now)
-            self._desk.wake(later(self._desk.now, get.patience))
-
-    def _lease(self, operation: OperationId, get: calls.Get, refused: str) -> bool:
-        if not self.state.ready.total:
-            return False
-        items_max = min(get.items_max, self._desk.limits.get_items)
-        bytes_max = min(get.bytes_max, self._desk.limits.fetch_bytes)
-        ahead = get.ahead and self.home.settings.deliveries_max > 1
-        if get.ahead and not ahead:  # each delivery is the last
-            items_max = 1
-        found = self.state.first(items_max, bytes_max, before=get.before)
-        if not found:
-            return False
-        token = next(self._tokens)
-        self.state.take(operation, token, found, ahead=ahead)
-        self.log.owe(Deliver(operation, token, refused))
-        return True
-
-    def _empty(self, operation: OperationId, refused: str) -> None:
-        keep(self._had, operation, True, self._desk.limits.answered)
-        answer = calls.Leased(0, (), (), self.home.settings.lease, refused)
-        self.log.owe(ReplyTo(operation, answer))
+        self.getting.get(operation, get, refused)
 
     def _serve(self) -> None:
         """Items may have become ready, or there may be room; or patience has ended."""
@@ -187,14 +148,8 @@ class Leader:
             self.admission.serve()
         while self._later and self.log.has_room(next(iter(self._later.values())).size):
             self._take_in(*self._later.popitem(last=False))
-        if not self.waiting.gets:
-            return
-        while self.state.ready.total and (one := self.waiting.first(self._desk.now)) is not None:
-            if not self._lease(one.operation, one.get, one.refused):
-                break
-            self.waiting.leave(one.operation)
-        for over in self.waiting.over(self._desk.now):
-            self._empty(over.operation, over.refused)
+        if self.getting.waiting.gets:
+            self.getting.serve()
 
     # --- what becomes of them ---------------------------------------------------------------------
 
@@ -264,7 +219,7 @@ class Leader:
                 client = lease.operation.client
                 self._desk.note(f"{self.home.queue}: lease {token} of {client} ended")
                 self.state.expire(token, "" if self.delivery.holds(token) else LEASE_ENDED)
-                self._had.pop(lease.operation, None)
+                self.getting.expired(lease.operation)
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
@@ -351,7 +306,7 @@ class Leader:
             tail=sum(state.tails),
             done=state.done,
             lost=state.lost,
-            waiting_gets=len(self.waiting.gets),
+            waiting_gets=len(self.getting.waiting.gets),
             waiting_puts=len(self.admission.room.puts),
             extents=state.batches.blocks,
             short_of_copies=state.batches.live.total
@@ -382,7 +337,7 @@ class Leader:
                 self._later.pop(operation, None)
                 self.admission.gone(operation, request)
             elif type(request) is calls.Get:
-                self.waiting.leave(operation)
+                self.getting.gone(operation)
             elif type(request) is SpreadPut:
                 self.storing.gone(operation, request)
             elif type(request) is Granted:  # its door knows whether anybody is there
@@ -391,7 +346,7 @@ class Leader:
     @property
     def busy(self) -> bool:
         """Whether so many calls wait for the disk or for followers that no more are taken."""
-        waiting = len(self.waiting.gets) + len(self.admission.room.puts)
+        waiting = len(self.getting.waiting.gets) + len(self.admission.room.puts)
         return len(self.delivery.open.calls) - waiting >= self._desk.limits.waiting_answers
 
     # --- time -------------------------------------------------------------------------------------
@@ -400,7 +355,7 @@ class Leader:
         """What has changed is the next step; what is safe is told."""
         if self.withdrawing.by is not None:
             self.withdrawing.look()
-        if self.waiting.gets or self.admission.room.puts or self._later:
+        if self.getting.waiting.gets or self.admission.room.puts or self._later:
             self._serve()
         if self.parted is not None:
             self.parted.serve(self.withdrawing.full)
@@ -434,7 +389,7 @@ class Leader:
         self.followers.tick(self.log.confirmed)
         if self.parted is not None:
             self.parted.tick()
-        for end in (self._deadlines.next, self.waiting.next_deadline):
+        for end in (self._deadlines.next, self.getting.waiting.next_deadline):
             if end is not None:
                 desk.wake(end)
 

@@ -221,7 +221,7 @@ class Log:
         if followers.all:
             safe, self.confirmed = self._in_sync.has(own), self._in_sync.sure()
         else:
-            safe, self.confirmed = own, followers.asked
+            safe, self.confirmed = own, followers.asked + 1  # the next question, too
         self.safe = safe if safe > self.safe else self.safe
         while self._placed and self._placed[0][0] <= self.safe:
             self._placed.popleft()

@@ -1,11 +1,11 @@
 """The anchor: it numbers puts, and says in phases who gets what. It is the leader of partition 0.
 
-It is rules 6 to 13 of the package, and its numbers are in `counting.py`. What it must not forget is
+It is rules 6 to 13 of the package, and 17, and its numbers are in `counting.py`. What it must not forget is
 one number; all else is asked anew by whoever waits for it.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -28,6 +28,7 @@ from snowmelt.protocols.queue.parted.words import (
     PHASE_MAX,
     Grant,
     Leave,
+    Left,
     News,
     Nothing,
     Report,
@@ -49,6 +50,8 @@ class Wanted(msgspec.Struct):
     door: NodeId
     until: Instant
     """When its patience is over."""
+    number: int
+    """In which order it came."""
 
 
 class Part(msgspec.Struct):
@@ -68,7 +71,9 @@ class Part(msgspec.Struct):
 
 class Phase(msgspec.Struct):
     number: int
-    wants: tuple[OperationId, ...] = ()
+    last: int = 0
+    """Gets that came behind this one belong to the next phase."""
+    left: tuple[OperationId, ...] = ()
     asked: tuple[OperationId, ...] = ()
     befores: tuple[int, ...] = ()
     count: int = 0
@@ -89,6 +94,14 @@ class Anchor:
         self.parts[0].home = home
         self.counting = Counting(desk, home, state, log)
         self._wants: OrderedDict[OperationId, Wanted] = OrderedDict()
+        self._came = 0
+        """How many gets ever did."""
+        self._items = self._bytes = 0
+        """What those that wait want, together."""
+        self._more_urgent: dict[OperationId, None] = {}
+        """Those that want only what comes before an item, and do not wait."""
+        self._left: dict[OperationId, NodeId] = {}
+        """Those that nobody waits for, which may hold something; and their doors (rule 17)."""
         self._fresh: OrderedDict[OperationId, None] = OrderedDict()
         """Those of which it was not asked yet whether they hold something."""
         self._ends: Ends[OperationId] = Ends()
@@ -120,8 +133,13 @@ class Anchor:
             self._refuse(word.operation, source, text)
         else:
             until = later(now, word.patience)
-            self._wants[word.operation] = Wanted(word, source, until)
+            self._came += 1
+            self._wants[word.operation] = Wanted(word, source, until, self._came)
+            self._items += word.items_max
+            self._bytes += word.bytes_max
             self._fresh[word.operation] = None
+            if word.before >= 0:
+                self._more_urgent[word.operation] = None
             if word.patience > 0:
                 self._ends.put(word.operation, until)
                 self._desk.wake(until)
@@ -133,12 +151,33 @@ class Anchor:
         refused = Declined("Unavailable", text)
         self._desk.send(door, Nothing(self._home.queue, operation, refused=refused))
 
-    def leave(self, word: Leave) -> None:
-        """Nobody waits for it any more."""
-        self._forget(word.operation)
+    def leave(self, source: NodeId, word: Leave) -> None:
+        """Nobody waits for it any more (rule 17)."""
+        operation, wanted = word.operation, self._wants.get(word.operation)
+        door = source if wanted is None else wanted.door
+        if word.gone and door != source:
+            self._desk.send(source, Left(self._home.queue, operation))
+            return
+        waits = wanted is not None and operation not in self._fresh
+        holds_none = waits or operation in self._had
+        self._forget(operation)
+        if not word.gone:
+            keep(self._had, operation, True, self._desk.limits.answered)
+        if door != source:
+            self._desk.send(door, Nothing(self._home.queue, operation))
+        if holds_none:
+            self._desk.send(source, Left(self._home.queue, operation))
+        else:
+            self._left[operation] = source
+            self._asks = True
 
     def _forget(self, operation: OperationId) -> None:
-        self._wants.pop(operation, None)
+        wanted = self._wants.pop(operation, None)
+        if wanted is None:
+            return
+        self._items -= wanted.want.items_max
+        self._bytes -= wanted.want.bytes_max
+        self._more_urgent.pop(operation, None)
         self._fresh.pop(operation, None)
         self._late.pop(operation, None)
         self._ends.forget(operation)
@@ -156,7 +195,8 @@ class Anchor:
     def serve(self) -> None:
         """Begins a phase if one is wanted, and none is open (rule 6)."""
         self.counting.begin()
-        if self._asks and self._wants and (self._phase is None or not self._phase.count):
+        open_ = self._wants or self._left
+        if self._asks and open_ and (self._phase is None or not self._phase.count):
             self._begin()
             if self._asks:
                 self._desk.wake(self._desk.now)
@@ -164,19 +204,20 @@ class Anchor:
     def _begin(self) -> None:
         self._asks, self._looked = False, self._desk.now
         asked = tuple(islice(self._fresh, PHASE_MAX))
-        wants = tuple(dict.fromkeys((*islice(self._wants, PHASE_MAX), *asked)))
-        some = [self._wants[one].want for one in wants]
+        some = len(asked) < len(self._fresh)
+        befores = [self._wants[one] for one in self._more_urgent]
         limits = self._desk.limits
         self._number += 1
-        self._phase = Phase(
+        self._phase = phase = Phase(
             self._number,
-            wants,
+            self._wants[asked[-1]].number if some else self._came,
+            tuple(islice(self._left, PHASE_MAX)),
             asked,
-            tuple([one.before for one in some if one.before >= 0]),
-            min(sum([one.items_max for one in some]), limits.get_items),
-            min(sum([one.bytes_max for one in some]), limits.fetch_bytes),
-            self.counting.upto,
+            count=min(self._items, limits.get_items),
+            size=min(self._bytes, limits.fetch_bytes),
+            upto=self.counting.upto,
         )
+        phase.befores = tuple([one.want.before for one in befores if one.number <= phase.last])
         self._open()
 
     def _open(self) -> None:
@@ -190,8 +231,9 @@ class Anchor:
 
     def _needed(self, part: Part) -> bool:
         """Whether this phase waits for its report."""
-        assert self._phase is not None
-        return part.report is None and (self._phase.count > 0 or len(part.grants) > 0)
+        phase = self._phase
+        assert phase is not None
+        return part.report is None and bool(phase.count or part.grants or phase.left)
 
     def _send(self, part: Part) -> None:
         phase = self._phase
@@ -213,6 +255,7 @@ class Anchor:
             phase.upto,
             phase.asked,
             phase.befores,
+            phase.left,
         )
         if self.leaders and self._is_beside(part, home, turn):
             return
@@ -250,6 +293,11 @@ class Anchor:
                     return
                 part.grants = ()
         self._phase = None
+        for operation in phase.left:
+            door = self._left.pop(operation, None)
+            if door is not None:
+                self._desk.send(door, Left(self._home.queue, operation))
+        self._asks = self._asks or len(self._left) > 0
         if phase.count:
             self._end(phase)
 
@@ -264,23 +312,44 @@ class Anchor:
         """Shares out what was reported, and says so to partitions and doors."""
         reports = {at: one.report for at, one in enumerate(self.parts) if one.report is not None}
         away = tuple([at for at, one in enumerate(self.parts) if one.report is None])
-        open_ = [self._wants[one].want for one in phase.wants if one in self._wants]
-        if self._home.settings.deliveries_max == 1:  # each delivery is the last
-            open_ = [msgspec.structs.replace(w, items_max=1) if w.ahead else w for w in open_]
-        shared = share_out(open_, phase.asked, reports, self._desk.limits.fetch_bytes)
+        apart = {one: self._as_asked(one) for one in self._apart(phase)}
+        wants = map(self._as_asked, self._in_order(phase))
+        most = self._desk.limits.fetch_bytes
+        shared = share_out(wants, apart, phase.asked, reports, most)
         for operation in phase.asked:
             self._fresh.pop(operation, None)
-        self._asks = self._asks or len(shared.left) > 0 or len(self._fresh) > 0
+        unsure = shared.short and not shared.ended
+        self._asks = self._asks or unsure or len(self._fresh) > 0
+        nothing = [*shared.over, *shared.nothing]
+        if shared.short and shared.ended:
+            late = [one for one in self._late if self._wants[one].number <= phase.last]
+            nothing += [one for one in late if one not in shared.given]
+        for operation in nothing:
+            door = self._wants[operation].door
+            self._forget(operation)
+            keep(self._had, operation, True, self._desk.limits.answered)
+            self._desk.send(door, Nothing(self._home.queue, operation, away))
         self._grant(shared.given, away, phase.upto)
-        for operation in (*shared.over, *shared.nothing):
-            if operation in shared.over or operation in self._late or self._waits_not(operation):
-                door = self._wants[operation].door
-                self._forget(operation)
-                keep(self._had, operation, True, self._desk.limits.answered)
-                self._desk.send(door, Nothing(self._home.queue, operation, away))
 
-    def _waits_not(self, operation: OperationId) -> bool:
-        return self._wants[operation].want.before >= 0
+    def _in_order(self, phase: Phase) -> Iterator[OperationId]:
+        """The gets of a phase, as they came."""
+        for operation, wanted in islice(self._wants.items(), PHASE_MAX):
+            if wanted.number > phase.last:
+                return
+            yield operation
+
+    def _apart(self, phase: Phase) -> Iterator[OperationId]:
+        """Those that may be answered though there is nothing."""
+        for operation in dict.fromkeys((*phase.asked, *self._more_urgent)):
+            wanted = self._wants.get(operation)
+            if wanted is not None and wanted.number <= phase.last:
+                yield operation
+
+    def _as_asked(self, operation: OperationId) -> Want:
+        """What it wants, as far as it may have it."""
+        want = self._wants[operation].want
+        alone = want.ahead and self._home.settings.deliveries_max == 1  # each delivery is the last
+        return msgspec.structs.replace(want, items_max=1) if alone else want
 
     def _grant(
         self, given: dict[OperationId, dict[int, list[int]]], away: tuple[int, ...], upto: int

@@ -15,6 +15,7 @@ from snowmelt.protocols.queue.parted.words import (
     Ask,
     Given,
     Leave,
+    Left,
     News,
     Nothing,
     Numbers,
@@ -59,15 +60,21 @@ class Crossing:
             Turn: self.turn,
             Given: self.to_door,
             Nothing: self.to_door,
+            Left: self.to_door,
             **dict.fromkeys((Ask, Want, Leave, Report, Ready), self.to_anchor),
         }
 
     def to_door(self, _: NodeId, word: ToDoor) -> None:
-        """What a get has, or that there is nothing for it."""
-        if isinstance(word, Given):
-            self._gathering.given(word)
-        else:
-            self._gathering.nothing(word)
+        """What a get has, that there is nothing for it, or that it has left."""
+        match word:
+            case Given():
+                self._gathering.given(word)
+            case Nothing():
+                self._gathering.nothing(word)
+            case Left():
+                self._gathering.leaving.left(word)
+            case _:
+                assert_never(word)
 
     # --- to the anchor ----------------------------------------------------------------------------
 
@@ -103,7 +110,7 @@ class Crossing:
             case Want():
                 anchor.want(source, word)
             case Leave():
-                anchor.leave(word)
+                anchor.leave(source, word)
             case Report():
                 anchor.report(word)
             case Ready():

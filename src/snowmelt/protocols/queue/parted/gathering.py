@@ -1,6 +1,6 @@
 """The door of a queue with several partitions: it keeps its clients' gets, and gathers the pieces.
 
-It is rules 5 and 10 of the package. Nobody else has to remember a get.
+It is rules 5, 10 and 17 of the package. Nobody else has to remember a get.
 """
 
 from typing import Final
@@ -16,8 +16,9 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
-from snowmelt.protocols.queue.parted.names import part_name, part_of
-from snowmelt.protocols.queue.parted.words import Given, Leave, News, Nothing, Post, Want
+from snowmelt.protocols.queue.parted.leaving import Leaving
+from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
+from snowmelt.protocols.queue.parted.words import Given, News, Nothing, Post, Want
 from snowmelt.protocols.queue.waiting import SILENT_MAX
 
 NEWS_EACH: Final = seconds(1)
@@ -46,6 +47,7 @@ class Gathering:
     """Of one node, for all such queues."""
 
     def __init__(self, desk: Desk, hand: Bodies) -> None:
+        self.leaving = Leaving(desk)
         self._desk = desk
         self._open = OpenCalls(hand)
         self._of: dict[str, dict[OperationId, None]] = {}
@@ -57,6 +59,9 @@ class Gathering:
     def get(self, operation: OperationId, get: calls.Get) -> None:
         """A client asks, or asks again."""
         now, known = self._desk.now, self._open.calls.get(operation)
+        if known is None and not self.leaving.lives(operation):
+            self._desk.reply(operation, Gathered(()))
+            return
         if known is None:
             if len(self._open.calls) >= self._desk.limits.waiting_gets:
                 text = f"{len(self._open.calls)} gets wait at this node already"
@@ -79,7 +84,8 @@ class Gathering:
     def heard(self, home: Home) -> None:
         """The anchor's home: it may be another."""
         if home.active and part_of(home.queue) == 0:
-            for operation in self._of.get(home.queue[: -len("/0")], ()):
+            self.leaving.heard(whole_of(home.queue))
+            for operation in self._of.get(whole_of(home.queue), ()):
                 known = self._open.calls[operation]
                 if known.turn[0] < home.term:
                     self._say(operation, known)
@@ -130,7 +136,14 @@ class Gathering:
             del self._of[known.get.queue]
             self._news.pop(known.get.queue, None)
 
-    # --- clients that are gone --------------------------------------------------------------------
+    # --- gets that nobody waits for ---------------------------------------------------------------
+
+    def leave(self, operation: OperationId, leave: calls.Leave) -> None:
+        """Its client says so."""
+        get = OperationId(operation.client, leave.number)
+        if self._end(get) is not None:
+            self._desk.reply(get, Gathered(()))
+        self.leaving.leave(get, leave.queue, operation)
 
     def gone(self, client: NodeId) -> None:
         """Nobody is there for what this client asked."""
@@ -140,8 +153,7 @@ class Gathering:
 
     def _left(self, operation: OperationId, known: Gathers) -> None:
         self._drop(operation, known)
-        queue = part_name(known.get.queue, 0)
-        self._desk.inside.append(Post(queue, Leave(queue, operation)))
+        self.leaving.leave(operation, known.get.queue)
 
     def tick(self) -> None:
         """Those that nobody asks for any more are over."""
@@ -151,6 +163,7 @@ class Gathering:
                 self._left(operation, known)
         if self._ends.next is not None:
             self._desk.wake(self._ends.next)
+        self.leaving.tick()
 
 
 def _as_late(part: int, now: Instant, came: Instant, leased: calls.Leased) -> Piece:

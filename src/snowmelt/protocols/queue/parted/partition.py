@@ -11,6 +11,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.admission import Admission
 from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.getting import Getting
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import OpenCalls
@@ -45,7 +46,7 @@ class Partition:
         log: Log,
         ways_in: tuple[Admission, Publishing],
         opened: OpenCalls,
-        tokens: Iterator[int],
+        getting: Getting,
     ) -> None:
         self.numbering = Numbering(desk, home, state)
         self.anchor = Anchor(desk, home, state, log) if part_of(home.queue) == 0 else None
@@ -58,7 +59,7 @@ class Partition:
         self._admission, self._publishing = ways_in
         self._admission.numbering = self._publishing.numbering = self.numbering
         self._open = opened
-        self._tokens = tokens
+        self._getting = getting
         self._named = part_name(whole_of(home.queue), 0)
         self._heard = 0
         """The latest term of an anchor that was heard of."""
@@ -152,6 +153,10 @@ class Partition:
             self._granted = granted
             for grant in word.grants:
                 self._grant(word, grant)
+        if last > self._last:
+            for operation in word.left:  # rule 17
+                self._open.end(operation)
+                self._getting.gone(operation)
         if last > self._last or self._said is None or self._said.told:
             self._turn = source, word
         self._last = last
@@ -162,7 +167,7 @@ class Partition:
             return None
         if word.numbers is not None:
             self.numbering.told(word.numbers)
-        if word.grants or self.numbering.unplaced or not self._log.is_settled:
+        if word.grants or word.left or self.numbering.unplaced or not self._log.is_settled:
             return None
         self._last, self._turn = (word.anchor, word.number), None
         report = self._made(word)
@@ -181,7 +186,7 @@ class Partition:
             edges = map(Interval, grant.runs[::2], grant.runs[1::2])
             found = merged([part for one in edges for part in state.ready.common(one)])
             if found:
-                token = next(self._tokens)
+                token = next(self._getting.tokens)
                 state.take(operation, token, found, ahead=grant.ahead, upto=grant.upto)
         if token is None:
             nothing = calls.Leased(0, (), (), self._home.settings.lease)

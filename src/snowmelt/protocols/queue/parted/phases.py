@@ -3,7 +3,7 @@
 It is rule 8 of the package: nothing is kept here, and nothing waits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -35,11 +35,13 @@ class Shared(msgspec.Struct):
     given: dict[OperationId, dict[int, list[int]]] = {}
     """By partitions, edges of runs: none where it has a lease already."""
     nothing: list[OperationId] = []
-    """For these there is nothing, in any partition."""
+    """For these, which do not wait, there is nothing."""
     over: list[OperationId] = []
     """These had something, and are done with it."""
-    left: list[OperationId] = []
-    """For these it is not certain yet what is next."""
+    short: bool = False
+    """Whether others have nothing yet."""
+    ended: bool = False
+    """Whether there is nothing more, in any partition: else it is not certain what is next."""
 
 
 class Sharing:
@@ -113,34 +115,62 @@ class Sharing:
 
 
 def share_out(
-    wants: Sequence[Want], asked: Sequence[OperationId], reports: Mapping[int, Report], most: int
+    wants: Iterable[Want],
+    apart: Mapping[OperationId, Want],
+    asked: Sequence[OperationId],
+    reports: Mapping[int, Report],
+    most: int,
 ) -> Shared:
-    """What each get has; `asked` are those of which partitions said whether they hold something."""
+    """What each get has. No more of `wants` are looked at than have something, and one.
+
+    `apart` are those of them that may be answered though nothing is left: in their order. `asked`
+    are those of which partitions said whether they hold something.
+    """
     sharing, shared = Sharing(reports), Shared()
     held = _held(asked, reports)
     alive = {place: (key, place) for one in reports.values() for place, key in one.live}
+    rest = dict(apart)
     for want in wants:
-        operation = want.operation
-        holds = held.get(operation)
-        if holds is not None:
-            if not holds.parts:
-                shared.over.append(operation)
-                continue
-            room = want.items_max - holds.count
-            given: dict[int, list[int]] = {part: [] for part in holds.parts}
-            if room > 0:
-                given |= sharing.fill(room, holds.last, holds.upto, holds.parts)
-            shared.given[operation] = given
-            continue
-        before = LAST if want.before < 0 else alive.get(want.before, FIRST)
-        given = sharing.take(want.items_max, min(want.bytes_max, most), before)
-        if given:
-            shared.given[operation] = given
-        elif want.before >= 0 or sharing.ended:
-            shared.nothing.append(operation)
-        else:
-            shared.left.append(operation)
+        rest.pop(want.operation, None)
+        if not _serve(want, sharing, shared, held, alive, most):
+            shared.short = True
+            break
+    for want in rest.values():
+        shared.short |= not _serve(want, sharing, shared, held, alive, most)
+    shared.ended = sharing.ended
     return shared
+
+
+def _serve(
+    want: Want,
+    sharing: Sharing,
+    shared: Shared,
+    held: Mapping[OperationId, "_Held"],
+    alive: Mapping[int, Rank],
+    most: int,
+) -> bool:
+    """Whether it is answered."""
+    operation = want.operation
+    holds = held.get(operation)
+    if holds is not None and not holds.parts:
+        shared.over.append(operation)
+        return True
+    if holds is not None:
+        room = want.items_max - holds.count
+        given: dict[int, list[int]] = {part: [] for part in holds.parts}
+        if room > 0:
+            given |= sharing.fill(room, holds.last, holds.upto, holds.parts)
+        shared.given[operation] = given
+        return True
+    before = LAST if want.before < 0 else alive.get(want.before, FIRST)
+    given = sharing.take(want.items_max, min(want.bytes_max, most), before)
+    if given:
+        shared.given[operation] = given
+    elif want.before >= 0:
+        shared.nothing.append(operation)
+    else:
+        return False
+    return True
 
 
 class _Held(msgspec.Struct):

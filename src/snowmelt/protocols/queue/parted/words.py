@@ -65,10 +65,12 @@ class Want(msgspec.Struct, frozen=True, tag="parted.want", array_like=True):
 
 
 class Leave(msgspec.Struct, frozen=True, tag="parted.leave", array_like=True):
-    """Nobody waits for that any more."""
+    """Nobody waits for that get any more."""
 
     queue: Name
     operation: OperationId
+    gone: bool = False
+    """Whether its client's connections closed: it may live, and ask again."""
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):
@@ -112,6 +114,8 @@ class Turn(OfTerm, frozen=True, tag="parted.turn", array_like=True):
     """Gets that an earlier anchor may have served."""
     befores: Annotated[tuple[Count, ...], msgspec.Meta(max_length=2 * PHASE_MAX)] = ()
     """Positions of items of which somebody wants what comes before them."""
+    left: Annotated[tuple[OperationId, ...], msgspec.Meta(max_length=2 * PHASE_MAX)] = ()
+    """Gets that nobody waits for: what they were leased goes back, behind these grants."""
 
 
 class Holds(msgspec.Struct, frozen=True, array_like=True):
@@ -172,9 +176,16 @@ class Nothing(msgspec.Struct, frozen=True, tag="parted.nothing", array_like=True
     refused: Declined | None = None
 
 
+class Left(msgspec.Struct, frozen=True, tag="parted.left", array_like=True):
+    """That get waits no more, and holds nothing."""
+
+    queue: Name
+    operation: OperationId
+
+
 ToAnchor = Ask | Want | Leave | Report | Ready
 ToPart = Numbers | Turn
-ToDoor = Given | Nothing
+ToDoor = Given | Nothing | Left
 Message = ToAnchor | ToPart | ToDoor
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Message)

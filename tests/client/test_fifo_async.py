@@ -211,6 +211,8 @@ class Silent:
 
     def before_closing(self, one: Any) -> None: ...
 
+    def leave(self, task: Any) -> None: ...
+
 
 def test_who_opens_a_queue_of_silent_nodes_is_not_told_that_there_are_none() -> None:
     async def opened() -> list[Any]:

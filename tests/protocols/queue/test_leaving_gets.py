@@ -114,8 +114,8 @@ def op(number):
     return OperationId(NodeId("c-9"), number)
 
 
-def want(number):
-    return Want("log/0", op(number), 1, 1 << 20, LONG)
+def want(number, since=5):
+    return Want("log/0", op(number), 1, 1 << 20, LONG, since=since)
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_one_that_another_anchor_may_have_served_is_named_to_all(anchor):
 def test_a_client_that_is_gone_may_ask_again_at_another_door(anchor):
     waiting(anchor, 1)
     anchor.hear(N2, want(1))
-    anchor.hear(N3, Leave("log/0", op(1), gone=True))
+    anchor.hear(N3, Leave("log/0", op(1), since=5))
     assert anchor.told(Left) == [Left("log/0", op(1))]
     anchor.agree()
     anchor.hear(N3, Ready("log/1", ANCHOR))
@@ -202,13 +202,27 @@ def test_a_client_that_is_gone_may_ask_again_at_another_door(anchor):
 
 def test_a_client_that_is_gone_and_asks_again_here_waits_anew(anchor):
     waiting(anchor, 1)
-    anchor.hear(N3, Leave("log/0", op(1), gone=True))
-    anchor.hear(N3, want(1))
+    anchor.hear(N3, Leave("log/0", op(1), since=5))
+    anchor.hear(N3, want(1, since=6))
+    anchor.hear(N3, Leave("log/0", op(1), since=5))  # the network says it twice
     anchor.agree()
     assert anchor.told(Nothing) == []
     phase(anchor, log2=(5, 6, 4))
     grants = [one for turn in anchor.told(Turn) for one in turn.grants]
     assert [one.operation for one in grants] == [op(1)]
+
+
+@pytest.mark.parametrize("since", [5, 4])
+def test_what_was_given_to_a_client_that_is_gone_goes_back_if_that_door_asked_for_it(anchor, since):
+    waiting(anchor, 1)
+    anchor.hear(N3, Ready("log/1", ANCHOR))
+    anchor.agree()
+    phase(anchor, log1=(5, 6, 4))
+    anchor.hear(N3, Leave("log/0", op(1), since=since))
+    anchor.agree()
+    asked_last = since == 5
+    assert any(turn.left for turn in anchor.told(Turn)) == asked_last
+    assert len(anchor.told(Left)) == (not asked_last)
 
 
 def test_a_phase_costs_the_same_however_many_gets_wait():
@@ -306,7 +320,7 @@ def test_a_door_says_that_gets_left_whose_client_is_gone_and_asks_anew(door):
     asks(door, calls.Get("log", 1, 1 << 20, LONG), 1)
     door.told(Want)
     door.give(Announced(Gone(CLIENT)))
-    assert door.told(Leave) == [Leave("log/0", OperationId(CLIENT, 1), gone=True)]
+    assert door.told(Leave) == [Leave("log/0", OperationId(CLIENT, 1), door.now)]
     asks(door, calls.Get("log", 1, 1 << 20, LONG), 1)
     assert len(door.told(Want)) == 1
 

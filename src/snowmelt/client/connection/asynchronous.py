@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 from random import SystemRandom
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from snowmelt.client.connection.bound import Bound
 from snowmelt.client.connection.clients import inquired
@@ -21,12 +22,15 @@ from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Repl
 from snowmelt.core.outcome import Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Forgotten, Lost, Moving
 from snowmelt.protocols.membership.messages import GetStatus
+from snowmelt.protocols.queue.calls import Get, Leave
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.connection import LoopConnection, forsake, stream_of
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import Transport
 from snowmelt.runtime.unheard import is_unheard
 from snowmelt.wire.greeting import Gate, Role
+
+LEAVE_SECONDS: Final = 5.0
 
 
 class AsyncClient:
@@ -49,6 +53,8 @@ class AsyncClient:
         self._answers: dict[OperationId, asyncio.Future[Outcome[Any]]] = {}
         self._sent_before: dict[OperationId, int] = {}
         """What had been sent to anybody when a call began."""
+        self._gets: dict[asyncio.Task[Any] | None, tuple[Get, int, NodeId | None]] = {}
+        """What each task waits for, with the number of its call, and of whom it was asked first."""
         self._timer: asyncio.TimerHandle | None = None
         self._bound = Bound()
         watch(self)
@@ -69,6 +75,17 @@ class AsyncClient:
     def before_closing(self, one: Ending) -> None:
         self._bound.before_closing(one)
 
+    def leave(self, task: asyncio.Task[Any]) -> None:
+        """Nobody waits any more for the get that this task asks for: its node hears that."""
+        known = self._gets.pop(task, None)
+        if known is not None:
+            get, number, target = known
+            self.keep(self._left(Leave(get.queue, number), target))
+
+    async def _left(self, leave: Leave, target: NodeId | None) -> None:
+        with suppress(SnowmeltError):  # its patience ends by itself
+            await self.call(leave, LEAVE_SECONDS, target)
+
     async def call(
         self,
         body: Any,
@@ -83,6 +100,9 @@ class AsyncClient:
         request = self._session.request(body, checked(timeout), target, weight)
         answer: asyncio.Future[Outcome[Any]] = loop.create_future()
         self._answers[request.operation] = answer
+        task = asyncio.current_task() if type(body) is Get else None
+        if task is not None:
+            self._gets[task] = body, request.operation.number, target
         if self._transport.sent and self._targets.due(now):
             self._handle(self._session.request(GetStatus(), MEMBERS_WITHIN))
         frames = self._sent_before[request.operation] = self._transport.sent
@@ -91,6 +111,8 @@ class AsyncClient:
             outcome = await answer
         finally:
             self._answers.pop(request.operation, None)
+            if task is not None:
+                self._gets.pop(task, None)
             self._sent_before.pop(request.operation, None)
             if not answer.done() or answer.cancelled():
                 self._handle(Announced(Forgotten(request.operation)))

@@ -16,6 +16,7 @@ baton. So there is one rule, for every kind of handle:
 in the process that it was made in.
 """
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -68,3 +69,6 @@ class KeepingOwn:
 
     def before_closing(self, one: Ending) -> None:
         self._port.before_closing(one)
+
+    def leave(self, task: asyncio.Task[Any]) -> None:
+        self._port.leave(task)

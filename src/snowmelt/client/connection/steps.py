@@ -82,6 +82,9 @@ class KeepingPort(AsyncPort, Protocol):
     def before_closing(self, one: Ending) -> None:
         """Ends this before it closes."""
 
+    def leave(self, task: "asyncio.Task[Any]") -> None:
+        """Nobody waits any more for the get that this task asks for: whoever has it hears that."""
+
 
 class SoFar:
     """How many bodies of several calls are where they should be; told by a note of what ends them.

@@ -2,9 +2,11 @@
 
 A `timeout` is kept: an answer that is not there when it is over, or a twentieth of a second later,
 is not waited for. So that a wait in vain ends by the node's word (nothing came, no room was made)
-and not by silence, the node is told to wait a little less than there is left. A `timeout` of 0
-means that nobody waits for items or for room; the way there and back takes what it takes, up to
-`ANSWER_SECONDS`, as it does for calls that have no `timeout`.
+and not by silence, the node is told to wait a little less than there is left. Nobody is told so
+before the time is over: a get asks again while that can be kept, and waits for the rest of it.
+
+A `timeout` of 0 means that nobody waits for items or for room; the way there and back takes what it
+takes, up to `ANSWER_SECONDS`, as it does for calls that have no `timeout`.
 
 What a person asks for is one call, however many calls of ours it takes: `within` bounds them all by
 one end.
@@ -89,6 +91,11 @@ class Wait:
         if left <= 0:
             return Duration(0)
         return Duration(left - EARLY if left >= 5 * EARLY else left - left // 5)
+
+    def out(self) -> Steps[None]:
+        """Until the person's time is over."""
+        if (left := seconds_until(self.over_at)) > 0:
+            yield Rest(left)
 
     @property
     def over(self) -> bool:

@@ -15,14 +15,15 @@ Rules, for threads that are interrupted anywhere:
 1. All of the machine, its timers, and who waits for which answer, is touched in a `Turn`, which is
    done whole or not at all. A timer that was taken has fired by the end of it.
 2. Nobody waits within a turn but for the disk. Who waits has a bell, and is woken in a turn.
-3. A call is its caller's alone. One that is dropped, by whatever ended it, needs no farewell: here
-   it is only looked for, and is not there.
+3. A call is its caller's alone. One that is dropped, by whatever ended it, is looked for here, and
+   is not there. A get leaves its queue then: in the next turn, before anything else happens there.
 4. Batons and topics are a host of their own, begun when one is first asked for: they have beats,
    which whoever only queues is not to wake for. What they have yet to save is saved on closing.
 """
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
@@ -70,7 +71,7 @@ from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
-from snowmelt.protocols.queue.calls import Opened
+from snowmelt.protocols.queue.calls import Get, Leave, Opened
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.folders import OPENINGS, check_embedded, check_nobody_within
@@ -114,6 +115,8 @@ class Machine(Quiet):
         """Of whoever drives it."""
         self._open: dict[int, ref[Asked]] = {}
         self._many = _FEW
+        self._dropped: deque[Asked] = deque()
+        """Gets whose callers were interrupted (rule 3)."""
         self._waiting: dict[int, ref[Asked]] = {}  # whose threads have looked and are to be woken
         self._failure = ""
         self._linger = Duration(0)  # the longest of the queues in use
@@ -142,12 +145,25 @@ class Machine(Quiet):
         with self.turn, self.turn.lock:
             asked = self.begin(body, timeout, client)
             pause = self._left(asked)
-        while pause:
-            assert asked.bell is not None
-            asked.bell.wait(pause)
-            with self.turn, self.turn.lock:
-                pause = self._left(asked)
+        try:
+            while pause:
+                assert asked.bell is not None
+                asked.bell.wait(pause)
+                with self.turn, self.turn.lock:
+                    pause = self._left(asked)
+        except BaseException:
+            self._dropped.append(asked)
+            raise
         return self.outcome(asked)
+
+    def leave(self, asked: Asked) -> None:
+        """In a turn: nobody waits any more for that, if it is a get (rule 3)."""
+        get = asked.body
+        if type(get) is not Get or self._failure:
+            return
+        client, number = asked.operation.client, asked.operation.number
+        operation = OperationId(client, self._session.operation().number)
+        self._queues.handle(Requested(operation, Leave(get.queue, number)))
 
     # --- one call, step by step -------------------------------------------------------------------
 
@@ -261,6 +277,8 @@ class Machine(Quiet):
 
     def fire(self) -> None:
         """In a turn: lets every timer that is due expire."""
+        while self._dropped and not self._failure:
+            self.leave(self._dropped.popleft())
         for steps in (self._queues, self._batons):
             if steps is not None and not self._failure:
                 steps.expire(steady_now())

@@ -36,6 +36,7 @@ from snowmelt.client.queue.queues_async import Queues
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.settings import pool_name
+from snowmelt.protocols.queue.calls import Get
 
 _IDLE: Final = 3600.0
 
@@ -47,10 +48,18 @@ class Wanted(msgspec.Struct, eq=False):
     timeout: float
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
+    asked: Asked | None = None
+    """The same within the machine."""
 
 
-Handed: TypeAlias = Wanted | None
-"""A call; None when there are no more."""
+class Leaves(msgspec.Struct, eq=False):
+    """Nobody waits for this any more."""
+
+    wanted: Wanted
+
+
+Handed: TypeAlias = Wanted | Leaves | None
+"""A call, or the end of one; None when there are no more."""
 
 
 class Driver:
@@ -61,6 +70,8 @@ class Driver:
         self._timeout = timeout
         self._handed: SimpleQueue[Handed] = SimpleQueue()
         self._open: dict[Asked, Wanted] = {}
+        self._gets: dict[asyncio.Task[Any] | None, Wanted] = {}
+        """What each task waits for."""
         self._bound = Bound()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -77,8 +88,22 @@ class Driver:
             self._thread = threading.Thread(target=self._work, name="snowmelt-driver", daemon=True)
             self._thread.start()
         future: asyncio.Future[Any] = loop.create_future()
-        self._handed.put(Wanted(body, checked(timeout), loop, future))
-        return await future
+        wanted = Wanted(body, checked(timeout), loop, future)
+        self._handed.put(wanted)
+        if type(body) is not Get:
+            return await future
+        task = asyncio.current_task()
+        self._gets[task] = wanted
+        try:
+            return await future
+        finally:
+            self._gets.pop(task, None)
+
+    def leave(self, task: asyncio.Task[Any]) -> None:
+        """Nobody waits any more for the get that this task asks for."""
+        wanted = self._gets.pop(task, None)
+        if wanted is not None:
+            self._handed.put(Leaves(wanted))
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Goes on with this; closing waits for it a little."""
@@ -132,11 +157,15 @@ class Driver:
                 if wanted is None:
                     return
                 with machine.turn, machine.turn.lock:
-                    self._begin(machine, wanted)
+                    if isinstance(wanted, Wanted):
+                        self._begin(machine, wanted)
+                    elif wanted.wanted.asked is not None:
+                        machine.leave(wanted.wanted.asked)
 
     def _begin(self, machine: Machine, wanted: Wanted) -> None:
         try:
-            self._open[machine.begin(wanted.body, wanted.timeout)] = wanted
+            wanted.asked = machine.begin(wanted.body, wanted.timeout)
+            self._open[wanted.asked] = wanted
         except Exception as error:
             _settle(wanted, wanted.future.set_exception, error)
 
@@ -159,7 +188,8 @@ class Driver:
 
     def _refuse(self, error: Exception) -> None:
         while (wanted := self._handed.get()) is not None:
-            _settle(wanted, wanted.future.set_exception, error)
+            if isinstance(wanted, Wanted):
+                _settle(wanted, wanted.future.set_exception, error)
 
 
 def _settle(wanted: Wanted, say: Callable[[Any], None], what: Any) -> None:

@@ -1,28 +1,72 @@
-"""What nobody waits for any more: a get goes on, and what it brings goes back at once.
+"""What nobody waits for any more: a get leaves its queue, and what it brings goes back at once.
 
-So it is with all that would be half done for as long as a lease lasts, if it were cancelled.
+The steps of a get that is cancelled go on, for as long as its node takes to hear that it leaves.
+Then it is answered with nothing, or what came meanwhile goes back. So it is with all that would be
+half done for as long as a lease lasts, if it were cancelled.
 """
 
 import asyncio
 from contextlib import suppress
 from typing import TypeVar
 
-from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
+import msgspec
+
+from snowmelt.client.connection.steps import KeepingPort, Query, Rest, Steps, run_async
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.steps import LeaseSteps
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import Closed, SnowmeltError
+from snowmelt.protocols.queue.calls import Get
 
 T = TypeVar("T")
+
+
+class Leaves(msgspec.Struct):
+    """Whether anybody waits for what some steps bring."""
+
+    nobody_waits: bool = False
+
+
+def unless_left(steps: Steps[T], leaves: Leaves) -> Steps[T]:
+    """The same steps, which ask for no items, and wait for nothing, once nobody waits for them.
+
+    >>> leaves = Leaves()
+    >>> steps = unless_left((rest for rest in [Rest(1), Rest(1)]), leaves)
+    >>> next(steps)
+    Rest(seconds=1)
+    >>> leaves.nobody_waits = True
+    >>> next(steps)
+    Traceback (most recent call last):
+    snowmelt.core.errors.Closed: nobody waits for this get any more
+    """
+    try:
+        step = next(steps)
+        while True:
+            asks = isinstance(step, Rest) or (isinstance(step, Query) and type(step.body) is Get)
+            if asks and leaves.nobody_waits:
+                step = steps.throw(Closed("nobody waits for this get any more"))
+                continue
+            try:
+                answer = yield step
+            except BaseException as error:  # an interrupt, too: see `SoFar`
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        value: T = end.value
+        return value
 
 
 async def leasing(
     port: KeepingPort, steps: LeaseSteps, get: Steps[Delivered | None]
 ) -> Delivered | None:
-    """Takes the steps of a get; when it is cancelled meanwhile, they go on, and end in a return."""
-    task = asyncio.ensure_future(run_async(port, get))
+    """Takes the steps of a get; when it is cancelled meanwhile, they leave, and end in a return."""
+    leaves = Leaves()
+    task = asyncio.ensure_future(run_async(port, unless_left(get, leaves)))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
+        leaves.nobody_waits = True
+        port.leave(task)
         port.keep(_return(port, steps, task))
         raise
 

@@ -176,6 +176,8 @@ class LeaseSteps(ABC):
     ) -> Steps[tuple[Delivered | None, Late]]:
         """Leases items; None when nothing came. And which of `words`, told first, came too late.
 
+        That nothing came is told when the time is over, and not before (`connection/waits.py`).
+
         What was told is told: when what came with it was lost, and no more can be asked for, that
         is no failure, since whoever hears of one takes it for a failure to tell. An interrupt is
         one even so: `heard` is told before.
@@ -191,14 +193,16 @@ class LeaseSteps(ABC):
                 if not told:
                     late, told = {} if answer is None else answer.late, True
                     heard(late)
-                if answer is None:
-                    return None, late
-                if not answer.leased.token:
+                if answer is None or not answer.leased.token:
+                    if answer is not None and not wait.over:
+                        continue
+                    yield from wait.out()
                     return None, late
                 delivered = yield from self.delivered(answer.leased, answer.asked, bytes_max)
                 if delivered is not None and (yield from self.held(delivered)):
                     return delivered, late
                 if self.away and wait.over:
+                    yield from wait.out()
                     return None, late
             except SnowmeltError:
                 if words and told:

@@ -48,6 +48,9 @@ class OpenOnce:
     def before_closing(self, one: Ending) -> None:
         self._port.before_closing(one)
 
+    def leave(self, task: asyncio.Task[Any]) -> None:
+        self._port.leave(task)
+
     def _opened(self, asked: Open, opening: asyncio.Future[Any]) -> None:
         del self._opening[asked]
         if not opening.cancelled():

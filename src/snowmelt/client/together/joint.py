@@ -46,6 +46,8 @@ class Kind(Protocol):
     """Whether none may overtake another."""
     repeats: bool
     """Whether what was broken off may be asked again."""
+    leaves: bool
+    """Whether a call that nobody waits for any more is left, and not seen to its end."""
 
     def call(self, asked: Sequence[Asked]) -> Steps[Any]:
         """One call for all of them."""

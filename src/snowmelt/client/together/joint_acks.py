@@ -28,6 +28,7 @@ class Acks:
     worth = WORTH
     ordered = False
     repeats = True
+    leaves = False
 
     def __init__(self, steps: LeaseSteps) -> None:
         self._steps = steps

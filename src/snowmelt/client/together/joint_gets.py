@@ -45,6 +45,7 @@ class Gets:
     worth = WORTH
     ordered = False
     repeats = True
+    leaves = True
 
     def __init__(self, steps: LeaseSteps) -> None:
         self._steps = steps

@@ -39,6 +39,7 @@ class Puts:
     worth = WORTH
     ordered = True
     repeats = False
+    leaves = False
 
     def __init__(self, put: Put) -> None:
         self._put = put

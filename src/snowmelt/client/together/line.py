@@ -85,6 +85,10 @@ class Line(Generic[C]):
         self._line.back(bundle)
         return Brought(spare, alone)
 
+    def waits_for(self, bundle: Bundle) -> bool:
+        """Whether anybody does."""
+        return any(self._line.within(each.number, bundle) for each in bundle.tickets)
+
     def abandon(self, bundle: Bundle) -> list[C]:
         """A call is broken off, and nobody is to be told of it by this; who waits for it."""
         left = [self._callers.pop(each.number, None) for each in bundle.tickets]

@@ -11,7 +11,7 @@ A *ticket* is what one caller asks. A *call* is made of tickets of one key: only
    unless one ticket is. Where order counts no ticket overtakes another: whoever comes behind one
    that waits does so, too, and only neighbours go in one call; else all of one key may.
 4. Who leaves takes only its own ticket along: one that still waits is not sent, and one that has
-   gone is not answered.
+   gone is not answered. A get that all have left, who went in it, leaves its queue.
 5. What a call for several is refused for may be the fault of one. Then each goes alone (`apart`).
 6. A ticket of which the answer had nothing goes again, ahead of those that came later (`again`).
 7. Every ticket has its time. When it is over the ticket is out, whatever becomes of its call. The

@@ -8,13 +8,24 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+import msgspec
+
 from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.leases.leasing_async import Leaves, unless_left
 from snowmelt.client.together.joint import Asked, Kind, Value
 from snowmelt.client.together.line import Line
 from snowmelt.client.together.tickets import Bundle
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
 from snowmelt.runtime.clock import seconds_until
+
+
+class Call(msgspec.Struct, eq=False):
+    """One that is on its way."""
+
+    bundle: Bundle
+    leaves: Leaves
+    task: asyncio.Task[None] | None = None
 
 
 class TogetherAsync:
@@ -25,7 +36,7 @@ class TogetherAsync:
         self._kind = kind
         self._line: Line[asyncio.Future[Value]] = Line(kind, _tell, asyncio.Future.done)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._calls: dict[int, Call] = {}
         self._looking = False
         """Whether it is looked at what was asked when this turn is over."""
         self._timer: asyncio.TimerHandle | None = None
@@ -66,11 +77,15 @@ class TogetherAsync:
     def _cancelled(self, number: int, caller: asyncio.Future[Value]) -> None:
         """Only this caller's part goes along; what it was leased goes back."""
         call = self._calls.get(self._line.leave(number) or 0)
+        if call is not None and self._kind.leaves and not self._line.waits_for(call.bundle):
+            call.leaves.nobody_waits = True
+            if call.task is not None:
+                self._port.leave(call.task)
         if caller.done() and not caller.cancelled():  # it was told just now, and does not hear it
             if caller.exception() is None:
                 self._port.keep(self._unclaimed(caller.result()))
-        elif call is not None:
-            self._port.keep(_seen(call))
+        elif call is not None and call.task is not None:
+            self._port.keep(_seen(call.task))
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -97,13 +112,14 @@ class TogetherAsync:
 
     def _make(self, bundles: Sequence[Bundle]) -> None:
         for each in bundles:
-            call = asyncio.ensure_future(self._call(each))
-            if not call.done():  # as tasks may be that begin at once
-                self._calls[each.number] = call
+            self._calls[each.number] = call = Call(each, Leaves())
+            call.task = asyncio.ensure_future(self._call(call))
 
-    async def _call(self, bundle: Bundle) -> None:
+    async def _call(self, call: Call) -> None:
+        bundle = call.bundle
+        steps = self._line.call(bundle)
         try:
-            brought = await run_async(self._port, self._line.call(bundle))
+            brought = await run_async(self._port, unless_left(steps, call.leaves))
         except asyncio.CancelledError:  # the loop ends
             for caller in self._line.abandon(bundle):
                 caller.cancel()

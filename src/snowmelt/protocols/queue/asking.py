@@ -118,8 +118,6 @@ def _of_others(request: Any) -> str:
             return _outside(
                 (("start", start, 0, INDEX_MAX), ("items_max", items_max, 1, ITEMS_MAX))
             )
-        case calls.Leave(_, number):
-            return _outside((("number", number, 0, INDEX_MAX),))
         case calls.Release(_, group):
             return _of_group(group)
         case calls.Redrive(_, per_second):

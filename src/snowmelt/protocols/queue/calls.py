@@ -4,6 +4,7 @@ from typing import Annotated, Final, get_args
 
 import msgspec
 
+from snowmelt.core.ahead import Count
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, backwards
@@ -321,7 +322,7 @@ class Leave(msgspec.Struct, frozen=True, tag="fifo.leave", array_like=True):
     """Nobody waits any more for the get that this client asked under that number."""
 
     queue: str
-    number: int
+    number: Count
 
 
 class Left(msgspec.Struct, frozen=True, tag="fifo.left", array_like=True):

@@ -61,15 +61,14 @@ Gets:
    answered.
 16. What an anchor and a partition led by its own node say need not travel (`beside.py`): where
    nobody else has a copy, and all is safe, numbers and reports are made at once.
-
 17. A get that nobody waits for *leaves* (`leaving.py`). Its client says so, or its last connection
    to the door closed. The door answers it with nothing, and tells the anchor, and the next anchor.
    One that waits there and holds nothing is forgotten at once. Any other may have been served: the
-   next turns name it, behind their grants. Each partition takes back what it leased to it, before it
-   reports; that does not count as a delivery that failed. Then the door hears that it has left.
-   A get that its client left is told "nothing" if it is heard of again. A client whose connections
-   closed may live, and ask again: only the door that asked last can say that it left, and then it
-   is served anew.
+   next turns name it, behind their grants. Each partition takes back what it leased to it before it
+   reports, which does not count as a delivery that failed. Then the door hears that it left. It is
+   told "nothing" if it is heard of again. But a client whose connections closed may live, and ask
+   again, here or elsewhere: for it a door can say so only of what it asked itself, and asked last,
+   and partitions take back only what was given to that asking, first. Later it is served anew.
 
 What it costs. A put: a round trip to the anchor, shared by all of a step. A get: two more, shared
 by all of a phase. While a partition fails over all gets wait for it.

@@ -1,7 +1,7 @@
 """The anchor: it numbers puts, and says in phases who gets what. It is the leader of partition 0.
 
-It is rules 6 to 13 of the package, and 17, and its numbers are in `counting.py`. What it must not forget is
-one number; all else is asked anew by whoever waits for it.
+It is rules 6 to 13 of the package, and 17; its numbers are in `counting.py`. What it must not
+forget is one number; all else is asked anew by whoever waits for it.
 """
 
 from collections import OrderedDict
@@ -107,6 +107,9 @@ class Anchor:
         self._ends: Ends[OperationId] = Ends()
         self._had: Answers[bool] = OrderedDict()
         """Gets that were told that there is nothing: asked again they are told the same."""
+        self._granted: Answers[tuple[NodeId, int]] = OrderedDict()
+        """Gets that were given something which they did not hold yet: for which door, and since
+        when that asked."""
         self._late: dict[OperationId, None] = {}
         """Those whose patience is over."""
         self._phase: Phase | None = None
@@ -125,6 +128,7 @@ class Anchor:
         known, now = self._wants.get(word.operation), self._desk.now
         if known is not None:
             known.door = source
+            known.want = msgspec.structs.replace(known.want, since=word.since)
             self._asks = self._asks or later(self._looked, LOOK_EVERY) <= now
         elif word.operation in self._had:
             self._desk.send(source, Nothing(self._home.queue, word.operation))
@@ -153,23 +157,22 @@ class Anchor:
 
     def leave(self, source: NodeId, word: Leave) -> None:
         """Nobody waits for it any more (rule 17)."""
-        operation, wanted = word.operation, self._wants.get(word.operation)
-        door = source if wanted is None else wanted.door
-        if word.gone and door != source:
-            self._desk.send(source, Left(self._home.queue, operation))
-            return
-        waits = wanted is not None and operation not in self._fresh
-        holds_none = waits or operation in self._had
-        self._forget(operation)
-        if not word.gone:
+        operation, asked = word.operation, (source, word.since)
+        wanted, granted = self._wants.get(operation), self._granted.get(operation)
+        sure = not word.since
+        if wanted is not None and (sure or asked == (wanted.door, wanted.want.since)):
+            sure = sure and operation in self._fresh  # else it waits, and holds nothing
+            self._forget(operation)
+            if wanted.door != source:
+                self._desk.send(wanted.door, Nothing(self._home.queue, operation))
+        if not word.since:
+            sure = sure and operation not in self._had
             keep(self._had, operation, True, self._desk.limits.answered)
-        if door != source:
-            self._desk.send(door, Nothing(self._home.queue, operation))
-        if holds_none:
-            self._desk.send(source, Left(self._home.queue, operation))
-        else:
+        if sure or (wanted is None and asked == granted):
             self._left[operation] = source
             self._asks = True
+        else:
+            self._desk.send(source, Left(self._home.queue, operation))
 
     def _forget(self, operation: OperationId) -> None:
         wanted = self._wants.pop(operation, None)
@@ -324,7 +327,7 @@ class Anchor:
         if shared.short and shared.ended:
             late = [one for one in self._late if self._wants[one].number <= phase.last]
             nothing += [one for one in late if one not in shared.given]
-        for operation in nothing:
+        for operation in dict.fromkeys(nothing):
             door = self._wants[operation].door
             self._forget(operation)
             keep(self._had, operation, True, self._desk.limits.answered)
@@ -358,6 +361,11 @@ class Anchor:
         each_last = self._home.settings.deliveries_max == 1
         for operation, pieces in given.items():
             wanted, of = self._wants[operation], tuple(sorted(pieces))
+            if all(pieces.values()):
+                asked = wanted.door, wanted.want.since
+                keep(self._granted, operation, asked, self._desk.limits.answered)
+            else:
+                self._granted.pop(operation, None)
             ahead = wanted.want.ahead and not each_last
             for at, edges in pieces.items():
                 grant = Grant(operation, wanted.door, tuple(edges), of, away, upto, ahead)

@@ -40,7 +40,8 @@ class Gathers(msgspec.Struct):
         get = self.get
         patience = Duration(max(0, get.patience - (now - self.since)))
         queue = part_name(get.queue, 0)
-        return Want(queue, operation, get.items_max, get.bytes_max, patience, get.ahead, get.before)
+        most = get.items_max, get.bytes_max
+        return Want(queue, operation, *most, patience, get.ahead, get.before, self.since)
 
 
 class Gathering:
@@ -153,7 +154,7 @@ class Gathering:
 
     def _left(self, operation: OperationId, known: Gathers) -> None:
         self._drop(operation, known)
-        self.leaving.leave(operation, known.get.queue)
+        self.leaving.gone(operation, known.get.queue, known.since)
 
     def tick(self) -> None:
         """Those that nobody asks for any more are over."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from snowmelt.core.instant import later
+from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.deadlines import Ends
@@ -18,6 +18,8 @@ class Leaves(msgspec.Struct):
     queue: str
     call: OperationId | None
     """By which its client says so; None where its connections closed."""
+    since: Instant = Instant(0)
+    """Then it is when this door began to ask."""
 
 
 class Leaving:
@@ -29,22 +31,28 @@ class Leaving:
         self._ends: Ends[OperationId] = Ends()
         """When nobody is asked about them any more."""
 
-    def leave(self, get: OperationId, queue: str, call: OperationId | None = None) -> None:
-        """Its client says so, or says so again; or its connections closed."""
+    def gone(self, get: OperationId, queue: str, since: Instant) -> None:
+        """The connections of its client closed."""
+        self._leave(get, Leaves(queue, None, since))
+
+    def leave(self, get: OperationId, queue: str, call: OperationId) -> None:
+        """Its client says so, or says so again."""
+        self._leave(get, Leaves(queue, call))
+
+    def _leave(self, get: OperationId, known: Leaves) -> None:
         if get not in self._open and len(self._open) >= self._desk.limits.waiting_gets:
-            if call is not None:
+            if known.call is not None:
                 text = f"{len(self._open)} gets leave at this node already"
-                self._desk.decline(call, "Unavailable", text)
+                self._desk.decline(known.call, "Unavailable", text)
             return
-        known = self._open.setdefault(get, Leaves(queue, call))
-        known.call = call or known.call
+        self._open[get] = known
         self._ends.put(get, later(self._desk.now, SILENT_MAX))
         self._desk.wake(later(self._desk.now, SILENT_MAX))
         self._say(get, known)
 
     def _say(self, get: OperationId, known: Leaves) -> None:
         anchor = part_name(known.queue, 0)
-        self._desk.inside.append(Post(anchor, Leave(anchor, get, gone=known.call is None)))
+        self._desk.inside.append(Post(anchor, Leave(anchor, get, known.since)))
 
     def lives(self, get: OperationId) -> bool:
         """Whether a get is asked again by one whose connections had closed, and not left by it."""

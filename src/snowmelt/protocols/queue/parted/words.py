@@ -62,6 +62,8 @@ class Want(msgspec.Struct, frozen=True, tag="parted.want", array_like=True):
     patience: Length
     ahead: bool = False
     before: Position = -1
+    since: Count = 0
+    """When the door began to ask, by its clock."""
 
 
 class Leave(msgspec.Struct, frozen=True, tag="parted.leave", array_like=True):
@@ -69,8 +71,9 @@ class Leave(msgspec.Struct, frozen=True, tag="parted.leave", array_like=True):
 
     queue: Name
     operation: OperationId
-    gone: bool = False
-    """Whether its client's connections closed: it may live, and ask again."""
+    since: Count = 0
+    """0 when its client says so. Else its client's connections to that door closed, and this is
+    when the door began to ask: the client may live, and ask again."""
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):

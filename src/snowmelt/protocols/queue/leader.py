@@ -306,7 +306,8 @@ class Leader:
             tail=sum(state.tails),
             done=state.done,
             lost=state.lost,
-            waiting_gets=len(self.getting.waiting.gets),
+            waiting_gets=len(self.getting.waiting.gets)
+            + (0 if self.parted is None else self.parted.waiting_gets),
             waiting_puts=len(self.admission.room.puts),
             extents=state.batches.blocks,
             short_of_copies=state.batches.live.total

@@ -151,6 +151,11 @@ class Anchor:
                 self._late[word.operation] = None
             self._asks = True
 
+    @property
+    def waiting_gets(self) -> int:
+        """How many wait here."""
+        return len(self._wants)
+
     def _refuse(self, operation: OperationId, door: NodeId, text: str) -> None:
         refused = Declined("Unavailable", text)
         self._desk.send(door, Nothing(self._home.queue, operation, refused=refused))

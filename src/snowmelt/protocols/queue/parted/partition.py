@@ -270,6 +270,11 @@ class Partition:
         word = Ready(self._home.queue, self._home.term)
         self._desk.inside.append(Post(self._named, word))
 
+    @property
+    def waiting_gets(self) -> int:
+        """How many wait at the anchor, where this is it."""
+        return 0 if self.anchor is None else self.anchor.waiting_gets
+
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self) -> None:

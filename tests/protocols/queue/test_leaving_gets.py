@@ -13,6 +13,7 @@ from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.parted.gathered import Gathered
+from snowmelt.protocols.queue.parted.seen import Seen
 from snowmelt.protocols.queue.parted.words import (
     Ask,
     Given,
@@ -28,6 +29,7 @@ from snowmelt.protocols.queue.parted.words import (
 )
 
 ANCHOR = 7
+SEEN = Seen(ANCHOR, 1, 1 << 40)
 LONG = seconds(1_000)
 CLIENT = NodeId("c-1")
 
@@ -262,7 +264,7 @@ def part():
 
 
 def test_what_was_granted_to_one_that_left_is_in_the_report(part):
-    grant = Grant(op(1), N3, (10, 11), (1,))
+    grant = Grant(op(1), N3, (10, 11), (1,), SEEN)
     part.hear(N3, turn(2, 2, grants=(grant,), left=(op(1),)))
     part.agree()
     assert part.told(Given) == []
@@ -270,14 +272,14 @@ def test_what_was_granted_to_one_that_left_is_in_the_report(part):
 
 
 def test_what_was_delivered_to_one_that_left_is_in_the_report_and_has_not_failed(part):
-    part.hear(N3, turn(2, 2, grants=(Grant(op(1), N3, (10, 11), (1,)),)))
+    part.hear(N3, turn(2, 2, grants=(Grant(op(1), N3, (10, 11), (1,), SEEN),)))
     part.agree()
     assert len(part.told(Given)) == 1
     part.told(Report)
     part.hear(N3, turn(3, 2, left=(op(1),)))
     part.agree()
     assert [one.runs for one in part.told(Report)] == [(10, 11, 4)]
-    part.hear(N3, turn(4, 4, grants=(Grant(op(2), N3, (10, 11), (1,)),)))
+    part.hear(N3, turn(4, 4, grants=(Grant(op(2), N3, (10, 11), (1,), SEEN),)))
     part.agree()
     (given,) = part.told(Given)
     assert (given.leased.parts[0].failures, given.leased.parts[0].reason) == (0, "")

@@ -12,6 +12,7 @@ from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
 from snowmelt.protocols.queue.parted.partition import Partition
 from snowmelt.protocols.queue.parted.phases import share_out
+from snowmelt.protocols.queue.parted.seen import Seen
 from snowmelt.protocols.queue.parted.words import (
     Ask,
     Given,
@@ -57,7 +58,7 @@ def placed(part, first, count=1, number=1):
 
 
 def grants(*runs, number=1):
-    return (Grant(operation(number), N3, runs, (1,)),)
+    return (Grant(operation(number), N3, runs, (1,), Seen(ANCHOR, 1, 1 << 40)),)
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -227,10 +228,16 @@ def test_what_a_get_has_is_told_when_it_is_asked_for_and_delivered_again(part):
     part.agree()
     (report,) = [one for one in part.told(Report) if one.anchor == 8]
     assert [(one.at, one.count, one.rank) for one in report.holds] == [(1, 2, (0, 11))]
-    part.hear(N3, turn(2, 2, anchor=8, grants=grants()))
+    assert report.holds[0].seen == Seen(ANCHOR, 1, 1 << 40)
+    seen = Seen(8, 1, 1 << 40, (0,))
+    part.hear(N3, turn(2, 2, anchor=8, grants=(replace(*grants(), seen=seen),)))
     part.agree()
     (again,) = part.told(Given)
     assert again.leased.token == first.leased.token
+    assert again.away == (0,)
+    part.hear(N3, turn(3, 2, anchor=8, asked=(operation(1),)))
+    part.agree()
+    assert [one.seen for one in part.told(Report)[-1].holds] == [seen], "0 may give it no more"
 
 
 def test_a_partition_says_once_that_something_is_ready(part):
@@ -302,12 +309,24 @@ def test_by_keys_the_least_key_comes_first():
 
 
 def test_who_holds_some_is_given_what_was_given_and_did_not_arrive():
-    holds = Holds(0, 1, (0, 8), 9)
+    holds = Holds(0, 1, (0, 8), Seen(1, 1, 9))
     reports = {0: report(holds=[holds]), 1: report(2, 4, 4, 9, 12, 4)}
     shared = shared_out([want(1, 9), want(2, 1)], (operation(1),), reports)
     assert given(shared) == {1: {0: [], 1: [2, 4]}, 2: {1: [9, 10]}}
     over = shared_out([want(1, 9)], (operation(1),), {0: report(1, 2, 4, holds=[Holds(0, 0)])})
     assert over.over == [operation(1)]
+
+
+def test_what_was_leased_where_a_later_answer_was_given_without_it_is_in_vain():
+    first, later = Seen(1, 1, 9), Seen(1, 4, 20, (2,))
+    reports = {
+        0: report(2, 4, 4, holds=[Holds(0, 2, (0, 15), later)]),
+        1: report(holds=[Holds(0, 1, (0, 7), first)]),
+        2: report(5, 6, 4, holds=[Holds(0, 9, (0, 30), first)]),
+    }
+    shared = shared_out([want(1, 9)], (operation(1),), reports)
+    assert given(shared) == {1: {0: [], 1: []}}, "2 was left out, and may give no more"
+    assert shared.again == {operation(1): later}
 
 
 # --- bugs that these find -------------------------------------------------------------------------

@@ -112,16 +112,12 @@ class Parts:
         self._door = door
         self._producer = producer
 
-    def _known(self, steps: Steps[T], *, of_lease: bool = False) -> Steps[T]:
-        """Rule 6."""
+    def about(self, steps: Steps[T], *, of_lease: bool = False) -> Steps[T]:
+        """Whatever is asked of partitions (rule 6)."""
         try:
             return (yield from steps)
         except NoSuchQueue as error:
             raise self._door.ended(error, of_lease=of_lease) from None
-
-    def about(self, steps: Steps[T]) -> Steps[T]:
-        """What is asked of each partition about itself."""
-        return self._known(steps)
 
     # --- items in ---------------------------------------------------------------------------------
 
@@ -129,7 +125,7 @@ class Parts:
         self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
     ) -> Steps[PutDone]:
         """Puts the items of one call into one partition (rules 2 and 3)."""
-        return self._known(self._put(items, headers, due, wait, sequence))
+        return self.about(self._put(items, headers, due, wait, sequence))
 
     def _put(
         self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
@@ -144,7 +140,7 @@ class Parts:
             alone, first = order.alone(number), wait
             if self.bounded:
                 if not alone:
-                    yield from self._behind_earlier(number, wait)
+                    yield from self._behind_others(number, wait.patience)
                     part, alone = order.turn(count), True
                 first = wait.impatient
             try:
@@ -154,9 +150,9 @@ class Parts:
         finally:
             order.end(number)
 
-    def _behind_earlier(self, number: int, wait: Wait) -> Steps[None]:
-        """Until all earlier puts of this client are answered, or its time is nearly over."""
-        end = later(steady_now(), wait.patience)
+    def _behind_others(self, number: int, longest: Duration) -> Steps[None]:
+        """Until all puts of this client before that number are answered, or it was so long."""
+        end = later(steady_now(), longest)
         while (before := self._producer.order.before(number)) and steady_now() < end:
             yield Rest(min(before * _PAUSE, _PAUSE_LONGEST))
 
@@ -193,7 +189,8 @@ class Parts:
     ) -> Steps[Answer]:
         """Tells `words`, and then asks for items once (rules 4 and 5)."""
         late = (yield from self.tell_done(words, Wait(0))) if words else {}
-        yield from self._behind_puts(wait)
+        longest = min(MOMENT, wait.left / 2) if self.bounded else wait.left / 2
+        yield from self._behind_others(self._producer.order.next, seconds(longest))
         since = self._door.since
         patience = Duration(wait.patience - min(wait.patience // 5, _EARLIER))
         get = Get(self.name, items_max, bytes_max, patience, None, ahead, before, since)
@@ -202,16 +199,6 @@ class Parts:
         self._door.away_parts = gathered.away
         pieces = tuple([one for one in gathered.pieces if one.leased.token])
         return Answer(Gain(len(pieces), pieces), asked, late)
-
-    def _behind_puts(self, wait: Wait) -> Steps[None]:
-        """Rule 5."""
-        order = self._producer.order
-        mine, pause = order.next, _PAUSE
-        longest = min(MOMENT, wait.left / 2) if self.bounded else wait.left / 2
-        end = later(steady_now(), seconds(longest))
-        while order.before(mine) and steady_now() < end:
-            yield Rest(pause)
-            pause = min(2 * pause, _PAUSE_LONGEST)
 
     def delivered(self, gain: Gain, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
         """What several partitions leased, as one lease; None when all of it was lost."""
@@ -228,7 +215,7 @@ class Parts:
 
     def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
         """Tells one word, to each partition what concerns it."""
-        return self._known(self._tell(delivered, word), of_lease=True)
+        return self.about(self._tell(delivered, word), of_lease=True)
 
     def _tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
         left = delivered.open_in(None) if word.extend else ()
@@ -245,7 +232,7 @@ class Parts:
 
     def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
         """Tells what is done of some leases."""
-        return self._known(self._tell_done(words, wait), of_lease=True)
+        return self.about(self._tell_done(words, wait), of_lease=True)
 
     def _tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
         each = [

@@ -110,6 +110,11 @@ class Leader:
         self.state.changed[STATUS] = None  # the first step of the term
         self.storing.viewed()
 
+    @property
+    def partition(self) -> Partition | None:
+        """Where the queue is one, and may be used."""
+        return self.parted if self.serving else None
+
     # --- items in ---------------------------------------------------------------------------------
 
     def put(self, operation: OperationId, put: calls.Put) -> None:

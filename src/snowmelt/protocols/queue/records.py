@@ -36,6 +36,7 @@ from snowmelt.protocols.queue import publications
 from snowmelt.protocols.queue.failures import Failure
 from snowmelt.protocols.queue.groups import Group
 from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.parted.seen import NEVER, Seen
 from snowmelt.protocols.queue.put_times import PutTimes
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.spread import Spread
@@ -67,7 +68,7 @@ class _Leased(msgspec.Struct, frozen=True, array_like=True):
     left: list[int]
     ahead: bool
     length: Duration = Duration(0)
-    upto: int = 0
+    seen: Seen = NEVER
 
 
 def changed(state: State) -> tuple[Pairs, tuple[Interval, ...]]:
@@ -161,8 +162,8 @@ def _part(state: State, kind: bytes) -> Staged | Tails | Spread | PutTimes:
 
 def _of_lease(lease: Lease) -> bytes:
     row = lease.operation, steps(lease.left), lease.ahead
-    if lease.upto:
-        return _ENCODE((*row, lease.length, lease.upto))
+    if lease.seen != NEVER:
+        return _ENCODE((*row, lease.length, lease.seen))
     return _ENCODE((*row, lease.length) if lease.length else row)
 
 
@@ -197,7 +198,7 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
         case b"l":
             told, token = _DECODE(value, type=_Leased), int.from_bytes(rest)
             left = IntervalSet(stepped(told.left))
-            state.leases[token] = Lease(told.operation, left, told.ahead, told.length, told.upto)
+            state.leases[token] = Lease(told.operation, left, told.ahead, told.length, told.seen)
             state.tokens[told.operation] = token
         case b"c" | b"k":
             (state.takers if key[:1] == b"c" else state.keys).restore(key, value)

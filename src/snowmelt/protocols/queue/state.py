@@ -33,6 +33,7 @@ from snowmelt.protocols.queue.groups import Groups
 from snowmelt.protocols.queue.keyed import Keyed, stretches
 from snowmelt.protocols.queue.keys import Keys
 from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.parted.seen import NEVER, Seen
 from snowmelt.protocols.queue.producers import Producers
 from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.put_times import PutTimes
@@ -58,8 +59,8 @@ class Lease(msgspec.Struct):
     """Whether its items wait for their turn (`core/failures.py`)."""
     length: Duration = Duration(0)
     """How long it lasts, if it was given before leases had the length that they have."""
-    upto: int = 0
-    """In a partition, up to which number its phase went (`parted/`, rule 11)."""
+    seen: Seen = NEVER
+    """In a partition, what its phase saw (`parted/`, rule 11)."""
 
 
 class Counts(msgspec.Struct, array_like=True):
@@ -227,11 +228,11 @@ class State:
         positions: list[Interval],
         *,
         ahead: bool = False,
-        upto: int = 0,
+        seen: Seen = NEVER,
     ) -> None:
         """Leases these."""
         self.ready.remove_all(positions)
-        self.leases[token] = Lease(operation, IntervalSet(positions), ahead, upto=upto)
+        self.leases[token] = Lease(operation, IntervalSet(positions), ahead, seen=seen)
         self.tokens[operation] = token
         self.takers.note(operation)
         self.touch(token)

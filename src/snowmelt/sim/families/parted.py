@@ -109,12 +109,20 @@ class Watching(Engine):
         return node
 
 
+class Leased(msgspec.Struct):
+    """What one partition leased for a get, and which others were left out then."""
+
+    part: int
+    away: tuple[int, ...]
+    held: dict[str, Held] = {}
+
+
 class Open(msgspec.Struct):
     """A get, and all answers to it that any door said: each of them was a lease."""
 
     got: Got
     answers: list[tuple[Gathered, Got]] = []
-    leases: dict[int, dict[str, Held]] = {}
+    leases: dict[int, Leased] = {}
     """By tokens and partitions."""
     items_max: int = 0
 
@@ -148,9 +156,14 @@ class Setting(msgspec.Struct):
         if token in known.leases:
             return
         until = later(at, Duration(int(word.leased.lease * SHARE)))
-        holds = [one for lease in known.leases.values() for one in lease.values()]
-        most = known.items_max - len([one for one in holds if min(one.until, one.asked_back) > at])
-        known.leases[token] = held = {}
+        most = known.items_max - sum(
+            min(one.until, one.asked_back) > at
+            for lease in known.leases.values()
+            if lease.part not in word.away and part not in lease.away  # else in vain (rule 13)
+            for one in lease.held.values()
+        )
+        known.leases[token] = Leased(part, word.away)
+        held = known.leases[token].held
         for place, key, value, again in self.items(Piece(part, word.leased)):
             item = self.ledger.items.get(value)
             if item is None or item.part != part:
@@ -172,7 +185,11 @@ class Setting(msgspec.Struct):
         first = known.got
         got = Got(first.who, first.asked, at, away=answer.away, before=first.before)
         for piece in answer.pieces:
-            got.held |= known.leases[_token(piece.part, piece.leased)]
+            got.held |= known.leases[_token(piece.part, piece.leased)].held
+        for held in got.held.values():
+            held.said = min(held.said, at)
+        if len(got.held) > known.items_max:
+            self.ledger.saw(f"{got.who} was given {len(got.held)} items", got.who)
         known.answers.append((answer, got))
         self.ledger.gets.append(got)
 

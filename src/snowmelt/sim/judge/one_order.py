@@ -6,6 +6,7 @@
    answered. "Nothing" says that there was no such item.
 3. What was acknowledged does not come again, and nobody is given what another holds.
 4. What comes for the first time comes in the order of its numbers, unless it was for later.
+   It comes when a door answers with it: what is leased, and not answered with, came to nobody.
 5. In a life without faults no get waits for what is ready.
 
 A get whose answer nobody heard may hold anything for the time of a lease: that is excused.
@@ -59,6 +60,8 @@ class Held(msgspec.Struct):
     """When it was said that it is done, or goes back."""
     settled: Back | None = None
     """That it went back."""
+    said: Instant = NEVER
+    """When a door answered with it first, be it heard or not."""
 
 
 class Got(msgspec.Struct):
@@ -185,10 +188,10 @@ class OneOrder:
                 rows.setdefault(item.rank[0], []).append((some[0], item))
         for row in rows.values():
             asked = sorted(row, key=_when_asked)
-            told = sorted(row, key=_when_told)
+            told = sorted(row, key=_when_said)
             last, at = dict.fromkeys(parts, NOTHING), 0
             for got, item in asked:
-                while told[at][0].told < got.asked:
+                while _when_said(told[at]) < got.asked:
                     before, other = told[at]
                     for part in parts:
                         if part not in before.away and last[part].rank[1] < other.rank[1]:
@@ -266,8 +269,8 @@ def _when_asked(pair: tuple[Got, Item]) -> Instant:
     return pair[0].asked
 
 
-def _when_told(pair: tuple[Got, Item]) -> Instant:
-    return pair[0].told
+def _when_said(pair: tuple[Got, Item]) -> Instant:
+    return pair[0].held[pair[1].value].said
 
 
 def _told(item: Item) -> Instant:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
@@ -23,7 +24,8 @@ from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.counting import Counting
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
-from snowmelt.protocols.queue.parted.phases import share_out
+from snowmelt.protocols.queue.parted.phases import Shared, share_out
+from snowmelt.protocols.queue.parted.seen import Seen
 from snowmelt.protocols.queue.parted.words import (
     PHASE_MAX,
     Grant,
@@ -105,8 +107,9 @@ class Anchor:
         self._fresh: OrderedDict[OperationId, None] = OrderedDict()
         """Those of which it was not asked yet whether they hold something."""
         self._ends: Ends[OperationId] = Ends()
-        self._had: Answers[bool] = OrderedDict()
-        """Gets that were told that there is nothing: asked again they are told the same."""
+        self._had: Answers[tuple[int, ...]] = OrderedDict()
+        """Gets that were told that there is nothing, and what was left out: they are told the same
+        when they are asked again."""
         self._granted: Answers[tuple[NodeId, int]] = OrderedDict()
         """Gets that were given something which they did not hold yet: for which door, and since
         when that asked."""
@@ -128,10 +131,11 @@ class Anchor:
         known, now = self._wants.get(word.operation), self._desk.now
         if known is not None:
             known.door = source
-            known.want = msgspec.structs.replace(known.want, since=word.since)
+            known.want = replace(known.want, since=word.since)
             self._asks = self._asks or later(self._looked, LOOK_EVERY) <= now
         elif word.operation in self._had:
-            self._desk.send(source, Nothing(self._home.queue, word.operation))
+            away = self._had[word.operation]
+            self._desk.send(source, Nothing(self._home.queue, word.operation, away))
         elif len(self._wants) >= self._desk.limits.waiting_gets:
             text = f"{len(self._wants)} gets wait at queue {self._queue!r} already"
             self._refuse(word.operation, source, text)
@@ -172,7 +176,7 @@ class Anchor:
                 self._desk.send(wanted.door, Nothing(self._home.queue, operation))
         if not word.since:
             sure = sure and operation not in self._had
-            keep(self._had, operation, True, self._desk.limits.answered)
+            keep(self._had, operation, (), self._desk.limits.answered)
         if sure or (wanted is None and asked == granted):
             self._left[operation] = source
             self._asks = True
@@ -272,9 +276,9 @@ class Anchor:
     def _is_beside(self, part: Part, home: Home, turn: Turn) -> bool:
         """Whether it is led here, and reports at once."""
         led = self.leaders.get(part.name)
-        if led is None or led.parted is None or not led.serving or led.home.term != home.term:
+        if led is None or led.partition is None or led.home.term != home.term:
             return False
-        part.report = led.parted.at_once(turn)
+        part.report = led.partition.at_once(turn)
         if part.report is not None:
             self.counting.heard(part.at)
         return part.report is not None
@@ -335,9 +339,9 @@ class Anchor:
         for operation in dict.fromkeys(nothing):
             door = self._wants[operation].door
             self._forget(operation)
-            keep(self._had, operation, True, self._desk.limits.answered)
+            keep(self._had, operation, away, self._desk.limits.answered)
             self._desk.send(door, Nothing(self._home.queue, operation, away))
-        self._grant(shared.given, away, phase.upto)
+        self._grant(shared, Seen(self._home.term, phase.number, phase.upto, away))
 
     def _in_order(self, phase: Phase) -> Iterator[OperationId]:
         """The gets of a phase, as they came."""
@@ -357,14 +361,12 @@ class Anchor:
         """What it wants, as far as it may have it."""
         want = self._wants[operation].want
         alone = want.ahead and self._home.settings.deliveries_max == 1  # each delivery is the last
-        return msgspec.structs.replace(want, items_max=1) if alone else want
+        return replace(want, items_max=1) if alone else want
 
-    def _grant(
-        self, given: dict[OperationId, dict[int, list[int]]], away: tuple[int, ...], upto: int
-    ) -> None:
+    def _grant(self, shared: Shared, seen: Seen) -> None:
         grants: dict[int, list[Grant]] = {}
         each_last = self._home.settings.deliveries_max == 1
-        for operation, pieces in given.items():
+        for operation, pieces in shared.given.items():
             wanted, of = self._wants[operation], tuple(sorted(pieces))
             if all(pieces.values()):
                 asked = wanted.door, wanted.want.since
@@ -372,8 +374,11 @@ class Anchor:
             else:
                 self._granted.pop(operation, None)
             ahead = wanted.want.ahead and not each_last
+            first = shared.again.get(operation, seen)
+            left_out = tuple(sorted({*first.away, *seen.away}))
+            now = replace(seen, upto=first.upto, away=left_out)
             for at, edges in pieces.items():
-                grant = Grant(operation, wanted.door, tuple(edges), of, away, upto, ahead)
+                grant = Grant(operation, wanted.door, tuple(edges), of, now, ahead)
                 grants.setdefault(at, []).append(grant)
             self._forget(operation)
         if not grants:

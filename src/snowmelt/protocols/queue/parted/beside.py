@@ -36,9 +36,5 @@ class Led(Protocol):
         """Of its term."""
 
     @property
-    def serving(self) -> bool:
-        """Whether it may be used."""
-
-    @property
-    def parted(self) -> Reporting | None:
-        """Where the queue is a partition."""
+    def partition(self) -> Reporting | None:
+        """Where the queue is one, and may be used."""

@@ -7,7 +7,9 @@ from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import AGAIN_AFTER, Directory
+from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.parted.anchor import Anchor
 from snowmelt.protocols.queue.parted.gathering import Gathering
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.parted.partition import Partition
@@ -97,10 +99,10 @@ class Crossing:
         """For who leads partition 0 here; who does not is silent, and asked again elsewhere."""
         queue = part_name(whole_of(word.queue), 0)
         leader = self._terms.leaders.get(queue)
-        if leader is None or not leader.serving or leader.parted is None:
+        if leader is None or leader.partition is None:
             self._seek(queue)
             return
-        anchor = leader.parted.anchor
+        anchor = leader.partition.anchor
         if anchor is None or (part_of(word.queue) or 0) >= len(anchor.parts):
             return
         self._terms.touched[queue] = None
@@ -136,7 +138,7 @@ class Crossing:
         leader = self._terms.leading(word.queue, word.term)
         if leader is None:
             self._seek(word.queue)
-        return leader.parted if leader is not None and leader.serving else None
+        return None if leader is None else leader.partition
 
     def _seek(self, queue: str) -> None:
         """Somebody believes that this node leads it: perhaps it is to, and has not heard it."""
@@ -152,17 +154,15 @@ class Crossing:
         part = part_of(home.queue)
         if part is None:
             return
-        whole, known = (
-            whole_of(home.queue),
-            self._directory.home(part_name(whole_of(home.queue), 0)),
-        )
-        own = self._terms.leaders.get(home.queue)
-        if own is not None and own.serving and own.parted is not None:
-            own.parted.begin(0 if known is None else known.term)
-        anchor = self._terms.leaders.get(part_name(whole, 0))
-        if anchor is not None and anchor.parted is not None and anchor.parted.anchor is not None:
-            anchor.parted.anchor.heard(home)
-            self._terms.touched[anchor.home.queue] = None
+        whole = whole_of(home.queue)
+        first = part_name(whole, 0)
+        known, own = self._directory.home(first), self._terms.leaders.get(home.queue)
+        if own is not None and own.partition is not None:
+            own.partition.begin(0 if known is None else known.term)
+        anchor = _anchor_of(self._terms.leaders.get(first))
+        if anchor is not None:
+            anchor.heard(home)
+            self._terms.touched[first] = None
         if part != 0 or not home.active:
             return
         for post in self._held.pop(home.queue, ()):
@@ -179,6 +179,12 @@ class Crossing:
         """Others are here."""
         self._sought.clear()
         for queue, leader in self._terms.leaders.items():
-            if leader.parted is not None and leader.parted.anchor is not None:
-                leader.parted.anchor.viewed()
+            anchor = _anchor_of(leader)
+            if anchor is not None:
+                anchor.viewed()
                 self._terms.touched[queue] = None
+
+
+def _anchor_of(leader: Leader | None) -> Anchor | None:
+    """Be it in use already or not."""
+    return None if leader is None or leader.parted is None else leader.parted.anchor

@@ -5,10 +5,8 @@ from typing import Annotated
 import msgspec
 
 from snowmelt.protocols.queue.calls import Leased
+from snowmelt.protocols.queue.parted.seen import Number, Parts
 from snowmelt.protocols.queue.settings import PARTITIONS_MAX
-
-Number = Annotated[int, msgspec.Meta(ge=0, lt=PARTITIONS_MAX)]
-"""Of a partition."""
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
@@ -23,5 +21,5 @@ class Gathered(msgspec.Struct, frozen=True, tag="fifo.gathered", array_like=True
 
     pieces: Annotated[tuple[Piece, ...], msgspec.Meta(max_length=PARTITIONS_MAX)]
     """By partitions. The order of items over all of them is that of positions, or of keys."""
-    away: Annotated[tuple[Number, ...], msgspec.Meta(max_length=PARTITIONS_MAX)] = ()
+    away: Parts = ()
     """Partitions of which nobody who is here has a copy: what they hold was left out."""

@@ -126,8 +126,8 @@ class Numbering:
         count, above = sum([one.count for one in self._asked]), max(self._state.tails)
         word = Ask(home.queue, home.term, self._number, max(1, count), above)
         beside = self.leaders.get(self._anchor)
-        if beside is not None and beside.serving and beside.parted is not None:
-            anchor = beside.parted.anchor
+        if beside is not None and beside.partition is not None:
+            anchor = beside.partition.anchor
             numbers = None if anchor is None else anchor.counting.at_once(word)
             if numbers is not None:
                 self.told(numbers)

@@ -179,7 +179,7 @@ class Partition:
         """It is leased, as far as it is ready still; what one has is delivered again."""
         operation, state = grant.operation, self._state
         self._open.end(operation)
-        owed = Granted(grant.door, word.anchor, word.granted, grant.of, grant.away)
+        owed = Granted(grant.door, word.anchor, word.granted, grant.of, grant.seen.away)
         self._open.add(operation, owed)
         token = state.tokens.get(operation)
         if token is None and not state.takers.had(operation):
@@ -187,11 +187,14 @@ class Partition:
             found = merged([part for one in edges for part in state.ready.common(one)])
             if found:
                 token = next(self._getting.tokens)
-                state.take(operation, token, found, ahead=grant.ahead, upto=grant.upto)
+                state.take(operation, token, found, ahead=grant.ahead, seen=grant.seen)
         if token is None:
             nothing = calls.Leased(0, (), (), self._home.settings.lease)
             self._log.owe(ReplyTo(operation, nothing))
         else:
+            if state.leases[token].seen != grant.seen:
+                state.leases[token].seen = grant.seen
+                state.touch(token)
             self._log.owe(Deliver(operation, token, ""))
 
     def _report(self, source: NodeId, word: Turn) -> None:
@@ -248,7 +251,7 @@ class Partition:
             if token is not None:
                 lease = state.leases[token]
                 rank = max(map(self._rank, lease.left))
-                yield Holds(at, lease.left.total, rank, lease.upto)
+                yield Holds(at, lease.left.total, rank, lease.seen)
             elif state.takers.had(operation):
                 yield Holds(at, 0)
 

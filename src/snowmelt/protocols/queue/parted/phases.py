@@ -10,7 +10,8 @@ import msgspec
 
 from snowmelt.core.keys import unpacked
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.queue.parted.words import Report, Want
+from snowmelt.protocols.queue.parted.seen import NEVER, Seen
+from snowmelt.protocols.queue.parted.words import Holds, Report, Want
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 
 Rank = tuple[int, int]
@@ -34,6 +35,8 @@ class Shared(msgspec.Struct):
 
     given: dict[OperationId, dict[int, list[int]]] = {}
     """By partitions, edges of runs: none where it has a lease already."""
+    again: dict[OperationId, Seen] = {}
+    """Those of them that were given something before, and what the last such phase saw."""
     nothing: list[OperationId] = []
     """For these, which do not wait, there is nothing."""
     over: list[OperationId] = []
@@ -42,6 +45,16 @@ class Shared(msgspec.Struct):
     """Whether others have nothing yet."""
     ended: bool = False
     """Whether there is nothing more, in any partition: else it is not certain what is next."""
+
+
+class Held(msgspec.Struct):
+    """What a get has leases of."""
+
+    seen: Seen = NEVER
+    """By the last phase that gave it some."""
+    parts: list[int] = []
+    count: int = 0
+    last: Rank = FIRST
 
 
 class Sharing:
@@ -85,19 +98,18 @@ class Sharing:
                 run.rank = run.rank[0], start + count
         return given
 
-    def fill(
-        self, items: int, last: Rank, upto: int, holders: Sequence[int]
-    ) -> dict[int, list[int]]:
-        """What comes before the last that a get holds, in other partitions than it holds some of.
+    def fill(self, items: int, held: Held) -> dict[int, list[int]]:
+        """What comes before the last that a get holds, in partitions that had a part in that phase.
 
         An earlier anchor gave it this, and the partition never heard of it.
         """
         given: dict[int, list[int]] = {}
         kept: list[Run] = []
+        others = (*held.parts, *held.seen.away)
         for run in self._runs[self._at :]:
             start = run.rank[1]
-            fits = run.part not in holders and run.rank < last and run.rank <= self._certain
-            left = upto - start % (1 << PRIORITY_BITS)  # what came later was not given
+            fits = run.part not in others and run.rank < held.last and run.rank <= self._certain
+            left = held.seen.upto - start % (1 << PRIORITY_BITS)  # what came later was not given
             count = min(run.stop - start, items, left) if fits else 0
             if count > 0:
                 _add(given, run.part, start, start + count)
@@ -145,7 +157,7 @@ def _serve(
     want: Want,
     sharing: Sharing,
     shared: Shared,
-    held: Mapping[OperationId, "_Held"],
+    held: Mapping[OperationId, Held],
     alive: Mapping[int, Rank],
     most: int,
 ) -> bool:
@@ -156,11 +168,10 @@ def _serve(
         shared.over.append(operation)
         return True
     if holds is not None:
-        room = want.items_max - holds.count
         given: dict[int, list[int]] = {part: [] for part in holds.parts}
-        if room > 0:
-            given |= sharing.fill(room, holds.last, holds.upto, holds.parts)
-        shared.given[operation] = given
+        if want.items_max > holds.count:
+            given |= sharing.fill(want.items_max - holds.count, holds)
+        shared.given[operation], shared.again[operation] = given, holds.seen
         return True
     before = LAST if want.before < 0 else alive.get(want.before, FIRST)
     given = sharing.take(want.items_max, min(want.bytes_max, most), before)
@@ -173,25 +184,17 @@ def _serve(
     return True
 
 
-class _Held(msgspec.Struct):
-    parts: list[int] = []
-    count: int = 0
-    last: Rank = FIRST
-    upto: int = 0
-
-
-def _held(asked: Sequence[OperationId], reports: Mapping[int, Report]) -> dict[OperationId, _Held]:
-    found: dict[OperationId, _Held] = {}
-    for part, report in reports.items():
-        for one in report.holds:
-            if one.at >= len(asked):
-                continue
-            held = found.setdefault(asked[one.at], _Held())
-            if one.count:
-                held.parts.append(part)
-                held.count += one.count
-                held.last = max(held.last, one.rank)
-                held.upto = max(held.upto, one.upto)
+def _held(asked: Sequence[OperationId], reports: Mapping[int, Report]) -> dict[OperationId, Held]:
+    some = [(part, one) for part, report in reports.items() for one in report.holds]
+    found: dict[OperationId, Held] = {}
+    for part, one in sorted(some, key=_seen, reverse=True):
+        if one.at >= len(asked):
+            continue
+        held = found.setdefault(asked[one.at], Held(one.seen))
+        if one.count and part not in held.seen.away:  # else it was answered without that
+            held.parts.append(part)
+            held.count += one.count
+            held.last = max(held.last, one.rank)
     return found
 
 
@@ -203,6 +206,10 @@ def _runs(part: int, report: Report) -> list[Run]:
         for key, start, stop, each in zip(keys, flat[::3], flat[1::3], flat[2::3], strict=True)
         if start < stop
     ]
+
+
+def _seen(pair: tuple[int, Holds]) -> Seen:
+    return pair[1].seen
 
 
 def _by_rank(run: Run) -> Rank:

@@ -11,7 +11,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.calls import Leased
 from snowmelt.protocols.queue.messages import Length, Name, OfTerm, Term
-from snowmelt.protocols.queue.parted.gathered import Number
+from snowmelt.protocols.queue.parted.seen import NEVER, Parts, Seen
 
 NUMBER_MAX: Final = 1 << 47
 """Half of what there are within a priority: nobody counts so far."""
@@ -25,7 +25,6 @@ Tail = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 Edges = Annotated[tuple[Count, ...], msgspec.Meta(max_length=2 * RUNS_MAX)]
 """Where runs of positions begin and end, one after the other."""
 Position = Annotated[int, msgspec.Meta(ge=-1, le=COUNT_MAX)]
-Parts = Annotated[tuple[Number, ...], msgspec.Meta(max_length=64)]
 
 
 # --- numbers for puts -----------------------------------------------------------------------------
@@ -85,10 +84,8 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
     """Nothing: what it holds already is to be delivered again."""
     of: Parts
     """All partitions that give it some."""
-    away: Parts = ()
-    """Those that were left out."""
-    upto: Tail = 0
-    """As of the phase in which it was given."""
+    seen: Seen
+    """In the phase in which it is given, and up to which number when it was given first."""
     ahead: bool = False
 
     def __post_init__(self) -> None:
@@ -130,8 +127,8 @@ class Holds(msgspec.Struct, frozen=True, array_like=True):
     """How many items are left in it; 0: it is over."""
     rank: tuple[int, Count] = (0, 0)
     """The last of them: its key, or 0, and its position."""
-    upto: Tail = 0
-    """As of the phase in which it was given."""
+    seen: Seen = NEVER
+    """As it was given, or given again."""
 
 
 class Report(OfTerm, frozen=True, tag="parted.report", array_like=True):

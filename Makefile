@@ -8,13 +8,13 @@ STAMP := $(VENV)/.ready
 # takes from who is not.
 SPREAD := -n 4 --dist worksteal
 
-.PHONY: setup compiled demo test coverage lint faces bench table soak clean
+.PHONY: setup compiled demo test test-lab coverage lint faces dist bench table soak clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml world/pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,lab,connect]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,demo,connect]" -e ./world -e ./lab
 	touch $(STAMP)
 
 demo: setup
@@ -22,13 +22,17 @@ demo: setup
 
 # Tests start hundreds of programs; where PYTHONDONTWRITEBYTECODE is set, each would compile all anew.
 compiled: setup
-	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m compileall -q src world/src lab/src
 
 # So that what pytest makes of the tests is kept for the next time as well.
 test coverage soak: export PYTHONDONTWRITEBYTECODE =
 
 test: compiled
 	$(BIN)/python -m pytest $(SPREAD) -m "not soak"
+
+# The laboratory has its own tests; no queue needs it.
+test-lab: compiled
+	$(BIN)/python -m pytest -c lab/pyproject.toml --rootdir lab $(SPREAD) -m "not soak" lab
 
 coverage: compiled
 	$(BIN)/python -m pytest $(SPREAD) -m "not soak" --cov --cov-report=term
@@ -44,6 +48,13 @@ lint: setup
 faces: setup
 	$(BIN)/python scripts/faces.py
 
+# Wheels and sdists of all three distributions.
+dist: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[release]"
+	rm -rf dist
+	for place in . world lab; do $(BIN)/python -m build --outdir dist $$place || exit 1; done
+	$(BIN)/twine check --strict dist/*
+
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python benchmarks/run_all.py
@@ -57,6 +68,7 @@ table: compiled
 
 soak: compiled
 	$(BIN)/python -m pytest -m soak --timeout 7200
+	$(BIN)/python -m pytest -c lab/pyproject.toml --rootdir lab --timeout 7200 lab
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

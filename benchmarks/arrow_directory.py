@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.arrow_directory_parts.graphs import GraphKind, Worth, worth
 from benchmarks.arrow_directory_parts.offline import OneShot, one_shot
 
-from snowmelt.lab.arrow.contest import Contest, ContestOptions, Rival, Score
-from snowmelt.lab.arrow.options import Arrivals, TreeKind
-from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save
+from snowmelt_lab.arrow.contest import Contest, ContestOptions, Rival, Score
+from snowmelt_lab.arrow.options import Arrivals, TreeKind
+from snowmelt_lab.drawing import INK, RIGHT, WRONG, canvas, save
 
 SIZES = (2, 10, 30, 100, 300, 1_000)
 RATES = (0.1, 0.3, 1.0, 3.0, 6.0, 9.0, 12.0, 20.0, 40.0, 100.0)

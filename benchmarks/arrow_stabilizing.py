@@ -29,17 +29,17 @@ from rich.console import Console
 from rich.progress import track
 
 from snowmelt.core.instant import Instant
-from snowmelt.lab.arrow.corruption import corrupt
-from snowmelt.lab.arrow.experiment import heal, run
-from snowmelt.lab.arrow.options import (
+from snowmelt_lab.arrow.corruption import corrupt
+from snowmelt_lab.arrow.experiment import heal, run
+from snowmelt_lab.arrow.options import (
     ROUND_TRIP,
     Arrivals,
     ArrowOptions,
     Corruption,
     TreeKind,
 )
-from snowmelt.lab.arrow.world import World
-from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save
+from snowmelt_lab.arrow.world import World
+from snowmelt_lab.drawing import INK, RIGHT, WRONG, canvas, save
 
 NODES_MAX = 500
 SMALL = 1.5

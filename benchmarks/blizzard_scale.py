@@ -30,11 +30,11 @@ from benchmarks.shares import Shares, Unbounded
 from msgspec.structs import replace
 
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
-from snowmelt.lab.output import write_csv
-from snowmelt.lab.scale.client import Job
-from snowmelt.lab.scale.gates import timed
-from snowmelt.lab.scale.grid import HEAD, Point, row
-from snowmelt.lab.scale.plain import plain_queue
+from snowmelt_lab.output import write_csv
+from snowmelt_lab.scale.client import Job
+from snowmelt_lab.scale.gates import timed
+from snowmelt_lab.scale.grid import HEAD, Point, row
+from snowmelt_lab.scale.plain import plain_queue
 
 HEARTBEAT: Final = 3.0
 """Seconds, as in the paper."""
@@ -93,8 +93,8 @@ def measured(
 
 def draw(curves: Curves, share: float, path: Path) -> None:
     """A panel for each kind, both beside the single node."""
-    from snowmelt.lab.drawing import INK, canvas, save, shades  # noqa: PLC0415  # the extra
-    from snowmelt.lab.scale.picture import scale  # noqa: PLC0415
+    from snowmelt_lab.drawing import INK, canvas, save, shades  # noqa: PLC0415  # the extra
+    from snowmelt_lab.scale.picture import scale  # noqa: PLC0415
 
     title = f"100 operations, each node on {share:.0%} of a core: clients help, nodes do not"
     figure, panels = canvas(2, title)

@@ -8,9 +8,9 @@ Nodes with their default heartbeat, a fifo of three replicas, an etcd of three m
 batches, the others get and acknowledge. One thing at a time is done, the leader most often: a node
 or a member of etcd is killed (SIGKILL) and started again `--away` seconds later, or stands still
 (SIGSTOP) for up to that long, or any two processes don't hear each other. `--rest` seconds later
-comes the next. In the end all heal, the queue is emptied, and `snowmelt.check` judges the history:
-it ends with 1 when an item is lost, comes twice, or is out of order. How much etcd is asked is told
-by its own counters.
+comes the next. In the end all heal, the queue is emptied, and `snowmelt_world.check` judges the
+history: it ends with 1 when an item is lost, comes twice, or is out of order. Its own counters
+say how much etcd is asked.
 
 A put's time counts all its tries, a get's all of one client until it brings something. Both are
 told once more of those that nothing touched that was done. Cuts need

@@ -23,7 +23,7 @@ done to somebody, up to three things at a time:
 
 Cuts and disks of one's own need Linux and root: each process gets a network namespace, each node a
 file system in an image, which go away with the program. In the end all nodes come up, the queue is
-emptied, and `snowmelt.check` judges the whole history.
+emptied, and `snowmelt_world.check` judges the whole history.
 
 A put may wait while its queue has no majority, or its client hears nobody. So the longest is told
 twice: of all, and beside enough nodes that were well (`chaos/well.py`).

@@ -10,7 +10,7 @@ times as fast as the other ninety. The wait of a consumer,
 - with adaptive access, which is told nothing and learns the rates;
 - over time, when after a while ten of the slow producers become the fast ones and the others slow.
 
-All in the laboratory's calm world (`snowmelt.lab.pool`), with the pool's own machines; times are in
+All in the laboratory's calm world (`snowmelt_lab.pool`), with the pool's own machines; times are in
 ticks. It ends with 1 when adaptive access waits more than a tenth longer than the best share does,
 or does not come back to its wait after the swap.
 """
@@ -26,11 +26,11 @@ import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save
-from snowmelt.lab.pool.machine import World, run
-from snowmelt.lab.pool.measures import TICK
-from snowmelt.lab.pool.options import PoolOptions, groups_of
 from snowmelt.protocols.pool.settings import AccessKind
+from snowmelt_lab.drawing import INK, RIGHT, WRONG, canvas, save
+from snowmelt_lab.pool.machine import World, run
+from snowmelt_lab.pool.measures import TICK
+from snowmelt_lab.pool.options import PoolOptions, groups_of
 
 BAR = 1.1
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7)

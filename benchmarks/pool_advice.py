@@ -8,7 +8,7 @@ buffers, hops, fan-out and access. All by the compiled kernel, with all that is 
 
 - the throughput of the advice beside the highest of the sweep, which is to be within 3 %;
 - its wait beside the shortest of all settings in the sweep that cost no more than it, by the price
-  that `snowmelt.lab.pool.advice` states; it is to be within a tenth and one transit.
+  that `snowmelt_lab.pool.advice` states; it is to be within a tenth and one transit.
 
 What stands out among so many runs does so by luck, too. So these three are simulated again, by
 other dice and five times as long, and that is what is told. It ends with 1 when a bar is missed.
@@ -25,11 +25,11 @@ import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from snowmelt.lab.pool.advice import Outcome, advise, judges, outcome, price
-from snowmelt.lab.pool.kernel import run
-from snowmelt.lab.pool.options import groups_of
-from snowmelt.lab.pool.situation import Setting, Situation
 from snowmelt.protocols.pool.settings import AccessKind
+from snowmelt_lab.pool.advice import Outcome, advise, judges, outcome, price
+from snowmelt_lab.pool.kernel import run
+from snowmelt_lab.pool.options import groups_of
+from snowmelt_lab.pool.situation import Setting, Situation
 
 BEHIND: Final = 0.97
 LONGER: Final = 1.1

@@ -24,16 +24,16 @@ import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from snowmelt.lab.pool import kernel, machine
-from snowmelt.lab.pool.measures import Measured
-from snowmelt.lab.pool.options import Algorithm, PoolOptions
+from snowmelt_lab.pool import kernel, machine
+from snowmelt_lab.pool.measures import Measured
+from snowmelt_lab.pool.options import Algorithm, PoolOptions
 
 BAR = 1_000_000
 FIRST = """
 from time import perf_counter
 begin = perf_counter()
-from snowmelt.lab.pool.kernel import run
-from snowmelt.lab.pool.options import PoolOptions
+from snowmelt_lab.pool.kernel import run
+from snowmelt_lab.pool.options import PoolOptions
 run(PoolOptions(producers=1, consumers=1, objects=1))
 print(perf_counter() - begin)
 """

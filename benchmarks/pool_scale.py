@@ -104,7 +104,7 @@ def measure(
 
 
 def draw(all_of: list[Contender], pairs: list[int], share: float, path: Path) -> None:
-    from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save  # noqa: PLC0415
+    from snowmelt_lab.drawing import INK, RIGHT, WRONG, canvas, save  # noqa: PLC0415
 
     title = f"More pairs, each process on {share:.0%} of a core"
     figure, (rates,) = canvas(1, title)

@@ -18,7 +18,7 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Effect, Event, Received, Send, Started
 from snowmelt.protocols.echo import Echo
-from snowmelt.sim.world import World
+from snowmelt_world.world import World
 
 
 class Thrower:

@@ -7,13 +7,20 @@ from pathlib import Path
 
 import pytest
 
-import snowmelt
+HOUSE = Path(__file__).parent.parent
+ROOTS = {
+    "": HOUSE / "src/snowmelt",
+    "world/": HOUSE / "world/src/snowmelt_world",
+    "lab/": HOUSE / "lab/src/snowmelt_lab",
+}
+FILES = {
+    place + path.relative_to(root).as_posix(): path
+    for place, root in ROOTS.items()
+    for path in sorted(root.rglob("*.py"))
+}
 
-ROOT = Path(snowmelt.__file__).parent
-FILES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
-
-PURE = ("core/", "protocols/", "check/", "lab/machines/")
-ORDERED = (*PURE, "sim/")
+PURE = ("core/", "protocols/", "world/check/", "lab/machines/")
+ORDERED = (*PURE, "world/")
 OUTSIDE = {
     "asyncio",
     "socket",
@@ -73,7 +80,7 @@ def chance_is_handed_in(file: str, tree: ast.Module) -> Iterator[str]:
 
 def no_order_by_address(file: str, tree: ast.Module) -> Iterator[str]:
     # A walk over a state asks whether it has met a thing before; nothing is ever ordered by that.
-    if file.startswith(ORDERED) and file not in ("sim/planted.py", "sim/explore/value.py"):
+    if file.startswith(ORDERED) and file not in ("world/planted.py", "world/explore/value.py"):
         for call, name in called(tree):
             if name in ("hash", "id"):
                 yield f"{file}:{call.lineno} calls {name}()"
@@ -205,21 +212,21 @@ LONG = "def f():\n" + "    x = 1\n" * 70
 GOD = "class C:\n" + "    def f(self): ...\n" * 26
 SAMPLES = [
     (machines_know_no_world, "core/x.py", "import time"),
-    (machines_know_no_world, "check/x.py", "from os.path import join"),
+    (machines_know_no_world, "world/check/x.py", "from os.path import join"),
     (machines_know_no_world, "protocols/a/x.py", "def f():\n    import logging.handlers"),
     (chance_is_handed_in, "core/x.py", "import random\nrandom.random()"),
-    (chance_is_handed_in, "sim/x.py", "from random import choice"),
-    (chance_is_handed_in, "sim/x.py", "Random()"),
-    (no_order_by_address, "sim/x.py", "sorted(x, key=lambda one: hash(one))"),
+    (chance_is_handed_in, "world/x.py", "from random import choice"),
+    (chance_is_handed_in, "world/x.py", "Random()"),
+    (no_order_by_address, "world/x.py", "sorted(x, key=lambda one: hash(one))"),
     (no_order_by_address, "core/x.py", "id(x)"),
     (no_walk_over_sets, "core/x.py", "for x in {1, 2}: pass"),
-    (no_walk_over_sets, "sim/x.py", "[x for x in set(y)]"),
-    (no_walk_over_sets, "sim/x.py", "[x for x in set(y) - z]"),
-    (no_walk_over_sets, "sim/x.py", "[x for x in set(y).union(z)]"),
-    (no_walk_over_sets, "check/x.py", "list({x for x in y})"),
-    (no_walk_over_sets, "check/x.py", "f(x for x in frozenset(y))"),
-    (no_walk_over_sets, "check/x.py", "[*{1, 2}]"),
-    (no_walk_over_sets, "check/x.py", "dict.fromkeys({1, 2})"),
+    (no_walk_over_sets, "world/x.py", "[x for x in set(y)]"),
+    (no_walk_over_sets, "world/x.py", "[x for x in set(y) - z]"),
+    (no_walk_over_sets, "world/x.py", "[x for x in set(y).union(z)]"),
+    (no_walk_over_sets, "world/check/x.py", "list({x for x in y})"),
+    (no_walk_over_sets, "world/check/x.py", "f(x for x in frozenset(y))"),
+    (no_walk_over_sets, "world/check/x.py", "[*{1, 2}]"),
+    (no_walk_over_sets, "world/check/x.py", "dict.fromkeys({1, 2})"),
     (nothing_is_unpickled, "wire/x.py", "import pickle"),
     (nothing_is_unpickled, "cli/x.py", "eval('1')"),
     (all_is_small, "cli/x.py", "\n" * 600 + "x = 1"),
@@ -245,9 +252,9 @@ INNOCENT = [
     (messages_are_named_once, "lab/x.py", "MESSAGES: Final = 9"),
     (machines_know_no_world, "runtime/x.py", "import time"),
     (machines_know_no_world, "core/x.py", "from snowmelt.core import time"),
-    (chance_is_handed_in, "sim/x.py", "from random import Random\nRandom(1).random()"),
-    (no_order_by_address, "sim/planted.py", "hash(x)"),
-    (no_order_by_address, "sim/explore/value.py", "id(x) in met"),
+    (chance_is_handed_in, "world/x.py", "from random import Random\nRandom(1).random()"),
+    (no_order_by_address, "world/planted.py", "hash(x)"),
+    (no_order_by_address, "world/explore/value.py", "id(x) in met"),
     (no_walk_over_sets, "core/x.py", "for x in sorted({1, 2}): pass"),
     (no_walk_over_sets, "core/x.py", "sorted(x for x in {1, 2})"),
     (no_walk_over_sets, "core/x.py", "seen = set(x)\nseen.add(1)\nlen(seen | {2})"),

@@ -16,7 +16,7 @@ import msgspec
 from benchmarks.arrow_directory_parts.tree_metric import TreeMetric
 
 from snowmelt.core.names import NodeId
-from snowmelt.lab.arrow.plan import Plan, graph_of, grown, name_of, ringed
+from snowmelt_lab.arrow.plan import Plan, graph_of, grown, name_of, ringed
 
 LEAVERS: Final = 20
 """So many are seen leaving, one by one, on average."""

@@ -13,10 +13,10 @@ from random import Random
 import msgspec
 from benchmarks.arrow_directory_parts.tree_metric import TreeMetric
 
-from snowmelt.lab.arrow.contest import Contest, ContestOptions, Rival
-from snowmelt.lab.arrow.metric import Graph, distances_from
-from snowmelt.lab.arrow.options import Arrivals, TreeKind
-from snowmelt.lab.arrow.plan import number_of
+from snowmelt_lab.arrow.contest import Contest, ContestOptions, Rival
+from snowmelt_lab.arrow.metric import Graph, distances_from
+from snowmelt_lab.arrow.options import Arrivals, TreeKind
+from snowmelt_lab.arrow.plan import number_of
 
 
 class OneShot(msgspec.Struct, frozen=True):

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from snowmelt.lab.arrow.metric import distances_from
-from snowmelt.lab.arrow.plan import Plan
+from snowmelt_lab.arrow.metric import distances_from
+from snowmelt_lab.arrow.plan import Plan
 
 
 class TreeMetric:
     """Distances in a plan's tree.
 
-    >>> from snowmelt.lab.arrow.plan import graph_of
+    >>> from snowmelt_lab.arrow.plan import graph_of
     >>> ring = TreeMetric(Plan((None, 0, 1, 2), graph_of(4, [(0, 1), (1, 2), (2, 3), (3, 0)])))
     >>> ring.between(0, 3), ring.diameter, ring.stretch, ring.mean_stretch
     (3, 3, 3, 1.5)

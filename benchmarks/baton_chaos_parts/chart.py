@@ -22,8 +22,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.lab.drawing import INK, WRONG, save
-from snowmelt.lab.output import PICTURES, checked_file
+from snowmelt_lab.drawing import INK, WRONG, save
+from snowmelt_lab.output import PICTURES, checked_file
 
 SECOND: Final = 1_000_000_000
 INCHES: Final = (40 / 3, 7.5)

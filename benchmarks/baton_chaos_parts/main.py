@@ -23,8 +23,8 @@ from benchmarks.chaos.starving import watch
 from snowmelt.cli.local import HERE, LocalCluster
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.core.errors import CallerError
-from snowmelt.lab.extra import lab_extra
-from snowmelt.lab.output import PICTURES, checked_file
+from snowmelt_lab.extra import lab_extra
+from snowmelt_lab.output import PICTURES, checked_file
 
 FINISH_SECONDS: Final = 90.0
 LATE_SECONDS: Final = 3.0

@@ -16,9 +16,9 @@ from benchmarks.chaos.plan import Plan, id_of
 from benchmarks.chaos.recording import Recorder, now
 
 import snowmelt.aio
-from snowmelt.check import Ended, Kind
 from snowmelt.core.errors import Empty, LeaseLost, SnowmeltError
 from snowmelt.core.interval import Interval
+from snowmelt_world.check import Ended, Kind
 
 PAUSE = 0.1
 LAST_TRIES = 6

@@ -7,9 +7,9 @@ from benchmarks.chaos.plan import Plan, id_of
 from benchmarks.chaos.recording import Recorder, now
 
 import snowmelt
-from snowmelt.check import Ended, Kind
 from snowmelt.core.errors import Empty, SnowmeltError
 from snowmelt.protocols.queue.calls import QueueStatus
+from snowmelt_world.check import Ended, Kind
 
 GET_ITEMS = 5000
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 from benchmarks.chaos.recording import Places
 
-from snowmelt.check import Ended, History, Invalid, Kind, Operation, Verdict
-from snowmelt.check.conservation import Counts, check_conservation
-from snowmelt.check.fifo_leased import check_fifo_leased
-from snowmelt.check.verdict import Valid
+from snowmelt_world.check import Ended, History, Invalid, Kind, Operation, Verdict
+from snowmelt_world.check.conservation import Counts, check_conservation
+from snowmelt_world.check.fifo_leased import check_fifo_leased
+from snowmelt_world.check.verdict import Valid
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from typing import Self
 
 import msgspec
 
-from snowmelt.check import Ended, Kind, Operation
+from snowmelt_world.check import Ended, Kind, Operation
 
 
 def now() -> int:

@@ -22,7 +22,7 @@ import msgspec
 from benchmarks.chaos.journals import read
 from benchmarks.chaos.plan import QUEUE
 
-from snowmelt.check import Ended, Kind, Operation
+from snowmelt_world.check import Ended, Kind, Operation
 
 BACK: Final = 3_000_000_000
 """So many nanoseconds who was injured needs to be there again (rule 2)."""

@@ -9,8 +9,8 @@ from benchmarks.chaos.well import BACK
 from benchmarks.failover_parts.striking import Blow
 from matplotlib.figure import Figure
 
-from snowmelt.check import Ended, History, Kind, Operation
-from snowmelt.lab.drawing import INK, save
+from snowmelt_lab.drawing import INK, save
+from snowmelt_world.check import Ended, History, Kind, Operation
 
 SECOND = 1_000_000_000
 HUES = {"kill": "#4a5058", "stop": "#c3c8cf", "cut": "#d97706"}

@@ -5,7 +5,7 @@ the other's was called, or when it stands before it in the same batch. Steps of 
 be left out.
 """
 
-from snowmelt.check.history import Ended, History, Kind, Operation
+from snowmelt_world.check.history import Ended, History, Kind, Operation
 
 Step = tuple[Operation, int]
 TAKEN_AT_MOST = 3

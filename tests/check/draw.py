@@ -2,7 +2,7 @@
 
 from random import Random
 
-from snowmelt.check.history import Ended, History, Kind, Operation
+from snowmelt_world.check.history import Ended, History, Kind, Operation
 
 
 def history(

@@ -5,7 +5,7 @@ from random import Random
 import draw
 from test_priority_histories import CORRUPTIONS, drawn
 
-from snowmelt.check import History, Kind, Operation
+from snowmelt_world.check import History, Kind, Operation
 
 MEMBERS = ("n1", "n2", "n3")
 

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 from mixed import mixed
 
-from snowmelt.check import PROPERTIES, History, Invalid, Undecided, check_history
-from snowmelt.check.cuts import VALUES
-from snowmelt.check.parts import Facts, Part, Plan, Verdicts, check_passages, decoded
+from snowmelt_world.check import PROPERTIES, History, Invalid, Undecided, check_history
+from snowmelt_world.check.cuts import VALUES
+from snowmelt_world.check.parts import Facts, Part, Plan, Verdicts, check_passages, decoded
 
 SEEDS = range(600)
 

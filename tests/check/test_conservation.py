@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snowmelt.check.conservation import check_conservation
-from snowmelt.check.history import Ended, History, Kind, Operation
-from snowmelt.check.verdict import Invalid, Undecided, Valid
+from snowmelt_world.check.conservation import check_conservation
+from snowmelt_world.check.history import Ended, History, Kind, Operation
+from snowmelt_world.check.verdict import Invalid, Undecided, Valid
 
 
 def call(kind, values, called, returned, ended=Ended.SUCCEEDED):

@@ -5,9 +5,9 @@ import pytest
 from brute import is_linearizable
 from draw import history as drawn
 
-from snowmelt.check.fifo import check_fifo
-from snowmelt.check.history import Ended, History, Kind, Operation
-from snowmelt.check.verdict import Invalid, Undecided, Valid
+from snowmelt_world.check.fifo import check_fifo
+from snowmelt_world.check.history import Ended, History, Kind, Operation
+from snowmelt_world.check.verdict import Invalid, Undecided, Valid
 
 PATTERNS = ("never put", "before it was put", "twice", "different orders", "found nothing")
 

@@ -5,9 +5,9 @@ import pytest
 from draw import history as drawn
 from msgspec.structs import replace
 
-from snowmelt.check.fifo_leased import check_fifo_leased
-from snowmelt.check.history import Ended, History, Kind, Operation
-from snowmelt.check.verdict import Invalid, Undecided, Valid
+from snowmelt_world.check.fifo_leased import check_fifo_leased
+from snowmelt_world.check.history import Ended, History, Kind, Operation
+from snowmelt_world.check.verdict import Invalid, Undecided, Valid
 
 RULES = ("told twice", "later positions", "one get holds", "was got before it")
 

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from draw import history as drawn
 
-from snowmelt.check.fifo import check_fifo
-from snowmelt.check.fifo_witness import check_fifo_witness
-from snowmelt.check.history import Ended, History, Kind, Operation
-from snowmelt.check.verdict import Invalid, Undecided, Valid
+from snowmelt_world.check.fifo import check_fifo
+from snowmelt_world.check.fifo_witness import check_fifo_witness
+from snowmelt_world.check.history import Ended, History, Kind, Operation
+from snowmelt_world.check.verdict import Invalid, Undecided, Valid
 
 
 def put(values, called, returned, position, ended=Ended.SUCCEEDED):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snowmelt.check import BadHistory, Ended, History, Kind, Operation
 from snowmelt.core.errors import SnowmeltError
+from snowmelt_world.check import BadHistory, Ended, History, Kind, Operation
 
 GOOD = '{"process":"p","kind":"put","values":["a"],"called":1,"returned":2}'
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snowmelt.check import Ended, History, Invalid, Kind, Operation, Valid, check_history
-from snowmelt.check.heap import check_heap
+from snowmelt_world.check import Ended, History, Invalid, Kind, Operation, Valid, check_history
+from snowmelt_world.check.heap import check_heap
 
 PROPERTIES = ("conservation", "sequence", "linear", "heap", "leases")
 LEASE = 400

@@ -1,7 +1,8 @@
 import msgspec
 import pytest
 
-from snowmelt.check import (
+from snowmelt.core.errors import BadOption
+from snowmelt_world.check import (
     PROPERTIES,
     History,
     Invalid,
@@ -13,7 +14,6 @@ from snowmelt.check import (
     check_history,
     combine,
 )
-from snowmelt.core.errors import BadOption
 
 HISTORY = History.of([Operation("p", Kind.PUT, ("a",), 1, 2)])
 

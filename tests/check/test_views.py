@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snowmelt.check.history import Ended, History, Kind, Operation
-from snowmelt.check.verdict import Invalid, Valid
-from snowmelt.check.views import check_view_agreement, check_view_monotony
+from snowmelt_world.check.history import Ended, History, Kind, Operation
+from snowmelt_world.check.verdict import Invalid, Valid
+from snowmelt_world.check.views import check_view_agreement, check_view_monotony
 
 
 def seen(process, epoch, members, called, returned=None):

@@ -20,8 +20,8 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.etcd import Put, Transact
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.folders import found_in_etcd, found_on_disk
-from snowmelt.sim.etcd import Model
 from snowmelt.store import Store
+from snowmelt_world.etcd import Model
 
 
 class Two:

@@ -28,8 +28,8 @@ from snowmelt.protocols.queue.rescuing import FIRST_TERM
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.migrate import TERMS_UNHEARD, Migration, of_batons
-from snowmelt.sim.etcd import Model
 from snowmelt.store import Store
+from snowmelt_world.etcd import Model
 
 NEEDS_ETCD = pytest.mark.skipif(shutil.which("etcd") is None, reason="no etcd is installed")
 PLACE = EtcdPlace.read("etcd://127.0.0.1:2379/orders")

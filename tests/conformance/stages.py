@@ -37,9 +37,9 @@ from snowmelt.protocols.membership import (
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.folders import found_on_disk
 from snowmelt.runtime.server import NodeConfig, Server
-from snowmelt.sim.families.membership import Founder
-from snowmelt.sim.world import Observer, World
 from snowmelt.store import Store
+from snowmelt_world.families.membership import Founder
+from snowmelt_world.world import Observer, World
 
 SETTINGS = Settings(
     interval=milliseconds(100), misses=3, grace=milliseconds(50)

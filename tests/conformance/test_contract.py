@@ -11,10 +11,10 @@ from snowmelt.core.node import Load, Loaded, Persist, Scan, Started
 from snowmelt.core.record import Missing, Record, Write, erase
 from snowmelt.protocols.host import Family, Host
 from snowmelt.runtime.driver import Driver
-from snowmelt.sim.clock import DAWN
-from snowmelt.sim.rounds import Rounds
-from snowmelt.sim.world import World
 from snowmelt.store import Store
+from snowmelt_world.clock import DAWN
+from snowmelt_world.rounds import Rounds
+from snowmelt_world.world import World
 
 NAME = NodeId("n1")
 WRITES = tuple(Write(b"~%d" % one, b"1234") for one in range(5))

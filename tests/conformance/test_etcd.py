@@ -38,7 +38,7 @@ from snowmelt.protocols.etcd import (
 from snowmelt.protocols.membership.records import BATONS, CLUSTER, LEADER, Records
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import Line
-from snowmelt.sim.etcd import Model
+from snowmelt_world.etcd import Model
 
 START_SECONDS = 20.0
 READ = Transact(1, (), (Read("x"),))

@@ -27,12 +27,12 @@ from snowmelt.core.instant import MILLISECOND, Duration, Instant, later, millise
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Node
 from snowmelt.protocols.membership import Depart, Forget, GetStatus
-from snowmelt.sim.disk import Ending
-from snowmelt.sim.families.membership import address, member
-from snowmelt.sim.faults import Partition
-from snowmelt.sim.network import LinkStyle
-from snowmelt.sim.trace import line
-from snowmelt.sim.world import World
+from snowmelt_world.disk import Ending
+from snowmelt_world.families.membership import address, member
+from snowmelt_world.faults import Partition
+from snowmelt_world.network import LinkStyle
+from snowmelt_world.trace import line
+from snowmelt_world.world import World
 
 FAR: Final = Instant(seconds(1e9))
 STYLE: Final = LinkStyle(delay_min=Duration(MILLISECOND))

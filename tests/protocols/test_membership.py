@@ -57,7 +57,7 @@ from snowmelt.protocols.membership.messages import (
     Refused,
 )
 from snowmelt.protocols.membership.view import EPOCHS_AHEAD, Known, Ledger
-from snowmelt.sim.families.membership import Founder
+from snowmelt_world.families.membership import Founder
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 CLUSTER = 77

@@ -35,7 +35,7 @@ from snowmelt.protocols.membership.founding import in_etcd
 from snowmelt.protocols.membership.messages import JoinByEtcd
 from snowmelt.protocols.membership.records import Leader
 from snowmelt.protocols.membership.settings import Settings
-from snowmelt.sim.etcd import Model
+from snowmelt_world.etcd import Model
 
 BEGIN = Instant(seconds(100))
 ME = Leader(NodeId("n1"), Address("here", 7700), birth=1, start=1, nonce=0)

@@ -17,7 +17,7 @@ from snowmelt.protocols.membership.records import (
     Change,
     Records,
 )
-from snowmelt.sim.etcd import Model
+from snowmelt_world.etcd import Model
 
 NOW = Instant(seconds(100))
 

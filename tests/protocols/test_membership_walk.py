@@ -38,7 +38,7 @@ from snowmelt.protocols.membership import (
     View,
 )
 from snowmelt.protocols.membership.member import Standing
-from snowmelt.sim.families.membership import Founder
+from snowmelt_world.families.membership import Founder
 
 NODES = [NodeId(f"n{number}") for number in range(1, 4)]
 WHO = st.sampled_from(NODES)

@@ -5,8 +5,8 @@ import msgspec
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persist
-from snowmelt.sim.disk import Ending
-from snowmelt.sim.world import World
+from snowmelt_world.disk import Ending
+from snowmelt_world.world import World
 
 
 class Blow(msgspec.Struct, frozen=True):

@@ -13,9 +13,6 @@ from typing import Any
 import msgspec
 from strict import Strict
 
-from snowmelt.check.conservation import check_conservation
-from snowmelt.check.history import Ended, History, Kind, Operation
-from snowmelt.check.verdict import Invalid
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of
 from snowmelt.client.priority.steps import RankedSteps
@@ -32,12 +29,15 @@ from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import Depart, Departed
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.sim.families import queue
-from snowmelt.sim.families.fifo_together import Caller, Joint
-from snowmelt.sim.families.membership import address
-from snowmelt.sim.families.shipped import Program, pause
-from snowmelt.sim.judge.values import shortest
-from snowmelt.sim.world import Observer, World
+from snowmelt_world.check.conservation import check_conservation
+from snowmelt_world.check.history import Ended, History, Kind, Operation
+from snowmelt_world.check.verdict import Invalid
+from snowmelt_world.families import queue
+from snowmelt_world.families.fifo_together import Caller, Joint
+from snowmelt_world.families.membership import address
+from snowmelt_world.families.shipped import Program, pause
+from snowmelt_world.judge.values import shortest
+from snowmelt_world.world import Observer, World
 
 LEASE = seconds(20)
 WEIGHT = 1 << 20

@@ -22,8 +22,8 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.check.history import NEVER, Ended, History, Kind, Operation, Value, rows
 from snowmelt.core.instant import SECOND, seconds
+from snowmelt_world.check.history import NEVER, Ended, History, Kind, Operation, Value, rows
 
 ROOM_WITHIN: Final = seconds(3)
 """So soon after there is room somebody who waits for it has it."""

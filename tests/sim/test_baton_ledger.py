@@ -8,11 +8,11 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.baton.calls import Granted, Where
-from snowmelt.sim.families.baton_excuses import Excuses
-from snowmelt.sim.families.baton_ledger import Ledger
-from snowmelt.sim.families.baton_numbers import Numbers
-from snowmelt.sim.faults import ClockJump, Crash
-from snowmelt.sim.world import Broken
+from snowmelt_world.families.baton_excuses import Excuses
+from snowmelt_world.families.baton_ledger import Ledger
+from snowmelt_world.families.baton_numbers import Numbers
+from snowmelt_world.faults import ClockJump, Crash
+from snowmelt_world.world import Broken
 
 ANN, BOB = NodeId("ann"), NodeId("bob")
 MINE, YOURS = 1, 2

@@ -16,12 +16,12 @@ from snowmelt.protocols.baton.relay import Relay
 from snowmelt.protocols.baton.settings import BatonSettings
 from snowmelt.protocols.host import Host
 from snowmelt.protocols.membership import Current, CutOff
-from snowmelt.sim.families import family
-from snowmelt.sim.families.baton import BatonLife
-from snowmelt.sim.faults import HARDER, KINDS
-from snowmelt.sim.life import Ending, live
-from snowmelt.sim.scenario import drawn, kinds_of
-from snowmelt.sim.themes import ANY
+from snowmelt_world.families import family
+from snowmelt_world.families.baton import BatonLife
+from snowmelt_world.faults import HARDER, KINDS
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import drawn, kinds_of
+from snowmelt_world.themes import ANY
 
 # Each of these lives showed what is named, before it was mended.
 SEEDS = (

@@ -10,12 +10,12 @@ import pytest
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.sim.families import baton, baton_callers, baton_users
-from snowmelt.sim.families.baton_load import DROWSY, Load
-from snowmelt.sim.faults import Crash, Partition
-from snowmelt.sim.life import Ending, live
-from snowmelt.sim.network import LinkStyle
-from snowmelt.sim.scenario import Scenario
+from snowmelt_world.families import baton, baton_callers, baton_users
+from snowmelt_world.families.baton_load import DROWSY, Load
+from snowmelt_world.faults import Crash, Partition
+from snowmelt_world.life import Ending, live
+from snowmelt_world.network import LinkStyle
+from snowmelt_world.scenario import Scenario
 
 SEEDS = (
     177,  # a value that had been confirmed gave way to an older one

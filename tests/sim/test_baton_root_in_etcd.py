@@ -28,10 +28,10 @@ from snowmelt.protocols.baton.values import Kept
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
 from snowmelt.protocols.etcd import ETCD, Put, Transact
 from snowmelt.protocols.multicast.calls import Publish, Published, Underway
-from snowmelt.sim.etcd import EtcdNode, leader_of
-from snowmelt.sim.families.membership import address, member
-from snowmelt.sim.faults import CutLinks
-from snowmelt.sim.world import World
+from snowmelt_world.etcd import EtcdNode, leader_of
+from snowmelt_world.families.membership import address, member
+from snowmelt_world.faults import CutLinks
+from snowmelt_world.world import World
 
 NAMES = lives.NAMES[:3]
 CLIENT = NodeId("c1")

@@ -3,8 +3,8 @@ from hypothesis import strategies as st
 
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId
-from snowmelt.sim.clock import DAY, Clock, running_since
-from snowmelt.sim.world import World
+from snowmelt_world.clock import DAY, Clock, running_since
+from snowmelt_world.world import World
 
 TURNS = st.lists(
     st.tuples(

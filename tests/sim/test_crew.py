@@ -9,14 +9,14 @@ from multiprocessing import active_children
 import pytest
 
 from snowmelt.core.errors import MachineError
-from snowmelt.sim.crew import spread
+from snowmelt_world.crew import spread
 
 LONG = 1000.0  # seconds that no test waits for
 
 STARTER = """
 import time
 from multiprocessing import active_children
-from snowmelt.sim.crew import spread
+from snowmelt_world.crew import spread
 if __name__ == "__main__":
     results = spread(time.sleep, [0, 0, 0.5], 2, 60)
     next(results), next(results)

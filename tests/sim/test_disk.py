@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from snowmelt.core.node import Persist, Persisted, PersistFailed, Started
 from snowmelt.core.record import BULK, Damaged, Erase, Missing, Record, Write, erase, scanned
-from snowmelt.sim.disk import NOTHING, Disk, Ending
+from snowmelt_world.disk import NOTHING, Disk, Ending
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"~a", b"~b"])
 CHANGES = st.one_of(

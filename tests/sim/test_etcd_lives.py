@@ -9,13 +9,13 @@ from snowmelt.protocols.baton import fences, relay
 from snowmelt.protocols.etcd import ETCD
 from snowmelt.protocols.membership import CutOff, Depart, View
 from snowmelt.protocols.membership.records import CLUSTER, LEDGER
-from snowmelt.sim.etcd import EtcdNode, leader_of
-from snowmelt.sim.families import family
-from snowmelt.sim.families.membership import address, member
-from snowmelt.sim.faults import CutLinks, HeldBack
-from snowmelt.sim.life import Ending, live
-from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
-from snowmelt.sim.world import Observer, World
+from snowmelt_world.etcd import EtcdNode, leader_of
+from snowmelt_world.families import family
+from snowmelt_world.families.membership import address, member
+from snowmelt_world.faults import CutLinks, HeldBack
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of
+from snowmelt_world.world import Observer, World
 
 NAMES = [NodeId(f"n{number}") for number in range(1, 6)]
 

@@ -20,10 +20,10 @@ from snowmelt.protocols.membership.office import Office
 from snowmelt.protocols.membership.records import Records
 from snowmelt.protocols.membership.view import Ledger
 from snowmelt.protocols.queue.homes import Homes
-from snowmelt.sim.families import family
-from snowmelt.sim.life import Ending, live
-from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
-from snowmelt.sim.world import Broken
+from snowmelt_world.families import family
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of
+from snowmelt_world.world import Broken
 
 
 def a_change_compares_nothing(patch):

@@ -17,11 +17,11 @@ from snowmelt.protocols.queue.batches import Batch as Placed
 from snowmelt.protocols.queue.calls import PutDone
 from snowmelt.protocols.queue.segments import Segment, stored
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.sim.disk import Disk
-from snowmelt.sim.families.fifo_exam import judge_copies
-from snowmelt.sim.families.fifo_words import Ledger
-from snowmelt.sim.judge.values import Put
-from snowmelt.sim.world import Broken
+from snowmelt_world.disk import Disk
+from snowmelt_world.families.fifo_exam import judge_copies
+from snowmelt_world.families.fifo_words import Ledger
+from snowmelt_world.judge.values import Put
+from snowmelt_world.world import Broken
 
 
 def at(second):

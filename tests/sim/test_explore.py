@@ -22,15 +22,15 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Record, Write
 from snowmelt.protocols.pool.alarms import PoolTimer
 from snowmelt.protocols.queue.state import State
-from snowmelt.sim.explore import WORLDS, injuries_named, small_world
-from snowmelt.sim.explore.machines import applied
-from snowmelt.sim.explore.moves import SmallWorld
-from snowmelt.sim.explore.small import Act, SmallLife
-from snowmelt.sim.explore.story import played, scripted
-from snowmelt.sim.explore.value import Dice, Portrait
-from snowmelt.sim.explore.walk import explored
-from snowmelt.sim.planted import Bug
-from snowmelt.sim.world import Broken
+from snowmelt_world.explore import WORLDS, injuries_named, small_world
+from snowmelt_world.explore.machines import applied
+from snowmelt_world.explore.moves import SmallWorld
+from snowmelt_world.explore.small import Act, SmallLife
+from snowmelt_world.explore.story import played, scripted
+from snowmelt_world.explore.value import Dice, Portrait
+from snowmelt_world.explore.walk import explored
+from snowmelt_world.planted import Bug
+from snowmelt_world.world import Broken
 
 SCRIPTS = Path(__file__).parent / "scripts"
 A, B, C = map(NodeId, "abc")

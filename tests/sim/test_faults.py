@@ -5,8 +5,8 @@ import pytest
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.names import NodeId
-from snowmelt.sim.draws import draw
-from snowmelt.sim.faults import (
+from snowmelt_world.draws import draw
+from snowmelt_world.faults import (
     HARDER,
     KINDS,
     THEMED,
@@ -25,7 +25,7 @@ from snowmelt.sim.faults import (
     WallClock,
     kinds,
 )
-from snowmelt.sim.scenario import ETCD_DECIDES, OVER_ETCD, drawn, kinds_of
+from snowmelt_world.scenario import ETCD_DECIDES, OVER_ETCD, drawn, kinds_of
 
 NODES = tuple(NodeId(f"n{number}") for number in range(1, 5))
 CLIENTS = (NodeId("c1"), NodeId("c2"))

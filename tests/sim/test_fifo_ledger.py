@@ -2,20 +2,20 @@
 
 import pytest
 
-from snowmelt.check.history import Ended
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue.calls import Leased, Part, PutDone, Span
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.sim.families.fifo_words import Ledger
-from snowmelt.sim.faults import FailingDisk, LongPause, Stalls
-from snowmelt.sim.judge.lapses import lingering
-from snowmelt.sim.judge.looks import Stay
-from snowmelt.sim.judge.positions import judge_damage
-from snowmelt.sim.judge.positions_end import judge
-from snowmelt.sim.judge.values import Put
-from snowmelt.sim.world import Broken
+from snowmelt_world.check.history import Ended
+from snowmelt_world.families.fifo_words import Ledger
+from snowmelt_world.faults import FailingDisk, LongPause, Stalls
+from snowmelt_world.judge.lapses import lingering
+from snowmelt_world.judge.looks import Stay
+from snowmelt_world.judge.positions import judge_damage
+from snowmelt_world.judge.positions_end import judge
+from snowmelt_world.judge.values import Put
+from snowmelt_world.world import Broken
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 LEASE = Duration(seconds(10))

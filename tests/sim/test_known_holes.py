@@ -10,8 +10,8 @@ from quiet import ANY, QUEUE, RANKED, Quiet, pause
 from snowmelt.core.instant import SECOND, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.membership import Settings
-from snowmelt.sim.families import membership
-from snowmelt.sim.network import LinkStyle
+from snowmelt_world.families import membership
+from snowmelt_world.network import LinkStyle
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 

@@ -12,19 +12,19 @@ import pytest
 from typer.testing import CliRunner
 
 from snowmelt.cli.main import program
-from snowmelt.cli.sim import joined
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Expired, SetTimer
 from snowmelt.protocols.membership.member import MemberTimer
-from snowmelt.sim.crew import processes
-from snowmelt.sim.families import FAMILIES, family
-from snowmelt.sim.faults import KINDS
-from snowmelt.sim.life import Ending, FamilyLife, Tally, live
-from snowmelt.sim.planted import Bug, planted
-from snowmelt.sim.scenario import drawn
-from snowmelt.sim.sweep import again, one, sweep
-from snowmelt.sim.world import Broken
+from snowmelt_world.cli.sim import joined
+from snowmelt_world.crew import processes
+from snowmelt_world.families import FAMILIES, family
+from snowmelt_world.faults import KINDS
+from snowmelt_world.life import Ending, FamilyLife, Tally, live
+from snowmelt_world.planted import Bug, planted
+from snowmelt_world.scenario import drawn
+from snowmelt_world.sweep import again, one, sweep
+from snowmelt_world.world import Broken
 
 # How many seeds it took, from 0, when each was last counted; twice as many must do.
 SEEDS_TO_BREAK = 22

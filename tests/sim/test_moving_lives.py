@@ -3,9 +3,9 @@
 import pytest
 from test_queue_life import lived
 
-from snowmelt.sim.families import family
-from snowmelt.sim.life import Ending
-from snowmelt.sim.scenario import kinds_of
+from snowmelt_world.families import family
+from snowmelt_world.life import Ending
+from snowmelt_world.scenario import kinds_of
 
 
 def test_nodes_join_and_leave_in_lives_of_queues():

@@ -12,12 +12,12 @@ from snowmelt.protocols.multicast.hearing import Hearing
 from snowmelt.protocols.multicast.line import Arrival, Line
 from snowmelt.protocols.multicast.topic import Carried
 from snowmelt.protocols.multicast.writing import Writing
-from snowmelt.sim.families import family
-from snowmelt.sim.families.multicast_ledger import FINAL, Ear, Ledger, Wish
-from snowmelt.sim.faults import KINDS
-from snowmelt.sim.life import Ending, live
-from snowmelt.sim.scenario import drawn
-from snowmelt.sim.world import Broken
+from snowmelt_world.families import family
+from snowmelt_world.families.multicast_ledger import FINAL, Ear, Ledger, Wish
+from snowmelt_world.faults import KINDS
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import drawn
+from snowmelt_world.world import Broken
 
 ANN, BOB, N1, N2 = (NodeId(name) for name in ("ann", "bob", "n1", "n2"))
 HERE = Address("n1", 4410)

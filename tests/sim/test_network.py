@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from snowmelt.core.instant import MILLISECOND, Duration, Instant, milliseconds
 from snowmelt.core.names import NodeId
-from snowmelt.sim.faults import (
+from snowmelt_world.faults import (
     CutLinks,
     Delay,
     Duplication,
@@ -17,7 +17,7 @@ from snowmelt.sim.faults import (
     Reordering,
     Split,
 )
-from snowmelt.sim.network import LinkStyle, Network
+from snowmelt_world.network import LinkStyle, Network
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 NOW, END = Instant(0), Instant(10**12)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from snowmelt.sim.families import family
-from snowmelt.sim.life import Ending, live
-from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
+from snowmelt_world.families import family
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of
 
 
 def lived(seed, kinds, coordinator="disk"):

@@ -8,8 +8,8 @@ from snowmelt.protocols.queue.parted.anchor import Anchor
 from snowmelt.protocols.queue.parted.counting import Counting
 from snowmelt.protocols.queue.parted.gathered import Gathered
 from snowmelt.protocols.queue.parted.partition import Partition
-from snowmelt.sim.life import Ending
-from snowmelt.sim.scenario import ETCD_DECIDES, kinds_of
+from snowmelt_world.life import Ending
+from snowmelt_world.scenario import ETCD_DECIDES, kinds_of
 
 
 def a_get_that_is_asked_again_is_given_more(patch):

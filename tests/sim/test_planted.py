@@ -2,17 +2,17 @@
 
 import pytest
 
-from snowmelt.cli.sim import _bug
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant
 from snowmelt.core.node import Expired, Persist, Persisted, PersistFailed, Started
 from snowmelt.core.record import Write
 from snowmelt.protocols.membership.member import MemberTimer
-from snowmelt.sim.families import family
-from snowmelt.sim.faults import KINDS
-from snowmelt.sim.life import Ending, live
-from snowmelt.sim.planted import QUEUE_BUGS, Bug, bugs_of, planted
-from snowmelt.sim.scenario import drawn
+from snowmelt_world.cli.sim import _bug
+from snowmelt_world.families import family
+from snowmelt_world.faults import KINDS
+from snowmelt_world.life import Ending, live
+from snowmelt_world.planted import QUEUE_BUGS, Bug, bugs_of, planted
+from snowmelt_world.scenario import drawn
 
 TICK = Expired(MemberTimer.SPEAK)
 

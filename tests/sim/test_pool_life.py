@@ -14,11 +14,11 @@ from snowmelt.protocols.pool.messages import Settle, Settled
 from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.promised import Places
 from snowmelt.protocols.pool.shelf import Shelf
-from snowmelt.sim.families import family
-from snowmelt.sim.faults import HARDER, KINDS
-from snowmelt.sim.life import Ending, live
-from snowmelt.sim.scenario import drawn
-from snowmelt.sim.themes import ANY
+from snowmelt_world.families import family
+from snowmelt_world.faults import HARDER, KINDS
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import drawn
+from snowmelt_world.themes import ANY
 
 # Each of these lives showed what is named, before it was mended.
 SEEDS = (

@@ -6,12 +6,12 @@ import pytest
 
 from snowmelt.client.connection.steps import SoFar
 from snowmelt.client.fifo import steps
-from snowmelt.sim.families import family
-from snowmelt.sim.families.fifo_pouring import Pourer
-from snowmelt.sim.faults import KINDS
-from snowmelt.sim.judge.values import Put
-from snowmelt.sim.life import Ending, Report, live
-from snowmelt.sim.scenario import drawn
+from snowmelt_world.families import family
+from snowmelt_world.families.fifo_pouring import Pourer
+from snowmelt_world.faults import KINDS
+from snowmelt_world.judge.values import Put
+from snowmelt_world.life import Ending, Report, live
+from snowmelt_world.scenario import drawn
 
 
 def lived(seed: int) -> Report:

@@ -10,8 +10,8 @@ from test_queue_life import lived
 
 from snowmelt.protocols.host import Host
 from snowmelt.protocols.queue import leader
-from snowmelt.sim.life import Ending
-from snowmelt.sim.scenario import ETCD_DECIDES, kinds_of
+from snowmelt_world.life import Ending
+from snowmelt_world.scenario import ETCD_DECIDES, kinds_of
 
 EACH = 97
 

@@ -16,16 +16,16 @@ from anvil import Anvil, struck
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.sim.families.fifo_actors import Listened, Stage
-from snowmelt.sim.families.fifo_clients import Consumer, Producer
-from snowmelt.sim.families.fifo_groups import Reader, Stager
-from snowmelt.sim.families.fifo_load import Load
-from snowmelt.sim.families.fifo_steward import Steward
-from snowmelt.sim.families.fifo_words import Ledger
-from snowmelt.sim.families.membership import address
-from snowmelt.sim.families.queue import process
-from snowmelt.sim.judge.positions_end import judge
-from snowmelt.sim.world import Observer
+from snowmelt_world.families.fifo_actors import Listened, Stage
+from snowmelt_world.families.fifo_clients import Consumer, Producer
+from snowmelt_world.families.fifo_groups import Reader, Stager
+from snowmelt_world.families.fifo_load import Load
+from snowmelt_world.families.fifo_steward import Steward
+from snowmelt_world.families.fifo_words import Ledger
+from snowmelt_world.families.membership import address
+from snowmelt_world.families.queue import process
+from snowmelt_world.judge.positions_end import judge
+from snowmelt_world.world import Observer
 
 LOAD = seconds(6)
 SETTLED_WITHIN = seconds(60)

@@ -5,7 +5,7 @@ from quiet import QUEUE, Quiet
 
 from snowmelt.core.instant import MILLISECOND, Instant, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.sim.faults import CutLinks
+from snowmelt_world.faults import CutLinks
 
 N1 = NodeId("n1")
 SOON = 500 * MILLISECOND

@@ -7,7 +7,7 @@ from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.membership import Depart
-from snowmelt.sim.faults import Partition
+from snowmelt_world.faults import Partition
 
 N1, N2, N3, N4 = [NodeId(f"n{number}") for number in range(1, 5)]
 

@@ -4,12 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from snowmelt.core.instant import Instant, seconds
-from snowmelt.sim.families import family
-from snowmelt.sim.families.fifo_engine import Engine
-from snowmelt.sim.families.queue import QueueLife
-from snowmelt.sim.faults import Crash
-from snowmelt.sim.life import Ending, live
-from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
+from snowmelt_world.families import family
+from snowmelt_world.families.fifo_engine import Engine
+from snowmelt_world.families.queue import QueueLife
+from snowmelt_world.faults import Crash
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of
 
 
 def lived(seed, kinds, coordinator="disk"):

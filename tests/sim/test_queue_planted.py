@@ -32,9 +32,9 @@ from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.protocols.queue.takers import Takers
 from snowmelt.protocols.queue.words import ReplyTo
-from snowmelt.sim.faults import CutLinks
-from snowmelt.sim.life import Ending
-from snowmelt.sim.scenario import kinds_of
+from snowmelt_world.faults import CutLinks
+from snowmelt_world.life import Ending
+from snowmelt_world.scenario import kinds_of
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 

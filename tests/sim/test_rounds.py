@@ -8,7 +8,7 @@ import pytest
 from snowmelt.core.instant import SECOND, Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Expired, Received, Send, SetTimer, Started
-from snowmelt.sim.rounds import Rounds
+from snowmelt_world.rounds import Rounds
 
 
 class Wave(msgspec.Struct, frozen=True, tag="wave"):

@@ -3,7 +3,7 @@
 import pytest
 from strict import Strict
 
-from snowmelt.check.history import Ended, History, Kind, Operation
+from snowmelt_world.check.history import Ended, History, Kind, Operation
 
 TWO = Operation("p", Kind.PUT, ("a", "b"), 1, 2, priorities=(0, 0))
 SECOND = 10**9

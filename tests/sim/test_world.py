@@ -28,9 +28,9 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.outcome import Failed
 from snowmelt.core.record import Missing, Record, Write
-from snowmelt.sim.clock import DAWN, Clock, wall
-from snowmelt.sim.disk import Ending
-from snowmelt.sim.faults import (
+from snowmelt_world.clock import DAWN, Clock, wall
+from snowmelt_world.disk import Ending
+from snowmelt_world.faults import (
     ClientPause,
     CutLinks,
     FailingDisk,
@@ -46,10 +46,10 @@ from snowmelt.sim.faults import (
     Stalls,
     WallClock,
 )
-from snowmelt.sim.injuries import heal, schedule
-from snowmelt.sim.network import LinkStyle
-from snowmelt.sim.trace import line
-from snowmelt.sim.world import SUPERVISOR_WAIT, Broken, MachineCrashed, Observer, World
+from snowmelt_world.injuries import heal, schedule
+from snowmelt_world.network import LinkStyle
+from snowmelt_world.trace import line
+from snowmelt_world.world import SUPERVISOR_WAIT, Broken, MachineCrashed, Observer, World
 
 N1, N2 = NodeId("n1"), NodeId("n2")
 OPERATION = OperationId(N1, 1)

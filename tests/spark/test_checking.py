@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from snowmelt.check import PROPERTIES, History, check_history
 from snowmelt.core.errors import BadHistory, BadOption
-from snowmelt.spark import checking
+from snowmelt_world import check_on_spark
+from snowmelt_world.check import PROPERTIES, History, check_history
 
 sys.path.append(str(Path(__file__).parent.parent / "check"))
 from mixed import mixed
@@ -32,7 +32,7 @@ def assert_same(spark: SparkSession, folder: Path, seeds: range) -> None:
         written(folder, history, f"{seed}.jsonl")
         for seed, history in zip(seeds, histories, strict=True)
     ]
-    judged = checking.check(spark, places, list(PROPERTIES))
+    judged = check_on_spark.check(spark, places, list(PROPERTIES))
     for seed, history, one in zip(seeds, histories, judged, strict=True):
         assert one.verdicts == check_history(history, PROPERTIES), seed
         assert one.operations == len(history)
@@ -55,7 +55,7 @@ def test_spark_judges_a_thousand_mixed_histories_as_one_machine_does(
 @pytest.fixture
 def _small_parts(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
     """A short history has many splits and many parts, as a long one has."""
-    monkeypatch.setattr(checking, "OPERATIONS_A_PART", 10)
+    monkeypatch.setattr(check_on_spark, "OPERATIONS_A_PART", 10)
     before = spark.conf.get(SPLIT)
     spark.conf.set(SPLIT, "1500b")
     yield
@@ -73,7 +73,7 @@ def test_a_history_of_several_files_in_many_splits_is_judged_whole(
     written(folder, History.of([]), "part-1.jsonl")
     written(folder, History.of(history.operations[half:]), "part-2.jsonl")
     properties = ["conservation", "sequence", "linear", "heap", "leases"]
-    (judged,) = checking.check(spark, [str(folder)], properties)
+    (judged,) = check_on_spark.check(spark, [str(folder)], properties)
     assert judged.verdicts == check_history(history, properties)
     assert len({type(one) for one in judged.verdicts}) > 1
     assert list(judged.alone) == ["heap"]
@@ -85,7 +85,7 @@ def test_the_first_bad_line_is_named_by_its_number(spark: SparkSession, tmp_path
     file = tmp_path / "bad"
     file.write_bytes(b"".join(lines))
     with pytest.raises(BadHistory) as there:
-        checking.check(spark, [str(file)])
+        check_on_spark.check(spark, [str(file)])
     with pytest.raises(BadHistory) as here:
         History.read(lines)
     assert str(there.value) == str(here.value)
@@ -93,15 +93,15 @@ def test_the_first_bad_line_is_named_by_its_number(spark: SparkSession, tmp_path
 
 
 def test_an_empty_history_is_judged_by_what_is_usual(spark: SparkSession, tmp_path: Path) -> None:
-    (judged,) = checking.check(spark, [written(tmp_path, History.of([]))])
+    (judged,) = check_on_spark.check(spark, [written(tmp_path, History.of([]))])
     assert [str(one) for one in judged.verdicts] == ["conservation: valid", "fifo: valid"]
 
 
 def test_what_is_not_there_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(BadOption, match=r"HISTORY is '.*none'; allowed: a file of operations"):
-        checking.check(spark, [str(tmp_path / "none")])
+        check_on_spark.check(spark, [str(tmp_path / "none")])
     with pytest.raises(BadOption, match="property is 'lifo'"):
-        checking.check(spark, [str(tmp_path)], ["lifo"])
+        check_on_spark.check(spark, [str(tmp_path)], ["lifo"])
 
 
 @pytest.mark.soak

@@ -4,15 +4,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from snowmelt.lab.order.crew import Crew
-from snowmelt.lab.order.grid import runs
-from snowmelt.lab.pool.grid import grid_of
-from snowmelt.lab.pool.sweep import sweep
-from snowmelt.sim.faults import KINDS
-from snowmelt.sim.planted import Bug
-from snowmelt.sim.sweep import sweep as lives
 from snowmelt.spark.spread import spread
 from snowmelt.spark.where import at_once
+from snowmelt_lab.order.crew import Crew
+from snowmelt_lab.order.grid import runs
+from snowmelt_lab.pool.grid import grid_of
+from snowmelt_lab.pool.sweep import sweep
+from snowmelt_world.faults import KINDS
+from snowmelt_world.planted import Bug
+from snowmelt_world.sweep import sweep as lives
 
 GRID = {"producers": 5, "consumers": [5, 10, 15], "objects": 200}
 

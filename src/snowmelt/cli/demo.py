@@ -58,7 +58,7 @@ def demo(
     end_on_sigterm()
     console = Console()
     begin = time.perf_counter()
-    with spark_extra("snowmelt demo", "spark,lab"):
+    with spark_extra("snowmelt demo", "demo"):
         _load_example()
     with (
         tempfile.TemporaryDirectory(prefix="snowmelt-demo-") as scratch,

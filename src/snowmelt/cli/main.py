@@ -10,13 +10,13 @@ import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import typer
 
 from snowmelt import __version__
 from snowmelt.cli.commands import Commands
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import CallerError, SnowmeltError
 
 COMMANDS: Final = {
     "node": ("node",),
@@ -35,10 +35,6 @@ COMMANDS: Final = {
     "baton": ("baton",),
     "multicast": ("multicast",),
     "pipeline": ("pipeline",),
-    "sim": ("sim",),
-    "check": ("check",),
-    "lab": ("lab",),
-    "advise": ("advise",),
     "bench": ("bench",),
     "demo": ("demo",),
 }
@@ -47,6 +43,17 @@ COMMANDS: Final = {
 A command loads its own only.
 """
 
+GROUP: Final = "snowmelt.commands"
+"""The entry points by which other distributions bring commands."""
+
+ELSEWHERE: Final = {
+    "sim": "snowmelt-world",
+    "check": "snowmelt-world",
+    "lab": "snowmelt-lab",
+    "advise": "snowmelt-lab",
+}
+"""The distribution to install for a command that is not here."""
+
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
     """The program, with just the command that these words begin with; if none, with all.
@@ -54,10 +61,8 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     Whoever calls a command in a loop of a shell waits for each start, and most of a start is
     loading what other commands need.
 
-    >>> [one.name for one in program(["lab", "pool"]).registered_groups]
-    ['lab']
-    >>> len(program(["--help"]).registered_groups)
-    7
+    >>> [one.name for one in program(["pool", "stats"]).registered_groups]
+    ['pool']
     """
     app = Commands(
         name="snowmelt",
@@ -71,14 +76,34 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     if first == "--version":
         return app
     wanted = [module for module, names in COMMANDS.items() if first in names]
+    if not wanted and first and not first.startswith("-"):
+        _bring(app, first)
+        return app
     for module in wanted or COMMANDS:
         for name in COMMANDS[module]:
-            found = getattr(import_module(f"snowmelt.cli.{module}"), name)
-            if isinstance(found, typer.Typer):
-                app.add_typer(found, name=name)
-            else:
-                app.command(name)(found)
+            _add(app, name, getattr(import_module(f"snowmelt.cli.{module}"), name))
+    if not wanted:
+        _bring(app)
     return app
+
+
+def _bring(app: typer.Typer, name: str = "") -> None:
+    """Adds what other distributions bring: the command of this name, or all."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  # no command of ours needs it
+
+    found = entry_points(group=GROUP, name=name) if name else entry_points(group=GROUP)
+    for one in found:
+        _add(app, one.name, one.load())
+    if not found and name in ELSEWHERE:
+        where = ELSEWHERE[name]
+        raise CallerError(f"snowmelt {name} comes with {where}: pip install {where}")
+
+
+def _add(app: typer.Typer, name: str, command: Any) -> None:
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name)(command)
 
 
 def _version(wanted: bool) -> None:  # typer's form

@@ -4,7 +4,7 @@
 
 A node opens no socket, reads no clock and rolls no dice of its own: time is the argument `now`,
 chance is a `random.Random` given when it is made. So the same node runs in the simulated world
-(`snowmelt.sim`), inside one process, and on a network (`snowmelt.runtime`), and whoever runs it
+(`snowmelt_world`), inside one process, and on a network (`snowmelt.runtime`), and whoever runs it
 owes it these rules:
 
 1. `Started` comes first, once, with every small record of its disk (see `core.record`), and tells

@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-KSelect's second and third phase ("Skeap & Seap", section 4, and `lab/machines/select`), for a frame
+KSelect's second and third phase ("Skeap & Seap", section 4, and `snowmelt_lab/machines/select`), for a frame
 of Spark in place of an overlay: to sample, to count between elements of the sample, to narrow, and
 to collect what is left. This module is the pure part. It knows no Spark: it says what the next scan
 is to bring, and is told what it brought.

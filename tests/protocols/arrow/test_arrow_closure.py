@@ -7,9 +7,9 @@ from typing import NamedTuple
 import pytest
 
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.lab.arrow.legality import EdgeState
 from snowmelt.protocols.arrow.edge import Mend, ParentEdge, Phase, answer
 from snowmelt.protocols.arrow.messages import Find, Message, Observed, Observer, Place
+from snowmelt_lab.arrow.legality import EdgeState
 
 NUMBER = 10
 LONGEST = 3

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from snowmelt.core.names import NodeId
-from snowmelt.lab.arrow.options import TreeKind
-from snowmelt.lab.arrow.plan import name_of, number_of, planned
 from snowmelt.protocols.arrow.rings import RINGS, neighbours, orders
+from snowmelt_lab.arrow.options import TreeKind
+from snowmelt_lab.arrow.plan import name_of, number_of, planned
 
 Graph = dict[NodeId, tuple[NodeId, ...]]
 

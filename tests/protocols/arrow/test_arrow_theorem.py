@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pytest
 
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.lab.arrow.legality import EdgeState, whole_is_legal
 from snowmelt.protocols.arrow.arrow import Arrow, Forward
 from snowmelt.protocols.arrow.edge import ParentEdge
 from snowmelt.protocols.arrow.messages import Find, Place
+from snowmelt_lab.arrow.legality import EdgeState, whole_is_legal
 
 PATH, STAR, FORK = (0, 1, 2), (0, 0, 0), (0, 1, 1, 0)
 TREES = {  # the parents of nodes 1, 2, ...; and how many finds there may be in each direction

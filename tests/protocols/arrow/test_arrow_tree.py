@@ -9,11 +9,11 @@ import pytest
 from snowmelt.core.instant import MILLISECOND, Duration, Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announce, Announced, Expired, Received, Send, SetTimer
-from snowmelt.lab.arrow.options import TreeKind
-from snowmelt.lab.arrow.plan import name_of, number_of, planned
-from snowmelt.lab.arrow.world import branches_of
 from snowmelt.protocols.arrow import Branch, Claim, Ground, TreeNode, TreeSettings
 from snowmelt.protocols.arrow.tree import TreeAlarm
+from snowmelt_lab.arrow.options import TreeKind
+from snowmelt_lab.arrow.plan import name_of, number_of, planned
+from snowmelt_lab.arrow.world import branches_of
 
 ROOT, A, B, C, ME = (NodeId(name) for name in ("root", "a", "b", "c", "me"))
 NOW = Instant(0)

@@ -20,7 +20,7 @@ from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode, calls
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.sim.disk import Disk, Ending
+from snowmelt_world.disk import Disk, Ending
 
 ME = NodeId("n1")
 WALL = 10**18

@@ -31,7 +31,7 @@ from snowmelt.protocols.queue.calls import Get, Open, Put
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.terms import Terms
-from snowmelt.sim.disk import Disk, Ending
+from snowmelt_world.disk import Disk, Ending
 
 CLIENT = NodeId("c-1")
 TURN = milliseconds(10)

@@ -19,7 +19,7 @@ from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode, calls, words
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.sim.disk import Disk
+from snowmelt_world.disk import Disk
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 TERM = 5

@@ -24,7 +24,7 @@ from snowmelt.protocols.queue.calls import Open, Put
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.state import State
-from snowmelt.sim.disk import Disk, Ending
+from snowmelt_world.disk import Disk, Ending
 
 ME = Member(NodeId("n1"), Address("127.0.0.1", 4410), birth=1, start=1)
 WALL = 10**18

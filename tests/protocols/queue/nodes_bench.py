@@ -29,7 +29,7 @@ from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode, calls
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.sim.disk import Disk
+from snowmelt_world.disk import Disk
 
 WALL = 10**18
 

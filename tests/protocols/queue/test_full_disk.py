@@ -26,7 +26,7 @@ from snowmelt.protocols.queue.calls import (
     Receipt,
     Settle,
 )
-from snowmelt.sim.disk import Disk
+from snowmelt_world.disk import Disk
 
 FEW = 5
 

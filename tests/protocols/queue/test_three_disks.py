@@ -14,7 +14,7 @@ from snowmelt.core.node import Persist
 from snowmelt.protocols.calling import AskAnother, Declined
 from snowmelt.protocols.queue.calls import Get, Leased, Purge, Put, PutDone, Settle
 from snowmelt.protocols.queue.words import Appended
-from snowmelt.sim.disk import Ending
+from snowmelt_world.disk import Ending
 
 
 def writes(bench: Three) -> dict[str, int]:

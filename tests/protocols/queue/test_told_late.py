@@ -34,8 +34,8 @@ from snowmelt.protocols.queue.calls import (
 )
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.sim.families.membership import Founder
-from snowmelt.sim.world import Observer, World
+from snowmelt_world.families.membership import Founder
+from snowmelt_world.world import Observer, World
 
 ONE = Get("q", 1, 1 << 20, seconds(0))
 TWO = Get("q", 2, 1 << 20, seconds(0))

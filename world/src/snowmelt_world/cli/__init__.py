@@ -1,0 +1,1 @@
+"""The commands `sim` and `check`."""

@@ -54,6 +54,7 @@ dist: setup
 	rm -rf dist
 	for place in . world lab; do $(BIN)/python -m build --outdir dist $$place || exit 1; done
 	$(BIN)/twine check --strict dist/*
+	$(BIN)/python scripts/try_wheels.py
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import snowmelt as snowmelt_client
 from cli.program import snowmelt
 from snowmelt.cli import local
 from snowmelt.cli.local import LocalCluster, free_port
-from snowmelt.cli.main import COMMANDS, program
-from snowmelt.core.errors import Unavailable
+from snowmelt.cli.main import COMMANDS, ELSEWHERE, program
+from snowmelt.core.errors import CallerError, Unavailable
 
 
 def as_json(*arguments: str, code: int = 0) -> dict[str, Any]:
@@ -223,11 +224,20 @@ def test_nodes_are_never_given_one_port_twice(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_every_command_is_found_under_its_own_name_alone() -> None:
-    assert sorted(_names(())) == sorted(name for names in COMMANDS.values() for name in names)
+    ours = [name for names in COMMANDS.values() for name in names]
+    assert sorted(_names(())) == sorted([*ours, *ELSEWHERE])
     assert _names(("--version",)) == []
-    for names in COMMANDS.values():
-        for name in names:
-            assert _names((name, "--help")) == list(names)
+    for name in (*ours, *ELSEWHERE):
+        assert _names((name, "--help")) == [name]
+
+
+def test_a_command_of_a_package_that_is_not_installed_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: metadata.EntryPoints())
+    for name, package in ELSEWHERE.items():
+        with pytest.raises(CallerError, match=f"snowmelt {name} comes with .* install {package}$"):
+            program((name, "--help"))
 
 
 def _names(words: tuple[str, ...]) -> list[str]:

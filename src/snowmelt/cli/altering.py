@@ -75,7 +75,7 @@ def alter(
     partitions: Annotated[str | None, ORDER] = None,
     at: Place = HERE,
 ) -> None:
-    """Alter settings of a queue while it runs; what is not named stays as it is."""
+    """Alter settings of a queue while it runs. What is not named stays as it is."""
     order = {"priorities": priorities, "largest_first": largest_first, "partitions": partitions}
     for option, value in order.items():
         if value is not None:

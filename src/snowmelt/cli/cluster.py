@@ -151,7 +151,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Even if queues wait for it.")] = False,
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
-    """Free the id of an absent node, so that a node with an empty disk may take it."""
+    """Free the id of an absent node. A node with an empty disk may then take it."""
     check_timeout(timeout)
     node_id(node)
     with Asked(url, token_file, timeout).open() as cluster:

@@ -49,7 +49,7 @@ def demo(
     ),
     heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 0.5,
 ) -> None:
-    """Find a particle in collisions, by a pipeline of stages on Spark, and account for them all."""
+    """Find a particle by a pipeline on Spark. Every event is accounted for."""
     if not 2 <= nodes <= 20:
         raise BadOption("--nodes", nodes, "2 to 20")
     if not 1000 <= events <= 100_000_000:

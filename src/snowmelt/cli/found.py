@@ -30,7 +30,7 @@ def found(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Begin a new cluster: write its identity into a new folder, or into etcd, and end.
+    """Begin a new cluster. Its identity is written into a new folder, or into etcd.
 
     Nodes never do so by themselves: a folder with nothing in it may be a volume that is missing.
     """

@@ -19,28 +19,48 @@ from snowmelt.cli.commands import Commands
 from snowmelt.core.errors import CallerError, SnowmeltError
 
 COMMANDS: Final = {
-    "node": ("node",),
-    "found": ("found",),
-    "cluster": ("up", "status", "ping", "forget"),
-    "rescue": ("rescue",),
-    "migrate": ("migrate",),
-    "queue": ("put", "peek", "stats", "purge", "delete", "redrive"),
-    "queues": ("queues", "top"),
-    "altering": ("create", "alter", "pause", "resume"),
-    "ranks": ("select", "quantile"),
-    "taking": ("get",),
-    "worker": ("worker",),
-    "groups": ("groups",),
-    "pool": ("pool",),
-    "baton": ("baton",),
-    "multicast": ("multicast",),
-    "pipeline": ("pipeline",),
-    "bench": ("bench",),
-    "demo": ("demo",),
+    "Items": {
+        "put": "queue",
+        "get": "taking",
+        "worker": "worker",
+        "peek": "queue",
+        "groups": "groups",
+    },
+    "Queues": {
+        "queues": "queues",
+        "top": "queues",
+        "stats": "queue",
+        "select": "ranks",
+        "quantile": "ranks",
+        "create": "altering",
+        "alter": "altering",
+        "pause": "altering",
+        "resume": "altering",
+        "redrive": "queue",
+        "purge": "queue",
+        "delete": "queue",
+    },
+    "Beside queues": {
+        "pool": "pool",
+        "baton": "baton",
+        "multicast": "multicast",
+        "pipeline": "pipeline",
+    },
+    "Cluster": {
+        "up": "cluster",
+        "node": "node",
+        "status": "cluster",
+        "ping": "cluster",
+        "found": "found",
+        "forget": "cluster",
+        "rescue": "rescue",
+        "migrate": "migrate",
+    },
+    "To try": {"demo": "demo", "bench": "bench"},
 }
-"""The modules here, in the order of the help, and the commands, or group, that each has by name.
+"""The panels of the help, their commands in its order, and the module that has each.
 
-A command loads its own only.
+A command loads its own module only.
 """
 
 GROUP: Final = "snowmelt.commands"
@@ -75,35 +95,34 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     first = words[0] if words else ""
     if first == "--version":
         return app
-    wanted = [module for module, names in COMMANDS.items() if first in names]
-    if not wanted and first and not first.startswith("-"):
-        _bring(app, first)
-        return app
-    for module in wanted or COMMANDS:
-        for name in COMMANDS[module]:
-            _add(app, name, getattr(import_module(f"snowmelt.cli.{module}"), name))
-    if not wanted:
-        _bring(app)
+    ours = [(panel, *one) for panel, names in COMMANDS.items() for one in names.items()]
+    wanted = [(panel, name, module) for panel, name, module in ours if name == first]
+    others = {} if wanted else _others()
+    if first in ELSEWHERE and first not in others:
+        where = ELSEWHERE[first]
+        raise CallerError(f"snowmelt {first} comes with {where}: pip install {where}")
+    if first in others:
+        ours, others = [], {first: others[first]}
+    for panel, name, module in wanted or ours:
+        _add(app, name, getattr(import_module(f"snowmelt.cli.{module}"), name), panel)
+    for name, entry in others.items():
+        _add(app, name, entry.load(), "Other packages")
     return app
 
 
-def _bring(app: typer.Typer, name: str = "") -> None:
-    """Adds what other distributions bring: the command of this name, or all."""
+def _others() -> dict[str, Any]:
+    """The commands that other distributions bring."""
     from importlib.metadata import entry_points  # noqa: PLC0415  # no command of ours needs it
 
-    found = entry_points(group=GROUP, name=name) if name else entry_points(group=GROUP)
-    for one in found:
-        _add(app, one.name, one.load())
-    if not found and name in ELSEWHERE:
-        where = ELSEWHERE[name]
-        raise CallerError(f"snowmelt {name} comes with {where}: pip install {where}")
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def _add(app: typer.Typer, name: str, command: Any) -> None:
+def _add(app: typer.Typer, name: str, command: Any, panel: str) -> None:
     if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name)
+        app.add_typer(command, name=name, rich_help_panel=panel)
     else:
-        app.command(name)(command)
+        short = command.__doc__.partition(".")[0].replace("\n    ", " ")
+        app.command(name, rich_help_panel=panel, short_help=short)(command)
 
 
 def _version(wanted: bool) -> None:  # typer's form

@@ -25,7 +25,7 @@ def migrate(
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without it nothing is done.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Have etcd decide for a cluster that its coordinator's disk decided for; stop all nodes first.
+    """Let etcd decide instead of a disk. Stop all nodes of the cluster first.
 
     Shows what it would do; with --yes it does it. Cut off at any moment, it is run again.
     """

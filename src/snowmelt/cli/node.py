@@ -135,7 +135,7 @@ def node(
     ] = None,
     log: Annotated[str, typer.Option(help="Log level: debug, info, warning, error.")] = "info",
 ) -> None:
-    """Run one node until SIGTERM or Ctrl-C; it then leaves the cluster in order.
+    """Run one node until SIGTERM or Ctrl-C. It then leaves the cluster in order.
 
     With an empty --data it joins a cluster, by --join or --coordinator. A new one is begun by
     `snowmelt found`.

@@ -54,7 +54,7 @@ def put(
     partitions: Annotated[int | None, PARTITIONS] = None,
     at: Place = HERE,
 ) -> None:
-    """Put items: words, a file, or standard input, whole or line by line."""
+    """Put items: words, a file, or standard input. `--lines` makes each line an item."""
     headers, said = read_headers(header or []), urgency(priority, priorities, largest_first)
     if file is not None and bodies:
         raise BadOption("--file", str(file), "a file or bodies, not both")

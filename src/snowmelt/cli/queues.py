@@ -189,7 +189,7 @@ def queues(
     as_json: Annotated[bool, JSON] = False,
     at: Place = HERE,
 ) -> None:
-    """Show all queues in a table: how much is in each, how old, its rates, who leads it."""
+    """Show all queues in a table. How much is in each, how old, its rates, who leads it."""
     if not 0 <= over <= 3600:
         raise BadOption("--over", over, "0 to 3600 seconds")
     with at.open() as cluster:

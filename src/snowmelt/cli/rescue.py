@@ -28,7 +28,7 @@ def rescue(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Found a cluster's coordinator anew, when its disk is lost, from its members' folders.
+    """Found a coordinator anew when its disk is lost. Its members' folders say how.
 
     Shows what it would do, and what is lost; with --yes it does it.
     """

@@ -1,7 +1,7 @@
 """Judges histories that are too large for one machine: the same rules, part by part, on Spark.
 
-How a history may be cut, and what is made of its parts, is told in `snowmelt_world/check/cuts.py` and
-`snowmelt_world/check/parts.py`. Here is who does it:
+`check/cuts.py` says how a history may be cut, and `check/parts.py` what is made of its parts. Here
+is who does it:
 
 1. *Lines* are read as Spark reads text, in splits. The number of an operation is where its split
    starts plus its place there: as each line has a byte at least, no two have the same, and they

@@ -58,7 +58,7 @@ def advise(
     token_file: Annotated[Path | None, TOKEN] = None,
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
-    """Advise a pool's settings: what they give, what they cost, and why."""
+    """Advise a pool's settings. What they give, what they cost, and why."""
     seen = None
     if from_cluster:
         seen = _watched(Asked(from_cluster, token_file, timeout), pool, watch)

@@ -33,7 +33,7 @@ def check(
     spark: Annotated[str, SPARK] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object each.")] = False,
 ) -> None:
-    """Judge a recorded history: valid, invalid with a small example, or unknown with the reason.
+    """Judge a recorded history. It is valid, invalid with an example, or unknown.
 
     With --spark, one that is too large for a machine; a folder of files is one history there. Ends
     with 20 when a property is invalid, 21 when one is unknown.

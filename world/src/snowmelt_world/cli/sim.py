@@ -68,7 +68,7 @@ def sim(
         Path | None, typer.Option(help="With --explore: play a story from a file instead.")
     ] = None,
 ) -> None:
-    """Live one or many lives of a family in a world with faults, and judge them.
+    """Live lives of a family in a world with faults. Each is judged.
 
     With --explore, walk every state of a small world without chance. Ends with 10 when an invariant
     broke, 11 when a life never settled, 12 when a machine crashed.

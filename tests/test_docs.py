@@ -35,6 +35,15 @@ def test_each_link_leads_somewhere(page: Path) -> None:
         assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
 
 
+def test_the_readmes_ten_lines_print_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    readme = (ROOT / "README.md").read_text()
+    exec(BLOCK.findall(readme)[0], {})
+    assert f"```\n{capsys.readouterr().out}```" in readme
+
+
 def test_what_the_page_of_the_queue_shows_can_be_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

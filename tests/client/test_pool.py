@@ -189,7 +189,7 @@ def test_a_million_empty_objects_come_at_once(node: LocalNode, name: str) -> Non
 
 def test_the_readme_names_what_a_producers_with_may_end_in(node: LocalNode, name: str) -> None:
     readme = Path(__file__).parents[2].joinpath("README.md").read_text()
-    said = readme.partition("## Large objects")[2].partition("\n## ")[0]
+    said = readme.partition("## Large objects\n")[2].partition("\n## ")[0]
     with snowmelt.connect(node.url) as cluster:
         pool = cluster.pool(name)
         pool.put(b"nobody takes it")

@@ -3,8 +3,8 @@
 import pytest
 
 from snowmelt.core.instant import Instant, seconds
-from snowmelt.sim.judge.one_order import NEVER, Got, Held, Item, OneOrder
-from snowmelt.sim.world import Broken
+from snowmelt_world.judge.one_order import NEVER, Got, Held, Item, OneOrder
+from snowmelt_world.world import Broken
 
 
 def order(*, said):

@@ -1,15 +1,18 @@
 """Bugs planted in what gives several partitions one order: judges find each within a life."""
 
 import pytest
-from test_parted_life import lived
+from test_parted_life import DATA_NODES, EARLIER, lived
 
-from snowmelt.protocols.queue.parted import gathering
+from snowmelt.protocols.queue.parted import gathering, partition
 from snowmelt.protocols.queue.parted.anchor import Anchor
 from snowmelt.protocols.queue.parted.counting import Counting
 from snowmelt.protocols.queue.parted.gathered import Gathered
 from snowmelt.protocols.queue.parted.partition import Partition
+from snowmelt.protocols.queue.terms import Terms
+from snowmelt.protocols.queue.words import SpreadPut
+from snowmelt_world.families.fifo_planted import ContentTerms
 from snowmelt_world.life import Ending
-from snowmelt_world.scenario import ETCD_DECIDES, kinds_of
+from snowmelt_world.themes import ANY
 
 
 def a_get_that_is_asked_again_is_given_more(patch):
@@ -39,20 +42,32 @@ def what_comes_later_is_listed_too(patch):
     patch.setattr(Counting, "upto", property(lambda _: 1 << 47))
 
 
-CALM, DISK, ETCD = ((), "disk"), (kinds_of("parted"), "disk"), (kinds_of("parted"), ETCD_DECIDES)
+def what_lies_on_data_nodes_is_placed_without_its_numbers(patch):
+    ranks = partition._ranks
+    patch.setattr(partition, "_ranks", lambda put: () if type(put) is SpreadPut else ranks(put))
+
+
+def a_leader_goes_on_from_what_it_has_whatever_others_have(patch):
+    patch.setattr(Terms, "choose", ContentTerms.choose)
+
+
+CALM, DISK = ((), "disk", ANY), (EARLIER, "disk", ANY)
+LOST = (("lost-disk", "crash", "pause", "partition", "delay"), "disk", ANY)
 FOUND_BY = {
     what_comes_later_is_listed_too: (DISK, 17),
     a_get_that_is_asked_again_is_given_more: (DISK, 1),
     nothing_is_said_though_a_partition_is_silent: (DISK, 1),
     nobody_says_that_something_is_ready: (CALM, 0),
     numbers_go_on_where_the_anchor_knows_of: (DISK, 0),
+    what_lies_on_data_nodes_is_placed_without_its_numbers: (((), "disk", DATA_NODES), 0),
+    a_leader_goes_on_from_what_it_has_whatever_others_have: (LOST, 8),
 }
 
 
 @pytest.mark.parametrize("plant", FOUND_BY, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_found(plant, monkeypatch):
-    (kinds, coordinator), seed = FOUND_BY[plant]
-    assert lived(seed, kinds, coordinator).ending is Ending.SETTLED
+    life, seed = FOUND_BY[plant]
+    assert lived(seed, *life).ending is Ending.SETTLED
     plant(monkeypatch)
-    report = lived(seed, kinds, coordinator)
+    report = lived(seed, *life)
     assert report.ending in (Ending.INVARIANT_BROKEN, Ending.NEVER_SETTLED), report

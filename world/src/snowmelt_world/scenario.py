@@ -32,7 +32,8 @@ JUDGED_HARDER: Final = {
         "cut-links",
         "split",
         "long-pause",
-        "slow-disk",
+        "lost-disk",
+        *_DISKS,
         "quick-restarts",
         "rolling-restart",
     ),
@@ -51,8 +52,8 @@ JUDGED_HARDER: Final = {
 }
 """Which of the harder kinds of faults a family's lives meet; docs/simulation.md says why."""
 
-SPARED: Final = {"parted": ("torn-record", "flipped-bit", "full-disk", "clock-jump")}
-"""Which of the others they do not meet: what may take items, or a lease's time."""
+SPARED: Final = {"parted": ("torn-record", "flipped-bit")}
+"""Which of the others they do not meet: what may take items."""
 
 DISK: Final = "disk"
 ETCD_DECIDES: Final = "etcd"

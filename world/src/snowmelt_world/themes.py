@@ -38,6 +38,10 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
         "disks": Theme(5, ("failing-disk", "filling-disk", "full-disk", "flipped-bit"), 2),
         "older copies": Theme(3, ("older-disk", "rolling-restart", "quick-restarts", "pause"), 2),
     },
+    "parted": {
+        ANY: Theme(70),
+        "data nodes": Theme(30, least_nodes=2),
+    },
     "baton": {
         ANY: Theme(18),
         "programs": Theme(15),

@@ -4,7 +4,7 @@ All else is said in `fifo.calls`. So a family that speaks them needs an engine, 
 `QueueLife` with its `name` and `engine`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from random import Random
 from typing import Any, Final
@@ -91,7 +91,17 @@ class Engine:
         records = list(_segments(disk, queue))
         if any(isinstance(one, Damaged) for one in records):
             return None
-        return [value for one in records if isinstance(one, Record) for value in _values(one)]
+        return [value for one in records if isinstance(one, Record) for _, value in _placed(one)]
+
+    def bodies(self, disks: Iterable[Disk], queue: str, term: int) -> dict[int, str]:
+        """Which items of a queue lie there that were put in one term, by where they lie."""
+        return {
+            place: value
+            for disk in disks
+            for one in _segments(disk, queue)
+            if isinstance(one, Record) and int.from_bytes(one.key[-12:-8]) == term
+            for place, value in _placed(one)
+        }
 
 
 FIFO: Final = Engine()
@@ -105,7 +115,7 @@ def _segments(disk: Disk, queue: str) -> Iterator[Record | Damaged]:
         start = found[-1].key + b"\0"
 
 
-def _values(record: Record) -> Iterator[str]:
+def _placed(record: Record) -> Iterator[tuple[int, str]]:
     segment = unstored(record.value, int.from_bytes(record.key[-8:]))
     bodies = enumerate(Batch(segment.offsets, segment.blob), start=segment.first)
-    return (bytes(body).decode() for at, body in bodies if not lacks(segment, at, at + 1))
+    return ((at, bytes(body).decode()) for at, body in bodies if not lacks(segment, at, at + 1))

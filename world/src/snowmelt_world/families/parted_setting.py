@@ -1,0 +1,139 @@
+"""What those who use a queue with several partitions know of it, and what its nodes said.
+
+It is told to `judge/one_order.py` as it happens. Bodies that don't go with answers are read from
+the disks where they lie.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.leases.delivered import places_of
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.keys import unpacked
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
+from snowmelt.protocols.queue.parted.names import part_name, part_of
+from snowmelt.protocols.queue.parted.words import Given
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt_world.disk import Disk
+from snowmelt_world.families.fifo_engine import FIFO
+from snowmelt_world.judge.one_order import NEVER, Got, Held, OneOrder
+
+QUEUE: Final = "log"
+SHARE: Final = 0.95
+"""Of its time a lease holds for certain, however fast its node's clock is."""
+
+
+class Leased(msgspec.Struct):
+    """What one partition leased for a get, and which others were left out then."""
+
+    part: int
+    away: tuple[int, ...]
+    held: dict[str, Held] = {}
+    places: dict[int, str] = {}
+
+
+class Open(msgspec.Struct):
+    """A get, and all answers to it that any door said: each of them was a lease."""
+
+    got: Got
+    answers: list[tuple[Gathered, Got]] = []
+    leases: dict[int, Leased] = {}
+    """By tokens and partitions."""
+    items_max: int = 0
+
+
+class Setting(msgspec.Struct):
+    """What those who use the queue know of it."""
+
+    settings: QueueSettings
+    ledger: OneOrder
+    end: Instant
+    disks: Callable[[], list[Disk]]
+    """Where bodies are that don't go with answers."""
+    leaps: list[Instant] = []
+    """When a node's clock leaps forward: a lease is over then, for all that anybody knows."""
+    patient: bool = False
+    """Whether gets wait for long, so that there is always one that waits."""
+    made: bool = False
+    values: int = 0
+    gets: dict[OperationId, Open] = {}
+
+    @property
+    def keyed(self) -> bool:
+        return self.settings.priorities == ANY
+
+    def rank(self, place: int, key: int) -> tuple[int, int]:
+        """Of an item that stands there."""
+        return (key, place) if self.keyed else divmod(place, 1 << PRIORITY_BITS)
+
+    def gave(self, word: Given, at: Instant) -> None:
+        """A partition gave a piece to a door: that is when the time of its lease began."""
+        known, part = self.gets.get(word.operation), part_of(word.queue)
+        if known is None or part is None or not word.leased.token:
+            return
+        token = token_of(part, word.leased)
+        if token in known.leases:
+            return
+        sure = later(at, Duration(int(word.leased.lease * SHARE)))
+        until = min([sure, *[leap for leap in self.leaps if leap >= at]])
+        most = known.items_max - sum(
+            min(one.until, one.asked_back) > at
+            for lease in known.leases.values()
+            if lease.part not in word.away and part not in lease.away  # else in vain (rule 13)
+            for one in lease.held.values()
+        )
+        leased = known.leases[token] = Leased(part, word.away)
+        held = leased.held
+        for place, key, value, again in self.items(Piece(part, word.leased)):
+            item = self.ledger.items.get(value)
+            if item is None or item.part != part:
+                self.ledger.saw(f"{value} came from partition {part}", value)
+                return
+            if item.told < NEVER and item.rank != self.rank(place, key):
+                self.ledger.saw(f"{value} stands at {place}, and was put elsewhere", value)
+            item.rank = self.rank(place, key)
+            held[value], leased.places[place] = Held(until), value
+            if len(held) > most:
+                self.ledger.saw(f"{value} was given to {known.got.who}, which has enough", value)
+            lease = Got(known.got.who, known.got.asked, at, away=word.away, again=again)
+            lease.held[value] = held[value]
+            self.ledger.leases.setdefault(value, []).append(lease)
+
+    def answered(self, operation: OperationId, answer: Gathered, at: Instant) -> None:
+        """A door said so, whether it was heard or not."""
+        known = self.gets[operation]
+        first = known.got
+        got = Got(first.who, first.asked, at, away=answer.away, before=first.before)
+        for piece in answer.pieces:
+            got.held |= known.leases[token_of(piece.part, piece.leased)].held
+        for held in got.held.values():
+            held.said = min(held.said, at)
+        if len(got.held) > known.items_max:
+            self.ledger.saw(f"{got.who} was given {len(got.held)} items", got.who)
+        known.answers.append((answer, got))
+        self.ledger.gets.append(got)
+
+    def items(self, piece: Piece) -> Iterator[tuple[int, int, str, bool]]:
+        """Position, key and value of each, and whether somebody had it before, perhaps in vain."""
+        for part in piece.leased.parts:
+            places = list(places_of(part))
+            keys = unpacked(part.keys) if self.keyed else [0] * len(places)
+            for place, key, body in zip(places, keys, Batch(part.offsets, part.blob), strict=True):
+                yield place, key, bytes(body).decode().rstrip("."), part.reason != ""
+        for span in piece.leased.spans:
+            term = int(span.stream.rpartition("/")[2])
+            there = FIFO.bodies(self.disks(), part_name(QUEUE, piece.part), term)
+            keys = unpacked(span.keys) if self.keyed else [0] * (span.stop - span.start)
+            for at, key in enumerate(keys):
+                value = there[span.first + at].rstrip(".")
+                yield span.start + at, key, value, span.reason != ""
+
+
+def token_of(part: int, leased: calls.Leased) -> int:
+    return (leased.token << 8) + part

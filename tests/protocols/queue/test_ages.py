@@ -121,7 +121,7 @@ def test_a_look_at_many_items_under_many_leases_costs_no_more() -> None:
             assert told.delayed(wall) is None
             assert told.leased(wall) is not None
         costs.append(steps.count)
-    assert costs[1] <= costs[0] + 80  # a few more halvings
+    assert costs[1] <= costs[0] + 20  # a few more halvings
 
 
 def test_the_mean_age_at_delivery_is_of_the_last_half_minute_or_minute() -> None:

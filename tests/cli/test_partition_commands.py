@@ -1,41 +1,13 @@
 """Commands for queues of several partitions, on a folder, in this process."""
 
-import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 import snowmelt
-from snowmelt.cli import main
+from cli.conftest import Told, as_json
 
-Told = tuple[int, str, str]
 Run = Callable[..., Told]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command: its exit code, and what it said."""
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*words: str) -> Told:
-        monkeypatch.setattr(sys, "argv", ["snowmelt", *words, "--data", str(tmp_path)])
-        with pytest.raises(SystemExit) as ended:
-            main.run()
-        said = capsys.readouterr()
-        return ended.value.code, said.out, said.err  # type: ignore[return-value]  # a number
-
-    return run
-
-
-def as_json(told: Told) -> dict[str, Any]:
-    code, out, err = told
-    assert (code, err) == (0, "")
-    found: dict[str, Any] = json.loads(out)
-    return found
 
 
 def test_a_queue_of_several_partitions_is_used_as_any(run: Run) -> None:

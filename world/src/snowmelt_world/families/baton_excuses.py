@@ -6,7 +6,7 @@ Each rests on a sentence of docs/baton.md:
    What somebody believed before a clock leapt or stood still may overlap with what came after; and
    who slept with a clock that stood still takes itself for a member for as long as members are.
 2. "A holder whose connections have all ended, and which can't be heard for a second, has lost the
-   baton, and may believe in it until its lease is over."
+   baton. It may believe in it until its lease is over."
 3. "The holder's node dies" (or is cut off, or can't be heard): "the baton is lost", and is made
    anew. Without such a thing it never is.
 4. "A coordinator whose disk was put back from an older copy may not know who is here [...] for up

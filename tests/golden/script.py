@@ -14,21 +14,28 @@ flush fifty microseconds, and what a node draws at random are small numbers in o
     pause n3 5s            a process stands still
     jump n3 20s            its clock leaps
     full n1 / room n1      its disk has no room / has room again
+    show                   the trace begins here
     call n2 depart         a client calls n2: status, depart, or forget n3
+
+`users.py` has the commands for queues.
 """
 
 import re
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final
 
+from users import Users, concerns_queues, span_of
+
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import MILLISECOND, Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.instant import MILLISECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Node
 from snowmelt.protocols.membership import Depart, Forget, GetStatus
 from snowmelt_world.disk import Ending
 from snowmelt_world.families.membership import address, member
+from snowmelt_world.families.queue import process
 from snowmelt_world.faults import Partition
 from snowmelt_world.network import LinkStyle
 from snowmelt_world.trace import line
@@ -37,7 +44,6 @@ from snowmelt_world.world import World
 FAR: Final = Instant(seconds(1e9))
 STYLE: Final = LinkStyle(delay_min=Duration(MILLISECOND))
 CLIENT: Final = NodeId("c-1")
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s)")
 
 
 class Plain(Random):
@@ -80,11 +86,16 @@ class Script:
     def __init__(self, commands: list[str]) -> None:
         self._world = World(seed=0, style=STYLE, dice=Plain, keep=True)
         self._calls = 0
+        self._has_queues = False
+        self._shown_from = 0
+        users = Users(self._world)
         self._verbs: dict[str, Callable[..., None]] = {
             "nodes": self._nodes,
+            "queues": self._queues,
             "node": self._node,
             "start": self._start,
             "run": self._run,
+            "show": self._show,
             "kill": self._kill,
             "power": self._power,
             "cut": self._cut,
@@ -94,12 +105,23 @@ class Script:
             "full": self._full,
             "room": self._room,
             "call": self._call,
+            "open": users.open,
+            "put": users.put,
+            "again": users.again,
+            "get": users.get,
+            "leave": users.leave,
+            "ack": users.ack,
+            "back": users.back,
+            "look": users.look,
         }
         for command in commands:
             self._do(command)
 
     def trace(self) -> list[str]:
-        return [line(step).rstrip() for step in self._world.trace.kept()]
+        steps = self._world.trace.kept()[self._shown_from :]
+        if self._has_queues:
+            steps = [step for step in steps if concerns_queues(step)]
+        return [line(step).rstrip() for step in steps]
 
     def _do(self, command: str) -> None:
         verb, *words = command.split()
@@ -112,6 +134,12 @@ class Script:
         first = NodeId(names[0])
         for name in map(NodeId, names):
             self._add(name, () if name == first else (first,))
+
+    def _queues(self, *names: str) -> None:
+        self._has_queues = True
+        for name in map(NodeId, names):
+            build = partial(process, name, NodeId(names[0]))
+            self._world.add(name, build, address(name)).wanted = False
 
     def _node(self, name: str, via: str, contact: str) -> None:
         if via != "via":
@@ -129,7 +157,10 @@ class Script:
         self._world.start(NodeId(name))
 
     def _run(self, span: str) -> None:
-        self._world.run(later(self._world.now, _span(span)))
+        self._world.run(later(self._world.now, span_of(span)))
+
+    def _show(self) -> None:
+        self._shown_from = len(self._world.trace.kept())
 
     def _kill(self, name: str) -> None:
         self._world.stop(NodeId(name), Ending.CRASH)
@@ -142,10 +173,10 @@ class Script:
         self._world.network.begin(Partition(self._world.now, FAR, "script", side))
 
     def _pause(self, name: str, span: str) -> None:
-        self._world.slots[NodeId(name)].paused_until = later(self._world.now, _span(span))
+        self._world.slots[NodeId(name)].paused_until = later(self._world.now, span_of(span))
 
     def _jump(self, name: str, span: str) -> None:
-        self._world.turn_clock(NodeId(name), by=_span(span))
+        self._world.turn_clock(NodeId(name), by=span_of(span))
 
     def _full(self, name: str) -> None:
         self._world.slots[NodeId(name)].disk.full = True
@@ -167,11 +198,3 @@ def played(text: str) -> str:
     lines = (one.split("#", 1)[0].strip() for one in head.splitlines())
     script = Script([one for one in lines if one])
     return "\n".join([head, "-" * 60, *script.trace(), ""])
-
-
-def _span(word: str) -> Duration:
-    found = _SPAN.fullmatch(word)
-    if not found:
-        raise BadOption("time", word, "such as 3s or 250ms")
-    count = float(found[1])
-    return seconds(count) if found[2] == "s" else milliseconds(count)

@@ -26,6 +26,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Expired, Note
 from snowmelt.core.record import Write
+from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
 from snowmelt.protocols.queue import MESSAGES, calls
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.trace import Step
@@ -115,6 +116,8 @@ def _is_queues(part: object) -> bool:
             return str(timer.value).startswith("queue.")
         case Note():
             return False
+        case Declined() | AskAnother() | Elsewhere():
+            return True
     return type(part) in MESSAGES
 
 

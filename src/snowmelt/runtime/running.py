@@ -7,8 +7,8 @@ loop for its timers, and a thread of its own for the disk (`driver.py`); or whoe
 (`steps.py`): a process of a pool, an open folder, and a blocking client. Each says what a timer and
 the disk are to it, and when its machine has its turn. Nothing here decides anything.
 
-The simulated world carries effects out by itself (`sim.world`, `sim.rounds`), for there network,
-disk and time are made; the explorer (`sim.explore`) keeps them as values, to go back to them.
+The simulated world carries effects out by itself (`snowmelt_world`), for there network,
+disk and time are made; the explorer keeps them as values, to go back to them.
 """
 
 from collections import deque

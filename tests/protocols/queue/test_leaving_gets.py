@@ -227,6 +227,17 @@ def test_what_was_given_to_a_client_that_is_gone_goes_back_if_that_door_asked_fo
     assert len(anchor.told(Left)) == (not asked_last)
 
 
+def test_one_that_comes_again_while_it_is_asked_for_is_asked_for_by_the_next_phase(anchor):
+    anchor.hear(N3, want(1, since=5))
+    anchor.agree()
+    anchor.hear(N3, Leave("log/0", op(1), since=5))
+    anchor.hear(N3, want(1, since=6))
+    asked = [one.asked for one in phase(anchor)]
+    anchor.agree()
+    later = [one.asked for one in anchor.told(Turn)]
+    assert asked == later[-2:] == [(op(1),)] * 2
+
+
 def test_a_phase_costs_the_same_however_many_gets_wait():
     costs = []
     for gets in (20, 2_000):

@@ -5,6 +5,7 @@ Each node is a whole process, as `runtime/server.py` makes it. Who uses it is in
 """
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from snowmelt.protocols.calling import Answer
 from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.parted.gathered import Gathered
-from snowmelt.protocols.queue.parted.words import Given
+from snowmelt.protocols.queue.parted.words import Given, Turn
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt_world.disk import Disk
 from snowmelt_world.families.fifo_actors import Listened, Said, Stage
@@ -38,7 +39,7 @@ from snowmelt_world.faults import (
     QuickRestarts,
     RollingRestart,
 )
-from snowmelt_world.judge.one_order import NEVER, OneOrder
+from snowmelt_world.judge.one_order import NEVER, SLACK, OneOrder
 from snowmelt_world.life import FamilyLife, Tally
 from snowmelt_world.planted import Bug, planted
 from snowmelt_world.scenario import ETCD_DECIDES, Scenario
@@ -76,22 +77,24 @@ class Heard(Listened):
 
 
 class Watched(QueueNode):
-    """The machine; what its partitions give its own doors is noted, too."""
+    """The machine; what its partitions hear, and give its own doors, is noted, too."""
 
-    def watch(self, noted: Callable[[Given], None]) -> None:
-        hears = self._hears[Given]
+    def watch(self, noted: Callable[[Given | Turn], None]) -> None:
+        for kind in (Given, Turn):
+            self._hears[kind] = partial(_first_noted, noted, self._hears[kind])
 
-        def heard(source: NodeId, word: Given) -> None:
-            noted(word)
-            hears(source, word)
 
-        self._hears[Given] = heard
+def _first_noted(
+    noted: Callable[[Any], None], hears: Callable[[NodeId, Any], None], source: NodeId, word: Any
+) -> None:
+    noted(word)
+    hears(source, word)
 
 
 class Watching(Engine):
     """The queue's machines, watched."""
 
-    def __init__(self, noted: Callable[[Given], None]) -> None:
+    def __init__(self, noted: Callable[[Given | Turn], None]) -> None:
         self._noted = noted
 
     def machine(
@@ -142,11 +145,12 @@ class PartedLife(FamilyLife):
         calm = not scenario.faults and not scenario.weather
         style = scenario.style
         vain = Duration(VAIN + 20 * style.delay_min + 40 * style.delay_mean)
-        ledger = OneOrder(QUEUE, settings.lease, vain if calm else None)
+        leaps = [one for one in scenario.faults if isinstance(one, ClockJump)]
+        slack = Duration(SLACK + sum(one.by for one in leaps))
+        ledger = OneOrder(QUEUE, settings.lease, vain if calm else None, slack)
         patient = self._dice("patient").random() < 0.4
-        leaps = [one.at for one in scenario.faults if isinstance(one, ClockJump)]
-        end = scenario.faults_end
-        self._setting = Setting(settings, ledger, end, self._disks, leaps, patient)
+        end, times = scenario.faults_end, [one.at for one in leaps]
+        self._setting = Setting(settings, ledger, end, self._disks, times, patient)
 
     def _disks(self) -> list[Disk]:
         return [self._stage.world.slots[node].disk for node in self._scenario.nodes]
@@ -188,12 +192,18 @@ class PartedLife(FamilyLife):
         scenario, stage, setting = self._scenario, self._stage, self._setting
 
         def build(chance: Random) -> Node[Any]:
-            engine = Watching(lambda word: setting.gave(word, world.now))
+            engine = Watching(partial(self._noted, world))
             whole = process(node, founder, chance, coordinator=scenario.coordinator, engine=engine)
             heard = Heard(whole, stage.said, lambda: world.now, setting)
             return planted(scenario.bug, heard)
 
         world.add(node, build, address(node))
+
+    def _noted(self, world: World, word: Given | Turn) -> None:
+        if isinstance(word, Turn):
+            self._setting.left(word.queue, word.left, world.now)
+        else:
+            self._setting.gave(word, world.now)
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         actor = self._stage.actors.get(node)

@@ -45,6 +45,8 @@ class Open(msgspec.Struct):
     answers: list[tuple[Gathered, Got]] = []
     leases: dict[int, Leased] = {}
     """By tokens and partitions."""
+    left: dict[int, Instant] = {}
+    """When partitions heard last that nobody waits for it."""
     items_max: int = 0
 
 
@@ -82,6 +84,8 @@ class Setting(msgspec.Struct):
             return
         sure = later(at, Duration(int(word.leased.lease * SHARE)))
         until = min([sure, *[leap for leap in self.leaps if leap >= at]])
+        if known.left.get(part) == at:  # in the turn in which it was told
+            until = at
         most = known.items_max - sum(
             min(one.until, one.asked_back) > at
             for lease in known.leases.values()
@@ -90,7 +94,7 @@ class Setting(msgspec.Struct):
         )
         leased = known.leases[token] = Leased(part, word.away)
         held = leased.held
-        for place, key, value, again in self.items(Piece(part, word.leased)):
+        for place, key, value, again, failures in self.items(Piece(part, word.leased)):
             item = self.ledger.items.get(value)
             if item is None or item.part != part:
                 self.ledger.saw(f"{value} came from partition {part}", value)
@@ -101,7 +105,8 @@ class Setting(msgspec.Struct):
             held[value], leased.places[place] = Held(until), value
             if len(held) > most:
                 self.ledger.saw(f"{value} was given to {known.got.who}, which has enough", value)
-            lease = Got(known.got.who, known.got.asked, at, away=word.away, again=again)
+            lease = Got(known.got.who, known.got.asked, at, away=word.away)
+            lease.again, lease.failures = again, failures
             lease.held[value] = held[value]
             self.ledger.leases.setdefault(value, []).append(lease)
 
@@ -119,20 +124,35 @@ class Setting(msgspec.Struct):
         known.answers.append((answer, got))
         self.ledger.gets.append(got)
 
-    def items(self, piece: Piece) -> Iterator[tuple[int, int, str, bool]]:
-        """Position, key and value of each, and whether somebody had it before, perhaps in vain."""
+    def left(self, queue: str, operations: tuple[OperationId, ...], at: Instant) -> None:
+        """A partition hears that nobody waits for these, and takes back what they were leased."""
+        part = part_of(queue) or 0
+        for known in [self.gets[one] for one in operations if one in self.gets]:
+            known.left[part] = at
+            heard = [one for _, got in known.answers if got.heard for one in got.held.values()]
+            for lease in known.leases.values():
+                for held in lease.held.values():
+                    if lease.part == part and not any(held is one for one in heard):
+                        held.until = min(held.until, at)
+
+    def items(self, piece: Piece) -> Iterator[tuple[int, int, str, bool, int]]:
+        """Position, key, value of each; whether it was leased before, and how often in vain."""
         for part in piece.leased.parts:
             places = list(places_of(part))
             keys = unpacked(part.keys) if self.keyed else [0] * len(places)
             for place, key, body in zip(places, keys, Batch(part.offsets, part.blob), strict=True):
-                yield place, key, bytes(body).decode().rstrip("."), part.reason != ""
+                yield place, key, bytes(body).decode().rstrip("."), *_before(part)
         for span in piece.leased.spans:
             term = int(span.stream.rpartition("/")[2])
             there = FIFO.bodies(self.disks(), part_name(QUEUE, piece.part), term)
             keys = unpacked(span.keys) if self.keyed else [0] * (span.stop - span.start)
             for at, key in enumerate(keys):
                 value = there[span.first + at].rstrip(".")
-                yield span.start + at, key, value, span.reason != ""
+                yield span.start + at, key, value, *_before(span)
+
+
+def _before(given: calls.Part | calls.Span) -> tuple[bool, int]:
+    return given.reason != "", given.failures
 
 
 def token_of(part: int, leased: calls.Leased) -> int:

@@ -9,7 +9,8 @@
    It comes when a door answers with it: what is leased, and not answered with, came to nobody.
 5. In a life without faults no get waits for what is ready.
 
-A get whose answer nobody heard may hold anything for the time of a lease: that is excused.
+A get whose answer nobody heard may hold anything for the time of a lease: that is excused. So is
+what was leased by a node that ended before it said so.
 """
 
 from itertools import pairwise
@@ -78,6 +79,8 @@ class Got(msgspec.Struct):
     away: tuple[int, ...] = ()
     again: bool = False
     """Whether what it was given had been leased before."""
+    failures: int = 0
+    """How often that was in vain, at least."""
     before: str = ""
     held: dict[str, Held] = {}
     """By values."""
@@ -91,13 +94,16 @@ class Got(msgspec.Struct):
 class OneOrder:
     """What clients of one queue asked and were told."""
 
-    def __init__(self, queue: str, lease: Duration, vain: Duration | None) -> None:
+    def __init__(
+        self, queue: str, lease: Duration, vain: Duration | None, slack: Duration = SLACK
+    ) -> None:
         self.queue = queue
         self.items: dict[str, Item] = {}
         self.gets: list[Got] = []
         self.leases: dict[str, list[Got]] = {}
         """By values, the gets for which a partition leased it, told when it did: in their order."""
         self._lease = lease
+        self._slack = slack
         self._vain = vain
         """In a life without faults: so long nobody waits for what is ready (rule 5)."""
         self._seen: tuple[str, str] | None = None
@@ -212,9 +218,11 @@ class OneOrder:
         spans: list[tuple[Instant, Instant]] = []
         since = item.told
         if item.due and since < NEVER:
-            since = later(since, Duration(item.due + SLACK))
-        for got in self.leases.get(item.value, ()):
-            if since < got.asked:
+            since = later(since, Duration(item.due + self._slack))
+        for before, got in enumerate(self.leases.get(item.value, ())):
+            if got.failures > before or (got.again and not before):
+                self.excuse("a lease was told to nobody, not even a door")
+            elif since < got.asked:
                 spans.append((since, got.asked))
             begin = max(since, got.asked)
             if self._vain is not None and got.told - begin > self._vain:
@@ -225,7 +233,7 @@ class OneOrder:
             if back is not None:
                 since = back.told
                 if back.due:
-                    since = later(since, Duration(back.due + SLACK))
+                    since = later(since, Duration(back.due + self._slack))
         if since < NEVER and item.acked == NEVER:
             spans.append((since, NEVER))
         return spans

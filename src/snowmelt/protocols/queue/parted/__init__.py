@@ -44,11 +44,11 @@ Gets:
 10. Each partition gives its piece to the door, and names those that give some. With the last piece
    the door answers. The time that a piece waited there is taken off its lease. If there is nothing
    in any of them, the door asks again.
-11. A get that the anchor has not seen in its term is named in the first turn: an earlier anchor may
-   have served it. Who has a lease for it says so. Then that is the answer, with what stands before
-   its last and was given, and did not arrive; and nothing new. A lease says what its phase saw
-   (`seen.py`): what a partition leases for a get that was answered without it is given to nobody,
-   and goes back in its time.
+11. A get that the anchor does not know is named in the turns of the phase that begins next: it may
+   have been served, also by an earlier anchor. Who has a lease for it says so. Then that is the
+   answer, with what stands before its last and was given, and did not arrive; and nothing new. A
+   lease says what its phase saw (`seen.py`): what a partition leases for a get that was answered
+   without it is given to nobody, and goes back in its time.
 12. Where nothing is ready, a get waits at the anchor, in its order. A partition that listed
    nothing, or all that it had, says once when something is ready. It says so as well when its
    leader begins, so that the anchor seeks its home. A get that is asked for again has all

@@ -329,7 +329,8 @@ class Anchor:
         most = self._desk.limits.fetch_bytes
         shared = share_out(wants, apart, phase.asked, reports, most)
         for operation in phase.asked:
-            self._fresh.pop(operation, None)
+            if operation in self._fresh and self._wants[operation].number <= phase.last:
+                del self._fresh[operation]  # else it was forgotten, and has come again
         unsure = shared.short and not shared.ended
         self._asks = self._asks or unsure or len(self._fresh) > 0
         nothing = [*shared.over, *shared.nothing]

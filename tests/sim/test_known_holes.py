@@ -126,7 +126,7 @@ def what_is_given_back_is_not_said_to_be_lost(family, seed):
         while client.now < end:
             delivered = yield from client.get(2, 1.0)
             if delivered is not None:
-                yield pause(client.some(milliseconds(100)))
+                yield pause(client.some(milliseconds(400)))
                 reason = "" if client.chance.random() < 0.7 else "it failed"
                 yield from client.back(delivered, reason)
 

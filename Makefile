@@ -43,6 +43,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/shape.py --check
 
 # The blocking faces of the client, from the async ones.
 faces: setup

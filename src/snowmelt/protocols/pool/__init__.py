@@ -42,8 +42,8 @@ What the paper leaves out, and a user needs:
 8. *Large objects* travel in pieces between other messages. When the first has come the consumer
    knows (`Coming`): it does not try elsewhere, and says that it holds the loan, until all has come
    or the way ends (`Lost`), or until it is given up since nothing comes any more (`Refused`).
-9. *Introduction.* The cluster's nodes only introduce: each process tells one of them, twice a second,
-   what it is and how fast it produces, and learns who produces (`introduction.py`). Which node is a
+9. *Introduction.* The cluster's nodes only introduce. Twice a second each process says to one of
+   them what it is and how fast it produces, and learns who produces (`introduction.py`). Which is a
    matter of the pool's name and the view; its knowledge is soft, comes anew from the processes when
    it dies, and until it has heard of all nobody forgets anybody (`introducer.py`). With all nodes
    down the processes go on with those they know. Each also reports what it chose and how it fares

@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -400,6 +401,36 @@ def test_a_name_is_listed_once_and_gone_when_it_is_deleted(queues: Queues, name:
     queues.fifo(name, partitions=2).put(b"new")
     assert queues.fifo(name).get().body == b"new"
     queues.fifo(name).purge()
+
+
+def test_whoever_has_the_old_one_has_nothing_of_the_next_of_its_name(
+    queues: Queues, name: str
+) -> None:
+    old = queues.fifo(name, partitions=8)
+    old.put(b"old")
+    queues.delete(name)
+    new = queues.fifo(name, partitions=8)
+    for number in range(8):
+        new.put(b"new %d" % number)
+    for act in (lambda: old.get(timeout=3), lambda: old.put(b"late"), old.stats):
+        with pytest.raises(QueueDeleted, match=f"queue {name!r} was deleted"):
+            act()
+    assert new.stats().ready == 8
+    new.purge()
+
+
+def test_a_get_that_waits_hears_at_once_that_its_queue_is_deleted(
+    queues: Queues, name: str
+) -> None:
+    log = queues.fifo(name, partitions=3)
+    log.put(b"one")
+    log.get().ack()
+    with ThreadPoolExecutor(1) as threads:
+        waits = threads.submit(log.get, timeout=20)
+        time.sleep(0.3)
+        queues.delete(name)
+        with pytest.raises(QueueDeleted):
+            waits.result(timeout=10)
 
 
 def test_an_empty_one_is_deleted_where_that_is_asked_for(queues: Queues, name: str) -> None:

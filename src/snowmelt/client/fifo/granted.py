@@ -109,6 +109,8 @@ class GrantedSteps(LeaseSteps):
         it may be altered, and no other of its name is."""
         self.over = False
         """Whether it was deleted since."""
+        self.whole: GrantedSteps | None = None
+        """Of which queue it is a partition."""
         self.parts: Parts | None = None
         """Its partitions, once it is known that there are several."""
         self.away_parts: tuple[int, ...] = ()
@@ -203,6 +205,8 @@ class GrantedSteps(LeaseSteps):
         except NoSuchQueue as error:
             raise self._ended(error, ask) from None
         self._is_same(opened)
+        if self.whole is not None and not self.since:  # it may be a partition of another
+            yield from self.whole.is_there(wait)
         if self._settings is None or asked is not None:  # it is as it should be
             self.since = opened.since
         settings = opened.settings
@@ -214,6 +218,13 @@ class GrantedSteps(LeaseSteps):
         if settings.partitions > 1 and not self.is_part:
             self._has_parts(settings)
         return _granted(opened)
+
+    def is_there(self, wait: Wait) -> Steps[None]:
+        """It is the queue that was there; raises `QueueDeleted` where there is none, or another."""
+        try:
+            self._is_same((yield Query(Open(self.name, make=False), wait.left)))
+        except NoSuchQueue as error:
+            raise self._ended(error, None) from None
 
     def _is_same(self, opened: Opened) -> None:
         """It is the queue that was there; raises `QueueDeleted` for another of its name."""

@@ -345,7 +345,7 @@ class FifoSteps(GrantedSteps):
                 for name in part_names(self.name, settings.partitions)
             ]
             for one in parts:
-                one.ranks = self.ranks
+                one.ranks, one.whole = self.ranks, self
             self.parts = Parts(self.name, self, parts, self.producer)
         self.parts.bounded = is_bounded(settings)
 

@@ -30,6 +30,7 @@ from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.keeping import Keeping
 from snowmelt.protocols.queue.messages import Close, Closed, Erase, Erased, Home, Nowhere
+from snowmelt.protocols.queue.parted.gathering import Gathering
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.words import NOTHING, Fence, OwnStep, Tell
 
@@ -41,7 +42,7 @@ class Erasing:
 
     def __init__(
         self, desk: Desk, directory: Directory, copies: Copies, terms: Terms, following: Following,
-        keeping: Keeping, carrying: Carrying,
+        keeping: Keeping, ways: tuple[Carrying, Gathering],
     ) -> None:  # fmt: skip
         self._desk = desk
         self._directory = directory
@@ -49,7 +50,7 @@ class Erasing:
         self._terms = terms
         self._following = following
         self._keeping = keeping
-        self._carrying = carrying
+        self._ways = ways
         self._unnamed: dict[str, None] = {}
         """Copies that the latest home does not name, which is not active yet (rule 5)."""
         self._asked = Instant(0)
@@ -79,7 +80,8 @@ class Erasing:
         self.made(message.queue, message.below, message.first)
         self._directory.nowhere(source, message)
         if message.error == "NoSuchQueue":
-            self._carrying.nowhere(message)
+            for way in self._ways:
+                way.nowhere(message)
 
     def fence(self, source: NodeId, word: Fence) -> None:
         """Somebody is to lead, or leads: perhaps it is a queue that was deleted (rule 3)."""

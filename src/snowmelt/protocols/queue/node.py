@@ -95,7 +95,7 @@ class QueueNode:
         disk, terms = self._copies.disk, self._terms
         self._erasing = Erasing(
             desk, self._directory, self._copies, self._terms, self._following, self._keeping,
-            self._carrying,
+            (self._carrying, self._gathering),
         )  # fmt: skip
         ways = self._transfer, self._carrying, self._gathering
         self._door = Door(desk, self._directory, disk, terms, *ways)

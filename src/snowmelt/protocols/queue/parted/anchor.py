@@ -18,6 +18,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.finding import of_another
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import Answers, keep
@@ -129,7 +130,10 @@ class Anchor:
     def want(self, source: NodeId, word: Want) -> None:
         """A door asks, or asks again."""
         known, now = self._wants.get(word.operation), self._desk.now
-        if known is not None:
+        if word.made not in (0, self._home.since):
+            refused = of_another(self._queue)
+            self._desk.send(source, Nothing(self._home.queue, word.operation, refused=refused))
+        elif known is not None:
             known.door = source
             known.want = replace(known.want, since=word.since)
             self._asks = self._asks or later(self._looked, LOOK_EVERY) <= now

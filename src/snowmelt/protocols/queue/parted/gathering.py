@@ -13,7 +13,7 @@ from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Home, Nowhere
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
 from snowmelt.protocols.queue.parted.leaving import Leaving
@@ -41,7 +41,8 @@ class Gathers(msgspec.Struct):
         patience = Duration(max(0, get.patience - (now - self.since)))
         queue = part_name(get.queue, 0)
         most = get.items_max, get.bytes_max
-        return Want(queue, operation, *most, patience, get.ahead, get.before, self.since)
+        own = self.since, get.since
+        return Want(queue, operation, *most, patience, get.ahead, get.before, *own)
 
 
 class Gathering:
@@ -90,6 +91,13 @@ class Gathering:
                 known = self._open.calls[operation]
                 if known.turn[0] < home.term:
                     self._say(operation, known)
+
+    def nowhere(self, message: Nowhere) -> None:
+        """The queue is there no more."""
+        if part_of(message.queue) == 0:
+            for operation in list(self._of.get(whole_of(message.queue), ())):
+                self._end(operation)
+                self._desk.decline(operation, message.error, message.text)
 
     # --- answers ----------------------------------------------------------------------------------
 

@@ -63,6 +63,8 @@ class Want(msgspec.Struct, frozen=True, tag="parted.want", array_like=True):
     before: Position = -1
     since: Count = 0
     """When the door began to ask, by its clock."""
+    made: Count = 0
+    """With which term the queue was made that the client means; 0: whichever there is."""
 
 
 class Leave(msgspec.Struct, frozen=True, tag="parted.leave", array_like=True):

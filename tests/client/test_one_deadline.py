@@ -39,6 +39,7 @@ NO_CALL = {"Cluster.baton", "Cluster.counter", "Held.wait_lost", "Multicast.subs
 """They take a time-out for what is done later, or ask nobody."""
 GIVEN: dict[str, tuple[Any, ...]] = {
     "Cluster.delete": ("nothing",),
+    "Cluster.drain": ("n1",),
     "Cluster.forget": ("n9",),
     "Cluster.queue": ("deadline",),
     "Fifo.plan": ((),),

@@ -4,10 +4,9 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -19,9 +18,7 @@ from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator
 from snowmelt.cli.show import as_builtins, standing_table, status_table
-from snowmelt.client.cluster import Cluster
-from snowmelt.core.errors import BadOption, OutcomeUnknown, Unavailable
-from snowmelt.core.names import node_id
+from snowmelt.core.errors import BadOption
 
 NOT_CURRENT = 4
 EACH = 1.0
@@ -142,49 +139,3 @@ def _sentence(told: dict[str, float]) -> str:
         f"{told['count']} x {told['size']} bytes there and back: "
         f"median {told['median_ms']} ms, longest {told['max_ms']} ms"
     )
-
-
-def forget(
-    node: Annotated[str, typer.Argument(help="The id of a node that is gone for good.")],
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Even if queues wait for it.")] = False,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
-) -> None:
-    """Free the id of an absent node. A node with an empty disk may then take it."""
-    check_timeout(timeout)
-    node_id(node)
-    with Asked(url, token_file, timeout).open() as cluster:
-        lacking = [] if yes else list(_waiting(cluster, timeout))
-        if lacking:
-            listed = "; ".join(lacking)
-            raise Unavailable(
-                f"queues wait for nodes that are away ({listed}): start {node} on its disk, "
-                f"or, if that is lost, say so with: snowmelt forget {node} --yes"
-            )
-        cluster.forget(node, timeout=timeout)
-    print(f"{node} is free")
-
-
-def _waiting(cluster: Cluster, timeout: float) -> Iterator[str]:
-    """A sentence about each queue of one copy that waits for nodes that are away.
-
-    With more copies the others have it. In all it takes `timeout`; whoever was not asked is told.
-    """
-    end = time.monotonic() + timeout
-    names: list[tuple[Callable[[str], Any], str]] = [
-        *[(cluster.fifo, one) for one in cluster.queues(kind="fifo")],
-        *[(cluster.priority, one) for one in cluster.queues(kind="priority")],
-    ]
-    for at, (queue, name) in enumerate(names):
-        left = end - time.monotonic()
-        if left <= 0:
-            yield f"{len(names) - at} more queues were not asked in {timeout:g} seconds"
-            return
-        try:
-            told = queue(name).stats(timeout=min(EACH, left))
-        except (OutcomeUnknown, Unavailable) as error:
-            yield f"{name}: {error}"
-        else:
-            if told.short_of_copies and told.settings.replicas == 1:
-                yield f"{name}: {told.short_of_copies:,} items, in one copy"

@@ -15,6 +15,7 @@ from snowmelt.client.connection.steps import run
 from snowmelt.client.connection.url import read
 from snowmelt.client.counter.face import Counter
 from snowmelt.client.counter.tally import counter_baton
+from snowmelt.client.leases.steps import checked_flag
 from snowmelt.client.multicast.face import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool
@@ -22,6 +23,7 @@ from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts
 from snowmelt.client.pool.status import pools
 from snowmelt.client.queue.codecs import codec_of
+from snowmelt.client.queue.draining import drain
 from snowmelt.client.queue.overviews import WhoIsHere, members
 from snowmelt.client.queue.queues import Queues
 from snowmelt.core.errors import SnowmeltError
@@ -29,6 +31,7 @@ from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import Forget, GetStatus, Status
 from snowmelt.protocols.pool.introductions import PoolStatus
+from snowmelt.protocols.queue.drains import Drained
 from snowmelt.runtime.statistics import NodeStatistics
 
 
@@ -134,6 +137,17 @@ class Cluster(Queues):
     def forget(self, node: str, *, timeout: float = TIMEOUT) -> None:
         """Frees the id of an absent node, so that a node with an empty disk may take it."""
         self._client.call(Forget(node_id(node)), timeout)
+
+    def drain(self, node: str, *, undo: bool = False, timeout: float = TIMEOUT) -> Drained:
+        """Has a node hand over all its queues while it runs; returns at once how far it is.
+
+        Others lead its queues from then on, and what only it has is copied. Ask again until it is
+        `empty`: then it may be stopped, and its disk may go. It is given nothing more until it
+        starts anew, or until this is undone. What needs as many nodes as there are stays there, and
+        is counted as `stuck`, until another node joins.
+        """
+        steps = drain(node_id(node), checked_flag("undo", undo), timeout)
+        return run(self._client, steps)
 
     def statistics(self, *, timeout: float = TIMEOUT) -> NodeStatistics:
         """How the process that answers is: connections, counts, what was closed and dropped."""

@@ -71,6 +71,12 @@ def forget(own):
     yield Act(own.cluster.forget, "nobody")
 
 
+@recipe("Cluster.drain")
+def drain(own):
+    told = yield Act(own.cluster.drain, "n1", undo=True)
+    expect((told.node, told.drains) == ("n1", False), "a node tells how far it is")
+
+
 @recipe("Cluster.pools")
 def pools(own):
     told = yield Act(own.cluster.pools)

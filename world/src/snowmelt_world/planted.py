@@ -52,6 +52,7 @@ class Bug(Enum):
     LEFT_COPY = "left-copy"
     KEPT_COPY = "kept-copy"
     EARLY_ERASING = "early-erasing"
+    EARLY_EMPTY = "early-empty"
 
 
 _BUGS: Final = tuple(Bug)

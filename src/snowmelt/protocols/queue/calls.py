@@ -10,6 +10,7 @@ from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, backwards
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.queue.deletes import Delete, Deleted
+from snowmelt.protocols.queue.drains import Drain, Drained
 from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
 from snowmelt.protocols.queue.statuses import Describe as Describe  # noqa: PLC0414 - a call as others
 from snowmelt.protocols.queue.statuses import Overview, Overviewed
@@ -542,11 +543,11 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 Request = (
     Open | Put | Publish | Plan | Get | Leave | Settle | Fetch | Peek | Select | Assign | Locate
     | Survey | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | Delete
-    | ListQueues | Overview
+    | ListQueues | Overview | Drain
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Leased | Left | Settled | Fetched | Peeked | Assigned
-    | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
+    | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed | Drained
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

@@ -20,11 +20,9 @@ from snowmelt.protocols.queue.finding import Finding, of_another
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import PUT_COST
-from snowmelt.protocols.queue.overview import overview
 from snowmelt.protocols.queue.parted.gathering import Gathering
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.settings import INLINE_MAX
-from snowmelt.protocols.queue.statuses import Overview
 from snowmelt.protocols.queue.storing import inline_bound
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
@@ -57,7 +55,7 @@ class Door:
         self._gathering = gathering
         self._late = Duration(0)
         self._read_by = Instant(0)
-        self._finding = Finding(desk, directory, self._serves, self._opened, self._overview)
+        self._finding = Finding(desk, directory, self._serves, self._opened)
 
     def slept(self, late: Duration) -> None:
         """What is read now waited unread, perhaps for so long."""
@@ -85,10 +83,6 @@ class Door:
             pass
         elif type(request) is not calls.Put or not self._carries(operation, request):
             self._finding.ask(operation, request)
-
-    def _overview(self, operation: OperationId, ask: Overview) -> None:
-        told = overview(self._desk.me, self._terms.leaders, ask)
-        self._desk.reply(operation, told)
 
     def _carries(self, operation: OperationId, put: calls.Put) -> bool:
         """Whether any node takes it, as far as is known here: it is to lie on data nodes."""

@@ -1,7 +1,7 @@
 """Where a queue is at home, for whoever asks at a door: found out, waited for, or told as away."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import OperationId
@@ -13,15 +13,14 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.messages import Delete, Home, Nowhere
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.statuses import Overview
 from snowmelt.protocols.queue.words import Heard
+
+NO_VIEW: Final = "this node has no current view of its cluster"
 
 Serves = Callable[[OperationId, Any], bool]
 """Does what is asked, if its queue is served here; says whether it is."""
 Opened = Callable[[OperationId, Home], None]
 """Grants a queue."""
-Overviews = Callable[[OperationId, Overview], None]
-"""Tells how the queues are that are led here."""
 
 
 def of_another(queue: str) -> Declined:
@@ -37,26 +36,20 @@ class Finding:
         directory: Directory,
         serves: Serves,
         opened: Opened,
-        overview: Overviews,
     ) -> None:
         self._desk = desk
         self._directory = directory
         self._serves = serves
         self._opened = opened
-        self._overview = overview
 
     def goes_on(self, operation: OperationId, request: Any) -> bool:
         """Whether a call is about one queue, and sound; any other is answered here."""
         desk = self._desk
         if desk.presence is None:
-            desk.decline(operation, "Unavailable", "this node has no current view of its cluster")
+            desk.decline(operation, "Unavailable", NO_VIEW)
             return False
-        kind = type(request)
-        if kind is calls.ListQueues:
+        if type(request) is calls.ListQueues:
             self._directory.roll(operation)
-            return False
-        if kind is Overview:
-            self._overview(operation, request)
             return False
         try:
             wrong = problem(request, desk.wall)

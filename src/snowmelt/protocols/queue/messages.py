@@ -153,6 +153,8 @@ class Needs(msgspec.Struct, frozen=True, tag="fifo.needs", array_like=True):
     count: Count
     stuck: bool = False
     """Whether fewer nodes would be left than must keep them."""
+    there: Count = 0
+    """So many need you, stuck or not."""
 
 
 class Among(OfTerm, frozen=True, tag="fifo.among", array_like=True):

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Final, assert_never
 
 from snowmelt.core.instant import Instant, later
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Announced,
     Effect,
@@ -43,19 +43,24 @@ from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.desk import NODE, REST, Desk
 from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.door import Door
+from snowmelt.protocols.queue.drains import Drain
 from snowmelt.protocols.queue.erasing import Erasing
+from snowmelt.protocols.queue.finding import NO_VIEW
 from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.keeping import Keeping
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.overview import overview
 from snowmelt.protocols.queue.parted.crossing import Crossing
 from snowmelt.protocols.queue.parted.gathering import Gathering
 from snowmelt.protocols.queue.registry import Registry
+from snowmelt.protocols.queue.statuses import Overview
 from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.terms import Terms
 
 Effects = list[Effect[Any]]
 HELD_AT_ONCE: Final = 200
+OF_NODE: Final = (Overview, Drain)
 
 
 class QueueTimer(Enum):
@@ -108,7 +113,10 @@ class QueueNode:
         """One door in."""
         self._desk.now = now
         if type(event) is Requested:
-            self._door.requested(event.operation, event.message)
+            if type(event.message) in OF_NODE:
+                self._of_node(event.operation, event.message)
+            else:
+                self._door.requested(event.operation, event.message)
         elif type(event) is Received:
             self._hears[type(event.message)](event.source, event.message)
         elif type(event) is Persisted:
@@ -174,6 +182,16 @@ class QueueNode:
                     leader.gone(client)
             case _:
                 pass
+
+    def _of_node(self, operation: OperationId, ask: Overview | Drain) -> None:
+        """What a client asks of this node, and of no queue."""
+        if self._desk.presence is None:
+            self._desk.decline(operation, "Unavailable", NO_VIEW)
+        elif isinstance(ask, Drain):
+            self._leaving.drain(operation, ask)
+        else:
+            told = overview(self._desk.me, self._terms.leaders, ask)
+            self._desk.reply(operation, told)
 
     def _persisted(self, event: Persisted) -> None:
         if event.ticket < disk.FIRST_TICKET:

@@ -1,4 +1,4 @@
-"""Who is to leave in order, as whoever decides on homes knows it."""
+"""Who is to leave in order, or to be empty, as whoever decides on homes knows it."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ class Quitting:
         self._until: dict[str, Instant] = {}
 
     def quits(self, run: str) -> None:
-        """It asks to leave, and asks again until it may."""
+        """It asks to keep nothing, and asks again for as long as that is to be so."""
         self._until[run] = later(self._desk.now, QUITS_FOR)
         self._desk.wake(self._until[run])
 
@@ -66,4 +66,4 @@ class Quitting:
         there = [one for one in homes if keeper in (*one.keepers, *one.before)]
         stuck = [one for one in there if keeper in self.stay_for(one, presence)[0].keepers]
         names = tuple(one.queue for one in (stuck or there)[:TOLD])
-        return Needs(run, names, len(stuck or there), stuck=len(stuck) > 0)
+        return Needs(run, names, len(stuck or there), stuck=len(stuck) > 0, there=len(there))

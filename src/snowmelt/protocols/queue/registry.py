@@ -35,9 +35,10 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
    decides comes to nothing; but it may say of a queue that there is none. So none is made before.
 10. Of the queues that are to be made a few are made at a time, and clients take turns
     (`founding.py`). Who asks where one is, or has it made, is answered by `making.py`.
-11. Who is to leave in order (`quitting.py`) is as if it were away, but that others bring over what
-    it has; it may go when no home names it. A queue that fewer nodes would keep than must keeps it.
-    So a home may have fewer mirrors than wanted; it gets more when there are more nodes.
+11. Who is to leave in order, or to be empty (`quitting.py`), is as if it were away, but that others
+    bring over what it has; it may go when no home names it. A queue that fewer nodes would keep
+    than must keeps it. So a home may have fewer mirrors than wanted; it gets more when there are
+    more nodes.
 12. Which copies count of those that a home names its master says (`queue/in_sync.py`), and it is on
     the disk before the master counts so. A later term goes on from these alone; only when all their
     disks are gone, from the others.
@@ -274,9 +275,11 @@ class Registry:
         if presence is None or not self._kept.decides or message.run not in presence.streams:
             return  # it asks again
         quitting.quits(message.run)
-        self._look_round()
         homes = list(self._kept.known.values())
-        self._desk.send(source, quitting.needs(message.run, homes, presence))
+        needs = quitting.needs(message.run, homes, presence)
+        if needs.count:
+            self._look_round()
+        self._desk.send(source, needs)
 
     def _rehouse(self, home: messages.Home, presence: Presence) -> None:
         old, here = home.keepers, presence.keepers

@@ -23,6 +23,7 @@ from snowmelt.protocols.queue.following import Following
 from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.leaving import Leaving
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.producers import Producer, Producers
@@ -143,6 +144,15 @@ class EarlyErasing(Erasing):
         super().heard(source, replace(home, active=True))
 
 
+class EarlyLeaving(Leaving):
+    """A node that is drained is empty when no home names it, whatever is on its disk still."""
+
+    @property
+    def is_empty(self) -> bool:
+        """As soon as somebody has said anything."""
+        return self._drains and self._needs is not None
+
+
 class Spoiled(QueueNode):
     """A machine some of whose parts have been replaced."""
 
@@ -162,6 +172,8 @@ class Spoiled(QueueNode):
                 self._erasing.__class__ = KeepingErasing
             case Bug.EARLY_ERASING:
                 self._erasing.__class__ = EarlyErasing
+            case Bug.EARLY_EMPTY:
+                self._leaving.__class__ = EarlyLeaving
             case Bug.STALE_COPY:
                 self._terms.__class__ = ContentTerms
             case _:

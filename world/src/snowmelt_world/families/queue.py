@@ -21,6 +21,7 @@ from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.core.record import BULK, Damaged
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, Forget, View
+from snowmelt.protocols.queue.drains import Drained
 from snowmelt.protocols.queue.limits import LIMITS, Limits
 from snowmelt.protocols.queue.settings import ANY, REPLICAS_USUAL, QueueSettings
 from snowmelt_world.families.fifo_actors import PATIENCE, Actor, Listened, Stage
@@ -399,6 +400,8 @@ class QueueLife(FamilyLife):
             actor.answered(effect.operation, effect.message, at)
         elif isinstance(effect.message, Departed):
             self._moves.left(at, node)
+        elif isinstance(effect.message, Drained):
+            self._moves.drained(at, node, effect.message)
 
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
         """A bit turned in a record: what is small is read when the process begins, and not before.

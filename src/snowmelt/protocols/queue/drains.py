@@ -1,0 +1,39 @@
+"""What an operator asks of a node that is to be empty, and what it tells of that."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from snowmelt.core.names import NodeId
+
+NAMES_MAX: Final = 100
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+
+
+class Drain(msgspec.Struct, frozen=True, tag="fifo.drain", array_like=True):
+    """The node that hears it is to keep no queue from now on; or, undone, as many as before."""
+
+    undo: bool = False
+
+
+class Drained(msgspec.Struct, frozen=True, tag="fifo.drained", array_like=True):
+    """How far a node is that is to be empty."""
+
+    node: NodeId
+    drains: bool
+    """False once that was undone, or the node has started anew."""
+    empty: bool
+    """Whether nothing is on its disk that anybody counts on."""
+    queues: Count
+    """So many queues are on its disk, or are to be led by it."""
+    names: tuple[Name, ...]
+    """The first hundred of them."""
+    alone: Count
+    """So many of these have one copy, which is here."""
+    items: Count
+    """So many items are in them, here."""
+    bodies: Count
+    """So many bodies of large puts are here, of which others have none yet."""
+    stuck: Count
+    """So many queues need as many nodes as there are."""

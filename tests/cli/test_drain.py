@@ -1,0 +1,93 @@
+"""`snowmelt drain`: a node is emptied under load; then its machine and its disk may go."""
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import snowmelt
+from cli.program import snowmelt as run
+from snowmelt.cli.local import LocalCluster
+from snowmelt.core.errors import BadOption
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[LocalCluster]:
+    with LocalCluster(3, tmp_path, 0.3) as cluster:
+        cluster.start()
+        cluster.wait_for(["n1", "n2", "n3"], 60)
+        yield cluster
+
+
+def test_what_was_put_while_a_node_was_drained_survives_the_loss_of_its_disk(
+    three: LocalCluster, tmp_path: Path
+) -> None:
+    names = [f"q{at}" for at in range(8)]
+    told: dict[str, int] = dict.fromkeys(names, 0)
+    over = threading.Event()
+    with snowmelt.connect(three.url) as cluster:
+        queues = [cluster.fifo(name, replicas=1) for name in names]
+        for queue in queues:
+            queue.put_many([b"x"] * 1000)
+            told[queue.name] = 1000
+        assert {queue.stats().master for queue in queues} == {"n1", "n2", "n3"}
+
+        def load() -> None:
+            while not over.is_set():
+                for queue in queues:
+                    queue.put(b"y", timeout=30)
+                    told[queue.name] += 1
+
+        loader = threading.Thread(target=load)
+        loader.start()
+        try:
+            ended = run("drain", "n3", "--url", three.url)
+        finally:
+            over.set()
+            loader.join()
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.startswith("n3 is empty: it keeps no queue, and its disk may go.")
+        three.nodes[2].kill()
+        shutil.rmtree(tmp_path / "n3")
+        three.wait_for(["n1", "n2"], 30)
+        assert run("forget", "n3", "--url", three.url).stdout == "n3 is free\n"
+        found = {queue.name: queue.stats().ready for queue in queues}
+        assert found == told
+        for queue in queues:
+            assert len(queue.get_many(10_000, timeout=5)) == told[queue.name]
+
+
+def test_a_node_that_can_t_be_spared_says_so_and_how_to_go_on(three: LocalCluster) -> None:
+    with snowmelt.connect(three.url) as cluster:
+        cluster.fifo("all", replicas=3, durable_copies=3).put(b"x")
+        ended = run("drain", "n2", "--url", three.url)
+        assert (ended.returncode, ended.stdout) == (4, "")
+        assert (
+            "n2 has 1 queue with 1 items, which need as many nodes as there are (all)"
+            in ended.stderr
+        )
+        assert "snowmelt drain n2 --undo" in ended.stderr
+        assert cluster.drain("n2").drains
+        late = run("drain", "n2", "--url", three.url, "--within", "0.2")
+        assert (late.returncode, "n2 has 1 queue with 1 items still" in late.stderr) == (5, True)
+        undone = run("drain", "n2", "--undo", "--url", three.url, "--json")
+        assert json.loads(undone.stdout)["drains"] is False
+
+
+def test_only_who_is_here_is_drained(three: LocalCluster) -> None:
+    ended = run("drain", "n9", "--url", three.url)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "node is 'n9'; allowed: a node that is present: n1, n2, n3" in ended.stderr
+    with snowmelt.connect(three.url) as cluster, pytest.raises(BadOption, match="undo is 'yes'"):
+        cluster.drain("n1", undo="yes")  # type: ignore[arg-type]
+
+
+def test_the_node_that_decides_on_members_keeps_its_disk(three: LocalCluster) -> None:
+    with snowmelt.connect(three.url) as cluster:
+        cluster.fifo("one", replicas=1).put(b"x")
+    ended = run("drain", "n1", "--url", three.url)
+    assert "n1 is empty: it keeps no queue, and it decides on the members" in ended.stdout
+    assert json.loads(run("drain", "n1", "--json", "--url", three.url).stdout)["empty"] is True

@@ -145,12 +145,12 @@ class EarlyErasing(Erasing):
 
 
 class EarlyLeaving(Leaving):
-    """A node that is drained is empty when no home names it, whatever is on its disk still."""
+    """A node that is drained is empty at once, whatever is on its disk still."""
 
     @property
     def is_empty(self) -> bool:
-        """As soon as somebody has said anything."""
-        return self._drains and self._needs is not None
+        """As soon as it was asked."""
+        return self._drains
 
 
 class Spoiled(QueueNode):

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "Queues": {
         "queues": "queues",
         "top": "queues",
+        "consumers": "queues",
         "stats": "queue",
         "select": "ranks",
         "quantile": "ranks",

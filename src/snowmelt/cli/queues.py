@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from snowmelt.cli.asking import HERE, JSON, Place
+from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import age
 from snowmelt.cli.tables import listing
 from snowmelt.client.cluster import Cluster
@@ -206,6 +207,29 @@ def queues(
         print(json.dumps({"queues": msgspec.to_builtins(lines)}))
     else:
         _console().print(table_of(lines))
+
+
+def consumers(
+    queue: Annotated[str, QUEUE],
+    as_json: Annotated[bool, JSON] = False,
+    at: Place = HERE,
+) -> None:
+    """Show who uses a queue: which programs, what they have in hand, and how many calls wait."""
+    with at.open() as cluster:
+        found = cluster.queue(queue, timeout=at.timeout).consumers(timeout=at.timeout)
+    if as_json:
+        print(json.dumps({"queue": queue, "consumers": msgspec.to_builtins(found)}))
+        return
+    heads = ("program", "process", "machine", "in hand", "for", "gets wait", "puts wait")
+    made = listing(heads, words=("program", "machine"))
+    for one in found:
+        held = age(one.held if one.items else None)
+        counts = [f"{one.items:,}", held, f"{one.gets_waiting:,}", f"{one.puts_waiting:,}"]
+        made.add_row(one.program, str(one.pid or "-"), one.host or "-", *counts)
+    if found:
+        _console().print(made)
+    else:
+        print(f"nobody has items of {queue} in hand, or waits")
 
 
 SORTS: Final[dict[str, Callable[[Line], Any]]] = {

@@ -76,6 +76,12 @@ def stats(own):
     expect(told.ready >= 1, "stats count what waits")
 
 
+@recipe("Fifo.consumers", "PriorityQueue.consumers")
+def consumers(own):
+    told = yield Act(own.queue.consumers)
+    expect(isinstance(told, list), "who uses it is listed")
+
+
 @recipe("Fifo.purge", "PriorityQueue.purge")
 def purge(own):
     with own.takes_off(own.fill(2)):

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar, assert_never, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
+from snowmelt.client.connection.naming import client_name
 from snowmelt.core.errors import (
     BadOption,
     CallerError,
@@ -98,7 +99,7 @@ class Session:
     """Numbers the calls of one client and turns outcomes into values and exceptions."""
 
     def __init__(self) -> None:
-        self.name = new_name()
+        self.name = client_name()
         self._calls = 0
 
     def request(

@@ -11,6 +11,7 @@ from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking import Taking
 from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.consumers import Consumer, consumers
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.queue.groups import Group
 from snowmelt.client.queue.options import QueueOptions
@@ -143,6 +144,20 @@ class Queue(Taking[S]):
     def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
         """How the queue is: how many items wait, are leased, delayed, dead, and more."""
         return run(self._port, self._steps.stats(timeout))
+
+    def consumers(self, *, timeout: float = TIMEOUT) -> list[Consumer]:
+        """Who has items of it in hand, or waits: which programs, where, and how many.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders")
+        ...         _ = orders.put_many([b"one", b"two"])
+        ...         items = orders.get_many(2)
+        ...         [(one.items, one.pid > 0) for one in orders.consumers()]
+        [(2, True)]
+        """
+        return run(self._port, consumers(self._steps, timeout))
 
     def alter(self, *, timeout: float = TIMEOUT, **options: Unpack[QueueOptions]) -> None:
         """Alters some settings of the queue while it runs; returns once they are so.

@@ -10,6 +10,7 @@ from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking_async import Taking
 from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.consumers import Consumer, consumers
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.queue.groups_async import Group
 from snowmelt.client.queue.options import QueueOptions
@@ -142,6 +143,20 @@ class Queue(Taking[S]):
     async def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
         """How the queue is: how many items wait, are leased, delayed, dead, and more."""
         return await run_async(self._port, self._steps.stats(timeout))
+
+    async def consumers(self, *, timeout: float = TIMEOUT) -> list[Consumer]:
+        """Who has items of it in hand, or waits: which programs, where, and how many.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders")
+        ...         _ = await orders.put_many([b"one", b"two"])
+        ...         items = await orders.get_many(2)
+        ...         [(one.items, one.pid > 0) for one in await orders.consumers()]
+        [(2, True)]
+        """
+        return await run_async(self._port, consumers(self._steps, timeout))
 
     async def alter(self, *, timeout: float = TIMEOUT, **options: Unpack[QueueOptions]) -> None:
         """Alters some settings of the queue while it runs; returns once they are so.

@@ -12,8 +12,8 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.queue.deletes import Delete, Deleted
 from snowmelt.protocols.queue.drains import Drain, Drained
 from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
+from snowmelt.protocols.queue.statuses import Consumers, ListConsumers, Overview, Overviewed
 from snowmelt.protocols.queue.statuses import Describe as Describe  # noqa: PLC0414 - a call as others
-from snowmelt.protocols.queue.statuses import Overview, Overviewed
 from snowmelt.protocols.queue.statuses import QueueStatus as QueueStatus  # noqa: PLC0414
 
 SPAN_BYTES: Final = 64
@@ -543,11 +543,11 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 Request = (
     Open | Put | Publish | Plan | Get | Leave | Settle | Fetch | Peek | Select | Assign | Locate
     | Survey | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | Delete
-    | ListQueues | Overview | Drain
+    | ListQueues | Overview | Drain | ListConsumers
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Leased | Left | Settled | Fetched | Peeked | Assigned
-    | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed | Drained
+    | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed | Drained | Consumers
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

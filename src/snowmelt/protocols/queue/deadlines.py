@@ -80,12 +80,33 @@ class Deadlines(Ends[int]):
     def __init__(self, lease: Duration) -> None:
         super().__init__()
         self._lease = lease
+        self._began: dict[int, Instant] = {}
+        """When each was told first, in this term."""
 
     def begin(self, token: int, now: Instant, length: Duration = AS_ALL) -> Instant:
         """The whole time of a lease, from now on; of one of before, what it was given for."""
         end = later(now, length or self._lease)
+        if token not in self._ends:
+            self._began[token] = now
         self.put(token, end)
         return end
+
+    def forget(self, name: int) -> None:
+        """It ended before its time."""
+        if name in self._ends:
+            del self._ends[name]
+            del self._began[name]
+
+    def over(self, now: Instant) -> list[int]:
+        """Those whose time has come to its end."""
+        ended = super().over(now)
+        for token in ended:
+            del self._began[token]
+        return ended
+
+    def held(self, token: int, now: Instant) -> Duration:
+        """How long ago it began; 0 for one that nobody was told of."""
+        return Duration(now - self._began.get(token, now))
 
     def left(self, token: int, now: Instant) -> Duration:
         """How long it lasts from now on; below 0 when it is over."""

@@ -23,6 +23,7 @@ from snowmelt.protocols.queue.open_calls import PUT_COST
 from snowmelt.protocols.queue.parted.gathering import Gathering
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.settings import INLINE_MAX
+from snowmelt.protocols.queue.statuses import ListConsumers
 from snowmelt.protocols.queue.storing import inline_bound
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
@@ -151,7 +152,7 @@ class Door:
                 leader.publishing.publish(operation, request)
             case calls.Plan():
                 leader.publishing.plan(operation, request)
-            case calls.Peek() | calls.Select() | calls.Describe():
+            case calls.Peek() | calls.Select() | calls.Describe() | ListConsumers():
                 leader.look(operation, request)
             case calls.Assign() | calls.Locate() | calls.Survey() | calls.ListGroups():
                 leader.grouping.hear(operation, request)

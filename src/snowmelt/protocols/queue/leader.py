@@ -7,8 +7,9 @@
 """
 
 from collections import OrderedDict
+from itertools import chain
 from itertools import count as counting
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
@@ -22,6 +23,7 @@ from snowmelt.protocols.queue.admission import Admission
 from snowmelt.protocols.queue.ages import Ages
 from snowmelt.protocols.queue.altering import Altering, keep_lengths
 from snowmelt.protocols.queue.bodies import Bodies
+from snowmelt.protocols.queue.consumers import Using
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines, delay
 from snowmelt.protocols.queue.delivery import Delivery
@@ -42,6 +44,7 @@ from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS, delivered, leased, put_in_all
+from snowmelt.protocols.queue.statuses import Consumers, ListConsumers
 from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.tails import counted
@@ -55,6 +58,8 @@ TOKEN_BITS: Final = 40
 CHECKED_EACH: Final = 16
 """After so many steps it is checked that records tell the state: that costs as much as it has."""
 REDRIVE_EVERY: Final = milliseconds(100)
+
+Look: TypeAlias = calls.Peek | calls.Select | calls.Describe | ListConsumers
 
 
 class Leader:
@@ -228,10 +233,13 @@ class Leader:
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
-    def look(self, operation: OperationId, ask: calls.Peek | calls.Select | calls.Describe) -> None:
+    def look(self, operation: OperationId, ask: Look) -> None:
         """Shows something, and changes nothing."""
         if isinstance(ask, calls.Describe):
             self.log.owe(ReplyTo(operation, self.status()))
+            return
+        if isinstance(ask, ListConsumers):
+            self.log.owe(ReplyTo(operation, self._consumers(ask)))
             return
         if isinstance(ask, calls.Select):
             self.log.owe(Show(operation, selected(self.state.ready, ask)))
@@ -246,6 +254,12 @@ class Leader:
             found = batches.some(source, ask.start, count, bytes_max, most)
         found = tellable(found, self.state.failures, batches, self._desk.limits.spans_bytes)
         self.log.owe(Show(operation, tuple(found)))
+
+    def _consumers(self, ask: ListConsumers) -> Consumers:
+        using, puts = Using(), self.admission.room.puts
+        using.holds(self.state.leases, self._deadlines, self._desk.now)
+        using.waits(self.waiting.gets, chain.from_iterable([one.asked for one in puts.values()]))
+        return using.told(ask)
 
     def change(
         self, operation: OperationId, ask: calls.Purge | calls.Pause | calls.Redrive | calls.Release

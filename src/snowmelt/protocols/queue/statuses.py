@@ -8,6 +8,8 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue.settings import QueueSettings
 
 ROWS_MAX: Final = 200
+CONSUMERS_MAX: Final = 1_000
+ClientName = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class Describe(msgspec.Struct, frozen=True, tag="fifo.describe", array_like=True):
@@ -107,4 +109,33 @@ class Overviewed(msgspec.Struct, frozen=True, tag="fifo.overviewed", array_like=
 
     node: NodeId
     rows: tuple[QueueStatus, ...]
+    more: bool
+
+
+class ListConsumers(msgspec.Struct, frozen=True, tag="fifo.list-consumers", array_like=True):
+    """Asks who uses a queue, by the names of clients, behind one."""
+
+    queue: str
+    after: ClientName = ""
+    rows_max: Annotated[int, msgspec.Meta(ge=1, le=CONSUMERS_MAX)] = CONSUMERS_MAX
+
+
+class ConsumerRow(msgspec.Struct, array_like=True):
+    """One client that uses a queue."""
+
+    client: ClientName
+    items: int = 0
+    """So many are leased to it."""
+    held: float = 0.0
+    """For how many seconds it has had the oldest of these leases, as the leader knows it."""
+    gets: int = 0
+    """So many of its gets wait for items."""
+    puts: int = 0
+    """So many of its puts wait for room."""
+
+
+class Consumers(msgspec.Struct, frozen=True, tag="fifo.consumers", array_like=True):
+    """So many of them are so, and perhaps there are more."""
+
+    rows: tuple[ConsumerRow, ...]
     more: bool

@@ -1,0 +1,72 @@
+"""The name of a client, by which nodes know it: it tells which program it is, and where.
+
+`c-`, 16 digits that no other has, the program, its process, its machine: so what a node says of a
+client in its log, or as the consumer of a queue, is said of something that a person knows.
+"""
+
+import os
+import re
+import secrets
+import socket
+import sys
+from pathlib import PurePath
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.names import NodeId
+from snowmelt.wire.greeting import CLIENT_PREFIX
+
+_PROGRAM: Final = 20
+_HOST: Final = 14
+_STRANGE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_MODULE: Final = "__main__.py"
+
+
+class Program(msgspec.Struct, frozen=True):
+    """Which program a client is."""
+
+    name: str
+    pid: int
+    host: str
+
+
+def client_name() -> NodeId:
+    """A name of this process that no other client has."""
+    host = _plain(socket.gethostname().partition(".")[0], _HOST)
+    own = f"{secrets.token_hex(8)}.{_program(sys.argv)}.{os.getpid()}.{host}"
+    return NodeId(CLIENT_PREFIX + own)
+
+
+def _program(words: list[str]) -> str:
+    """What a person calls it.
+
+    >>> _program(["/usr/bin/load.py", "x"]), _program(["/lib/snowmelt/__main__.py", "worker"])
+    ('load.py', 'snowmelt-worker')
+    >>> _program(["-c"]), _program([])
+    ('python', 'python')
+    """
+    path = PurePath(words[0]) if words else PurePath("-c")
+    name = path.parent.name if path.name == _MODULE else path.name
+    if name == "snowmelt" and len(words) > 1:
+        name = f"snowmelt-{words[1]}"
+    return "python" if name in ("", "-c") else _plain(name, _PROGRAM)
+
+
+def _plain(word: str, most: int) -> str:
+    return _STRANGE.sub("-", word)[:most] or "-"
+
+
+def program_of(client: str) -> Program:
+    """What a client's name tells.
+
+    >>> program_of("c-0123456789abcdef.load.py.8123.db1")
+    Program(name='load.py', pid=8123, host='db1')
+    >>> program_of("c-0123456789abcdef")  # of an earlier version
+    Program(name='c-0123456789abcdef', pid=0, host='')
+    """
+    own, _, told = client.partition(".")
+    name, pid, host = ("", *told.rsplit(".", 2))[-3:] if told.count(".") >= 2 else ("", "", "")
+    if not pid.isdigit():
+        return Program(own, 0, "")
+    return Program(name, int(pid), host)

@@ -24,7 +24,7 @@ LATE_SHARE: Final = 0.3
 SCRAPPED_SHARE: Final = 0.5
 """How many of those who left in order come back with an empty disk."""
 DEATHS_SHARE: Final = 0.3
-DRAINS_SHARE: Final = 0.25
+DRAINS_SHARE: Final = 0.12
 """In how many lives nodes are drained."""
 DRAINS: Final = 1 << 32
 """Numbers of who asks for that begin here."""
@@ -56,7 +56,7 @@ class Moves:
         for node in nodes[1:] if self._moves else ():
             for _ in range(dice.choice((0, 1, 2))):
                 world.at(Instant(dice.randrange(self._end)), self._departures.leave, node)
-        own = self._dice("drains")
+        own = self._dice("draining")
         drains = self._moves and own.random() < DRAINS_SHARE
         for node in nodes[1:] if drains else ():
             if own.random() < 0.5:

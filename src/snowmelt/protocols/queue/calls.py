@@ -547,7 +547,8 @@ Request = (
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Leased | Left | Settled | Fetched | Peeked | Assigned
-    | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed | Drained | Consumers
+    | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
+    | Drained | Consumers
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

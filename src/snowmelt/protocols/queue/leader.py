@@ -258,7 +258,11 @@ class Leader:
     def _consumers(self, ask: ListConsumers) -> Consumers:
         using, puts = Using(), self.admission.room.puts
         using.holds(self.state.leases, self._deadlines, self._desk.now)
-        using.waits(self.waiting.gets, chain.from_iterable([one.asked for one in puts.values()]))
+        using.waits(
+            self.getting.waiting.gets, chain.from_iterable(one.asked for one in puts.values())
+        )
+        if self.parted is not None:
+            using.waits(self.parted.waiting_gets, ())
         return using.told(ask)
 
     def change(
@@ -326,7 +330,7 @@ class Leader:
             done=state.done,
             lost=state.lost,
             waiting_gets=len(self.getting.waiting.gets)
-            + (0 if self.parted is None else self.parted.waiting_gets),
+            + (0 if self.parted is None else len(self.parted.waiting_gets)),
             waiting_puts=len(self.admission.room.puts),
             extents=state.batches.blocks,
             short_of_copies=state.batches.live.total

@@ -5,7 +5,7 @@ forget is one number; all else is asked anew by whoever waits for it.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -160,9 +160,9 @@ class Anchor:
             self._asks = True
 
     @property
-    def waiting_gets(self) -> int:
-        """How many wait here."""
-        return len(self._wants)
+    def waiting_gets(self) -> Collection[OperationId]:
+        """Those that wait here."""
+        return self._wants.keys()
 
     def _refuse(self, operation: OperationId, door: NodeId, text: str) -> None:
         refused = Declined("Unavailable", text)

@@ -3,7 +3,7 @@
 It is rules 4 to 9 of the package, and 12. What is in it is a queue like any other.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from snowmelt.core.interval import POSITION_MAX, Interval, merged
 from snowmelt.core.names import NodeId, OperationId
@@ -274,9 +274,9 @@ class Partition:
         self._desk.inside.append(Post(self._named, word))
 
     @property
-    def waiting_gets(self) -> int:
-        """How many wait at the anchor, where this is it."""
-        return 0 if self.anchor is None else self.anchor.waiting_gets
+    def waiting_gets(self) -> Collection[OperationId]:
+        """Those that wait at the anchor, where this is it."""
+        return () if self.anchor is None else self.anchor.waiting_gets
 
     # --- time -------------------------------------------------------------------------------------
 

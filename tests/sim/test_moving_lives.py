@@ -3,7 +3,7 @@
 import pytest
 from test_queue_life import lived
 
-from snowmelt_world.families import family
+from snowmelt_world.families import family, fifo_moves
 from snowmelt_world.life import Ending
 from snowmelt_world.scenario import kinds_of
 
@@ -18,3 +18,20 @@ def test_such_a_life_goes_well(seed):
     for kinds in ((), kinds_of("queue")):
         report = lived(seed, kinds)
         assert report.ending is Ending.SETTLED, report.sentence
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 5, 8])
+def test_a_life_in_which_nodes_are_drained_goes_well(seed, monkeypatch):
+    """Who says that it is empty is scrapped at once, half the time; that excuses nothing."""
+    monkeypatch.setattr(fifo_moves, "DRAINS_SHARE", 1.0)
+    scrapped = []
+    drained = fifo_moves.Moves.drained
+
+    def seen(self, at, node, told):
+        drained(self, at, node, told)
+        scrapped.extend([node] if told.empty else [])
+
+    monkeypatch.setattr(fifo_moves.Moves, "drained", seen)
+    report = lived(seed, kinds_of("queue"))
+    assert report.ending is Ending.SETTLED, report.sentence
+    assert scrapped, "no node was empty: the seed shows nothing"

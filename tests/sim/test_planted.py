@@ -8,7 +8,7 @@ from snowmelt.core.node import Expired, Persist, Persisted, PersistFailed, Start
 from snowmelt.core.record import Write
 from snowmelt.protocols.membership.member import MemberTimer
 from snowmelt_world.cli.sim import _bug
-from snowmelt_world.families import family
+from snowmelt_world.families import family, fifo_moves
 from snowmelt_world.faults import KINDS
 from snowmelt_world.life import Ending, live
 from snowmelt_world.planted import QUEUE_BUGS, Bug, bugs_of, planted
@@ -96,6 +96,17 @@ def test_a_life_of_queues_finds_it(bug, seed):
     found = Ending.INVARIANT_BROKEN, Ending.NEVER_SETTLED
     lives = (live(drawn("queue", one, KINDS, bug), family("queue")) for one in (seed, *range(40)))
     assert any(report.ending in found for report in lives)
+
+
+def test_lives_with_drains_find_who_says_too_early_that_it_is_empty(monkeypatch):
+    monkeypatch.setattr(fifo_moves, "DRAINS_SHARE", 1.0)
+    found = Ending.INVARIANT_BROKEN, Ending.NEVER_SETTLED
+    lives = [
+        (drawn("queue", one, KINDS, bug)) for one in (29, 60) for bug in (Bug.EARLY_EMPTY, None)
+    ]
+    endings = [live(one, family("queue")).ending for one in lives]
+    assert any(one in found for one in endings[::2])
+    assert endings[1::2] == [Ending.SETTLED] * 2
 
 
 def test_a_life_of_members_finds_that_a_hint_is_believed():

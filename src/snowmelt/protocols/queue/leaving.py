@@ -56,7 +56,7 @@ class Leaving:
             self._ends("" if self._needs is None and self._has_none else self._refusal(self._needs))
         if self._until is None and not self._drains:
             return
-        if self._asks_at <= desk.now:
+        if self._until is not None or self._asks_at <= desk.now:
             if desk.presence is not None:
                 desk.send(desk.presence.view.coordinator, Quits(desk.stream))
             rests = self._until is None and self.is_empty

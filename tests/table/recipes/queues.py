@@ -78,6 +78,7 @@ def stats(own):
 
 @recipe("Fifo.consumers", "PriorityQueue.consumers")
 def consumers(own):
+    own.fill()
     told = yield Act(own.queue.consumers)
     expect(isinstance(told, list), "who uses it is listed")
 

@@ -419,6 +419,20 @@ def test_whoever_has_the_old_one_has_nothing_of_the_next_of_its_name(
     new.purge()
 
 
+@pytest.mark.parametrize(("first", "then"), [(1, 3), (3, 1)])
+def test_a_queue_of_another_number_of_partitions_is_another(
+    queues: Queues, name: str, first: int, then: int
+) -> None:
+    old = queues.fifo(name, partitions=first)
+    old.put(b"old")
+    queues.delete(name)
+    queues.fifo(name, partitions=then).put(b"new")
+    for act in (lambda: old.get(timeout=3), lambda: old.put(b"late")):
+        with pytest.raises(QueueDeleted):
+            act()
+    assert queues.fifo(name).get().body == b"new"
+
+
 def test_a_get_that_waits_hears_at_once_that_its_queue_is_deleted(
     queues: Queues, name: str
 ) -> None:

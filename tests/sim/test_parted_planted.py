@@ -1,8 +1,9 @@
 """Bugs planted in what gives several partitions one order: judges find each within a life."""
 
 import pytest
-from test_parted_life import DATA_NODES, EARLIER, lived
+from test_parted_life import DATA_NODES, EARLIER, NAMES, lived
 
+from snowmelt.client.fifo.granted import GrantedSteps
 from snowmelt.protocols.queue.parted import gathering, partition
 from snowmelt.protocols.queue.parted.anchor import Anchor
 from snowmelt.protocols.queue.parted.counting import Counting
@@ -51,6 +52,10 @@ def a_leader_goes_on_from_what_it_has_whatever_others_have(patch):
     patch.setattr(Terms, "choose", ContentTerms.choose)
 
 
+def partitions_are_taken_whichever_queue_they_are_of(patch):
+    patch.setattr(GrantedSteps, "is_there", lambda *_: iter(()))
+
+
 CALM, DISK = ((), "disk", ANY), (EARLIER, "disk", ANY)
 LOST = (("lost-disk", "crash", "pause", "partition", "delay"), "disk", ANY)
 FOUND_BY = {
@@ -60,6 +65,7 @@ FOUND_BY = {
     nobody_says_that_something_is_ready: (CALM, 0),
     numbers_go_on_where_the_anchor_knows_of: (DISK, 0),
     what_lies_on_data_nodes_is_placed_without_its_numbers: (((), "disk", DATA_NODES), 0),
+    partitions_are_taken_whichever_queue_they_are_of: (((), "disk", NAMES), 9003),
     a_leader_goes_on_from_what_it_has_whatever_others_have: (LOST, 8),
 }
 

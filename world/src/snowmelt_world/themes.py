@@ -39,8 +39,9 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
         "older copies": Theme(3, ("older-disk", "rolling-restart", "quick-restarts", "pause"), 2),
     },
     "parted": {
-        ANY: Theme(70),
-        "data nodes": Theme(30, least_nodes=2),
+        ANY: Theme(60),
+        "data nodes": Theme(25, least_nodes=2),
+        "names": Theme(15),
     },
     "baton": {
         ANY: Theme(18),

@@ -114,7 +114,10 @@ class Finding:
         place = self.place(home.master)
         if self._serves(operation, request):
             return
-        if place is not None and place.node != self._desk.me:
+        if home.queue != request.queue and not isinstance(request, calls.Get | calls.Leave):
+            # This name has several partitions now, and only they do such things.
+            self._desk.reply(operation, of_another(request.queue))
+        elif place is not None and place.node != self._desk.me:
             self._desk.reply(operation, Elsewhere(place.node, place.address))
         elif not self.waits(operation, home):  # what this node has heard is old
             self.point_later(operation, request)

@@ -17,6 +17,7 @@ from snowmelt.protocols.membership.records import HOMES
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.next_homes import next_home
+from snowmelt.protocols.queue.parted.names import part_name, whole_of
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
 from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.words import Kept
@@ -76,10 +77,18 @@ class Homes:
         return presence
 
     def next_term(self, queue: str) -> int:
-        """The next of a queue: above all that anybody can have met."""
+        """The next of a queue: above all that anybody can have met.
+
+        One of several partitions is known by the first of them. So it is above one without, too,
+        that had its name, and the other way round.
+        """
         known = self.known.get(queue) or self.graves.get(queue)
         met = self.floor - 1 if known is None else known.term
-        return max(met, self.floors.get(queue, 0)) + 1
+        whole = whole_of(queue)
+        named = [
+            self.graves[one].term for one in (whole, part_name(whole, 0)) if one in self.graves
+        ]
+        return max(met, self.floors.get(queue, 0), *named) + 1
 
     def may_change(self, home: Home) -> bool:
         """Whether its next home can be decided on now."""

@@ -18,16 +18,18 @@ from snowmelt.protocols.calling import Answer
 from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.parted.gathered import Gathered
+from snowmelt.protocols.queue.parted.names import part_names
 from snowmelt.protocols.queue.parted.words import Given, Turn
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt_world.disk import Disk
 from snowmelt_world.families.fifo_actors import Listened, Said, Stage
-from snowmelt_world.families.fifo_engine import Engine
+from snowmelt_world.families.fifo_engine import FIFO, Engine
 from snowmelt_world.families.membership import SETTINGS, address
 from snowmelt_world.families.operators import Operators
 from snowmelt_world.families.parted_setting import QUEUE, Setting
 from snowmelt_world.families.parted_users import CALL, Getter, Maker, Putter
 from snowmelt_world.families.queue import process
+from snowmelt_world.families.queue_deleted import Names
 from snowmelt_world.faults import (
     ClockJump,
     Crash,
@@ -39,6 +41,7 @@ from snowmelt_world.faults import (
     QuickRestarts,
     RollingRestart,
 )
+from snowmelt_world.judge.deleted import DeletedLedger
 from snowmelt_world.judge.one_order import NEVER, SLACK, OneOrder
 from snowmelt_world.life import FamilyLife, Tally
 from snowmelt_world.planted import Bug, planted
@@ -47,6 +50,8 @@ from snowmelt_world.world import World
 
 VAIN: Final = milliseconds(300)
 """So long, and as long as some forty messages travel, a get may wait for what is ready."""
+PARTITIONS: Final = 3
+"""Of a queue that is deleted and made again."""
 ENDS: Final = (
     *(Crash, FailingDisk, FillingDisk, LostDisk, LostWrites, QuickRestarts, RollingRestart),
 )
@@ -149,6 +154,10 @@ class PartedLife(FamilyLife):
         slack = Duration(SLACK + sum(one.by for one in leaps))
         ledger = OneOrder(QUEUE, settings.lease, vain if calm else None, slack)
         patient = self._dice("patient").random() < 0.4
+        self._deleted = [
+            DeletedLedger("d", keeps=not hurt, knows=True, partitions=PARTITIONS)
+            for _ in range(scenario.theme == "names")
+        ]
         end, times = scenario.faults_end, [one.at for one in leaps]
         self._setting = Setting(settings, ledger, end, self._disks, times, patient)
 
@@ -188,6 +197,17 @@ class PartedLife(FamilyLife):
             getter = Getter(self._stage, f"k{number}", self._dice(f"k{number}"), setting)
             world.at(Instant(seconds(3) + self._chance.randrange(seconds(5))), getter.begin)
 
+        self._names = Names(self._stage, self._deleted)
+        for one in self._deleted:
+            dice = self._dice(f"names {one.queue}")
+            self._names.add(one, dice, len(scenario.nodes), scenario.faults_end)
+
+    def _left(self, world: World, queue: str) -> list[str]:
+        """Which nodes have something of a queue that was deleted."""
+        names = part_names(queue, PARTITIONS)
+        nodes = self._scenario.nodes
+        return [one for one in nodes if any(FIFO.has(world.slots[one].disk, n) for n in names)]
+
     def _add(self, world: World, node: NodeId, founder: NodeId) -> None:
         scenario, stage, setting = self._scenario, self._stage, self._setting
 
@@ -221,7 +241,7 @@ class PartedLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        return Tally.of([self._setting.ledger])
+        return Tally.of([self._setting.ledger, *self._deleted])
 
     def unsettled(self, world: World) -> str:
         """At rest when all that was put is done."""
@@ -233,7 +253,7 @@ class PartedLife(FamilyLife):
         for item in self._setting.ledger.items.values():
             if item.acked == NEVER:
                 return f"{item.value} is not done"
-        return ""
+        return self._names.unsettled(partial(self._left, world))
 
     def judge(self, world: World) -> None:
         del world

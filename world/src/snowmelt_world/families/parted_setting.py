@@ -112,7 +112,9 @@ class Setting(msgspec.Struct):
 
     def answered(self, operation: OperationId, answer: Gathered, at: Instant) -> None:
         """A door said so, whether it was heard or not."""
-        known = self.gets[operation]
+        known = self.gets.get(operation)
+        if known is None:  # of another queue
+            return
         first = known.got
         got = Got(first.who, first.asked, at, away=answer.away, before=first.before)
         for piece in answer.pieces:

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.steps import Word
+from snowmelt.client.queue.deleting import delete
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import NoSuchQueue
@@ -64,7 +67,7 @@ class User(Actor):
 
         self.send(Ask(step.body, patience_of(step), step.target, step.weight), then)
 
-    def run(self, script: Steps[None]) -> None:
+    def run(self, script: Steps[Any]) -> None:
         """To its end."""
         self.busy += 1
 
@@ -141,12 +144,28 @@ class User(Actor):
     def delete(self, *, if_empty: bool, lost: bool) -> None:
         """Asks for it once."""
         called = self.now
+        if self.ledger.partitions > 1:
+            self.run(self.deletes(if_empty=if_empty, lost=lost))
+            return
 
         def told(outcome: Outcome[Any], at: Instant) -> None:
             if isinstance(outcome, Succeeded):
                 self.ledger.deleted(called, at)
 
         self.ask(deletes.Delete(self.ledger.queue, if_empty, lost), told)
+
+    def deletes(self, *, if_empty: bool, lost: bool) -> Steps[bool]:
+        """One of several partitions; whether there is none any more."""
+        called = self.now
+        try:
+            yield from delete(self.ledger.queue, if_empty, lost, SHORT)
+        except NoSuchQueue:
+            return True
+        except FAILURES:
+            self.ledger.tried(self.now)
+            return False
+        self.ledger.deleted(called, self.now)
+        return True
 
 
 class Closer(User):
@@ -175,7 +194,10 @@ class Closer(User):
                 break
             yield from self._gets(100, 1.0)
         while True:  # a put of before may make one more
-            self.ask(deletes.Delete(self.ledger.queue, lost=True), self._ended)
+            if self.ledger.partitions > 1:
+                self.gone = yield from self.deletes(if_empty=False, lost=True)
+            else:
+                self.ask(deletes.Delete(self.ledger.queue, lost=True), self._ended)
             yield pause(seconds(3))
 
     def _ended(self, outcome: Outcome[Any], _: Instant) -> None:
@@ -194,6 +216,7 @@ class Names:
     def add(self, ledger: DeletedLedger, dice: Random, nodes: int, end: Instant) -> None:
         """Those who use one name."""
         made = QueueSettings(replicas=dice.randint(1, nodes), lease=seconds(3))
+        made = replace(made, partitions=ledger.partitions)
         users = []
         for number in range(3):
             name, settings = f"{ledger.queue}u{number}", made if number else None

@@ -8,6 +8,10 @@ A queue is known by the term with which it was made. Rules:
 4. What is told as acknowledged does not come for a call that is made after that.
 5. What is told as put into the last queue comes out of it.
 
+One of several partitions is deleted partition by partition. So it may be deleted in part, as long
+as nobody was told that it is; 5 holds for one that was made after somebody tried that last. Its
+leases are of partitions, so 3 does not apply.
+
 Where disks are lost or damaged, 4 and 5 do not hold; 2 and 3 do not where the disk of whoever
 decides is an older one, and others who know better may be away.
 """
@@ -38,8 +42,11 @@ class Fate(msgspec.Struct):
 class DeletedLedger:
     """One name."""
 
-    def __init__(self, queue: str, *, keeps: bool, knows: bool) -> None:
+    def __init__(self, queue: str, *, keeps: bool, knows: bool, partitions: int = 1) -> None:
         self.queue = queue
+        self.partitions = partitions
+        self._tried = Instant(-1)
+        """When somebody tried last to delete it, where that is partition by partition."""
         self._keeps = keeps
         """Whether no disk is lost or damaged."""
         self._knows = knows
@@ -90,16 +97,18 @@ class DeletedLedger:
 
     def got(self, values: list[str], since: int, token: int, called: Instant) -> None:
         """These came."""
-        term = token >> TOKEN_BITS
-        later = [one for one in self._known if since < one <= term]
-        others = later or self._tokens.setdefault(term, since) != since
-        if self._knows and (term < since or others):
-            self.wrong(f"lease {token} of term {term} is of two queues")  # rule 3
         for value in values:
             self._is_of(value, since)
             acked = self._fates[value].acked
             if self._keeps and acked is not None and acked < called:
                 self.wrong(f"{value} was acknowledged, and comes again")  # rule 4
+        if self.partitions > 1:
+            return
+        term = token >> TOKEN_BITS
+        later = [one for one in self._known if since < one <= term]
+        others = later or self._tokens.setdefault(term, since) != since
+        if self._knows and (term < since or others):
+            self.wrong(f"lease {token} of term {term} is of two queues")  # rule 3
 
     def acking(self, values: list[str]) -> None:
         """They are about to be acknowledged."""
@@ -110,6 +119,10 @@ class DeletedLedger:
         """They are done, it is told."""
         for value in values:
             self._fates[value].acked = self._fates[value].acked or at
+
+    def tried(self, at: Instant) -> None:
+        """It may be deleted in part."""
+        self._tried = at
 
     def deleted(self, called: Instant, at: Instant) -> None:
         """It is told that the queue is deleted: all are that were known before."""
@@ -125,5 +138,5 @@ class DeletedLedger:
             for value, one in self._fates.items()
             if one.told and one.since == since and not one.acking
         ]
-        if left and self._keeps:
+        if left and self._keeps and self._known.get(since, Instant(0)) > self._tried:
             self.wrong(f"{left[0]} was put into the last queue, and never came")

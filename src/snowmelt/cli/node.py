@@ -1,5 +1,6 @@
 """`snowmelt node`: one node of a cluster, in the foreground."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,6 +15,7 @@ from snowmelt.runtime import logs, server
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.folders import looked_at
+from snowmelt.runtime.http.pages import Inside, Site
 from snowmelt.runtime.limits import Limits
 
 DEFAULTS = msgspec.structs.asdict(Limits())
@@ -91,6 +93,13 @@ def _named(data: Path) -> str:
     return known
 
 
+def _site() -> Callable[[Inside], Site]:
+    """The page of the browser."""
+    from snowmelt.page import PageSite  # noqa: PLC0415  # a node without it starts sooner
+
+    return PageSite
+
+
 def node(
     data: Annotated[Path, typer.Option(help="Folder of this node's disk; made when missing.")],
     id: Annotated[  # noqa: A002
@@ -128,7 +137,7 @@ def node(
         list[str] | None, typer.Option(help="NAME=VALUE; again for more. " + LIMITS_HELP)
     ] = None,
     http: Annotated[
-        str, typer.Option(help="HOST:PORT of /metrics, /livez and /readyz; none if not given.")
+        str, typer.Option(help="HOST:PORT of a page, /metrics, /livez and /readyz; if none, none.")
     ] = "",
     http_token_file: Annotated[
         Path | None, typer.Option(help="File with a token for /metrics, to be shown as Bearer.")
@@ -162,5 +171,6 @@ def node(
         etcd=read_coordinator(coordinator, etcd_user, etcd_password_file),
         http=Address.parse(http, "--http") if http else None,
         http_token=read_secret("--http-token-file", "a token", http_token_file),
+        site=_site() if http else None,
     )
     server.run(config)

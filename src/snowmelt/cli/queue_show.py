@@ -8,11 +8,11 @@ import msgspec
 from rich.table import Table
 
 from snowmelt.client.leases.steps import Seen
-from snowmelt.core.instant import SECOND
+from snowmelt.client.queue.lines import settings_object
 from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.protocols.queue.deletes import COUNTS as IN_IT
 from snowmelt.protocols.queue.deletes import Deleted
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.settings import ANY
 
 SHOWN_BYTES = 60
 COUNTS = (
@@ -58,28 +58,6 @@ def items_in(told: QueueStatus | Deleted) -> str:
     total = sum(counts.values())
     parts = ", ".join([f"{count} {name}" for name, count in counts.items() if count])
     return f"{total} {'item' if total == 1 else 'items'} ({parts})" if total else "nothing in it"
-
-
-def settings_object(settings: QueueSettings) -> dict[str, object]:
-    """Settings by the names of the options that set them, times in seconds."""
-    return _priorities(settings) | {
-        "replicas": settings.replicas,
-        "durable_copies": settings.durable_copies,
-        "flush": settings.linger / SECOND if settings.linger else "always",
-        "lease": settings.lease / SECOND,
-        "max_deliveries": settings.deliveries_max,
-        "max_items": settings.items_max,
-        "max_bytes": settings.bytes_max,
-        "inline_max": settings.inline_max,
-        "partitions": settings.partitions,
-    }
-
-
-def _priorities(settings: QueueSettings) -> dict[str, object]:
-    if settings.priorities == 1:
-        return {}
-    named = settings.priorities or settings.kind
-    return {"priorities": named, "largest_first": settings.largest_first}
 
 
 Reach = Mapping[str, int | float]

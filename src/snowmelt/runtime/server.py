@@ -40,7 +40,7 @@ from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.folders import check_node
-from snowmelt.runtime.http.pages import Pages
+from snowmelt.runtime.http.pages import Inside, Pages, Site
 from snowmelt.runtime.http.serving import HttpServer
 from snowmelt.runtime.inquiring import Inquiries
 from snowmelt.runtime.limits import Limits
@@ -78,6 +78,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where metrics and probes are shown; None for nowhere."""
     http_token: str = ""
     """What whoever asks for metrics must show."""
+    site: Callable[[Inside], Site] | None = None
+    """Makes what else is shown there."""
 
 
 class Server:
@@ -101,6 +103,7 @@ class Server:
         self._strangers: Strangers | None = None
         self._inquiries: Inquiries | None = None
         self._http: HttpServer | None = None
+        self._site: Site | None = None
         self.http_at: Address | None = None
 
     # --- life -------------------------------------------------------------------------------------
@@ -148,21 +151,28 @@ class Server:
         self._inquiries = Inquiries(config.id, self._driver.handle)
         self._driver.start()
         if config.http is not None:
-            await self._show(config.http)
+            await self._show(config.http, listening)
         return listening
 
-    async def _show(self, address: Address) -> None:
-        """Metrics and probes, over HTTP."""
+    async def _show(self, address: Address, listening: Address) -> None:
+        """Metrics, probes and the site, over HTTP."""
         config = self.config
         assert self._inquiries is not None
         pages = Pages(self, self._inquiries.ask, config.limits.metric_queues)
+        routes, ask = dict(pages.routes), self._inquiries.ask
+        if config.site is not None:
+            inside = Inside(config.id, listening, address, config.cluster, config.credentials, ask)
+            self._site = config.site(inside)
+            routes |= self._site.routes
         tls = config.credentials.web_context(address)
-        self._http = HttpServer(pages.routes, config.http_token, tls)
+        self._http = HttpServer(routes, config.http_token, tls)
         try:
             self.http_at = await self._http.listen(address)
         except Unavailable as error:
             self._fail(error)
             return
+        if self._site is not None:
+            self._site.begin()
         tell("shows metrics", node=config.id, address=str(self.http_at))
 
     def _families(self, address: Address) -> list[Family]:
@@ -227,6 +237,8 @@ class Server:
             )
         if self._http is not None:
             await self._http.close()
+        if self._site is not None:
+            await self._site.close()
         await transport.close(Unavailable("this node is stopping"))
         await asyncio.to_thread(driver.stop, limit)
         if self._etcd is not None:

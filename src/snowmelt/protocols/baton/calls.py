@@ -154,6 +154,18 @@ class BatonNames(msgspec.Struct, frozen=True, tag="baton.names", array_like=True
     names: tuple[str, ...]
 
 
+class LookAtBatons(msgspec.Struct, frozen=True, tag="baton.look", array_like=True):
+    """How this node sees those batons that are here, or that its clients wait for, after a name."""
+
+    after: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class BatonLooks(msgspec.Struct, frozen=True, tag="baton.looks", array_like=True):
+    """A thousand at most, in the order of their names."""
+
+    statuses: tuple[BatonStatus, ...]
+
+
 class ResetBaton(msgspec.Struct, frozen=True, tag="baton.reset", array_like=True):
     """The value of this baton, which can't be read on the root's disk, is given up."""
 
@@ -174,9 +186,20 @@ NAMES_AT_ONCE: Final = 1_000
 KEEPS_AT_ONCE: Final = 500
 """As many as a node renews in a moment."""
 
-Request = Acquire | Keep | KeepMany | Save | Release | GetBaton | ListBatons | ResetBaton
+Request = (
+    Acquire | Keep | KeepMany | Save | Release | GetBaton | ListBatons | LookAtBatons | ResetBaton
+)
 Response = (
-    Granted | Queued | Kept | KeptMany | Saved | Released | BatonStatus | BatonNames | BatonReset
+    Granted
+    | Queued
+    | Kept
+    | KeptMany
+    | Saved
+    | Released
+    | BatonStatus
+    | BatonNames
+    | BatonLooks
+    | BatonReset
 )
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

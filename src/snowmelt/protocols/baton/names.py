@@ -13,6 +13,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Send
 from snowmelt.protocols.arrow import Place
 from snowmelt.protocols.baton.baton import Baton
+from snowmelt.protocols.baton.calls import BatonStatus
 from snowmelt.protocols.baton.folds import Folds, Line
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.messages import Census, Fold, Quiet, Standing, Told
@@ -84,6 +85,15 @@ class Names:
     def page(self, after: str, most: int) -> tuple[str, ...]:
         known = (name for name in chain(self._used, self.folds) if name > after)
         return tuple(nsmallest(most, known))
+
+    def looks(self, after: str, most: int) -> tuple[BatonStatus, ...]:
+        """How those are that are here, or that clients wait for here."""
+        there = [
+            name
+            for name, one in self._used.items()
+            if name > after and (one.relay.token is not None or len(one.wants))
+        ]
+        return tuple([self._used[name].status() for name in nsmallest(most, there)])
 
     def drowsy(self, now: Instant) -> list[Quiet]:
         """Some that nobody uses here; each comes as often as one that is used falls asleep."""

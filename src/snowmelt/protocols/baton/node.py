@@ -214,6 +214,9 @@ class BatonNode:
                         calls.BatonNames(self._names.page(call.after, calls.NAMES_AT_ONCE)),
                     )
                 ]
+            if isinstance(call, calls.LookAtBatons):
+                some = self._names.looks(call.after, calls.NAMES_AT_ONCE)
+                return [Reply(operation, calls.BatonLooks(some))]
             if isinstance(call, calls.KeepMany):
                 answer, kept = keep_many(operation, call, self._here, self._names, now)
                 self._involved.add(operation.client, kept)

@@ -8,12 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
+import msgspec
+
+from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.queue.statuses import Overview, Overviewed
+from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.http.exposition import CONTENT_TYPE, text
 from snowmelt.runtime.http.node_metrics import node_families
 from snowmelt.runtime.http.queue_metrics import QueueMetrics
-from snowmelt.runtime.http.serving import Page, Route
+from snowmelt.runtime.http.serving import Asked, Page, Route
 from snowmelt.runtime.statistics import NodeStatistics
 
 AT_ONCE: Final = 50
@@ -38,6 +42,34 @@ class Shown(Protocol):
         """What its process tells."""
 
 
+class Inside(msgspec.Struct, frozen=True):
+    """What a site has of the node that shows it."""
+
+    node: NodeId
+    address: Address
+    """Where the node listens."""
+    http: Address
+    """Where it shows its pages."""
+    cluster: str
+    credentials: Credentials
+    ask: Callable[[Any], Awaitable[Any]]
+    """Asks the node's own machines."""
+
+
+class Site(Protocol):
+    """Further pages, which know more than this node."""
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """By paths."""
+
+    def begin(self) -> None:
+        """The node listens."""
+
+    async def close(self) -> None:
+        """It is about to end."""
+
+
 class Pages:
     """Of one node; `ask` asks its machines."""
 
@@ -56,8 +88,9 @@ class Pages:
             "/readyz": Route(self.ready),
         }
 
-    async def metrics(self) -> Page:
+    async def metrics(self, asked: Asked) -> Page:
         """All that is counted; the queues only while this node is current."""
+        del asked
         node = self._node
         async with self._one:  # who comes second has its own, as new
             told, after, more = self._queues.begin(), "", node.current
@@ -75,14 +108,16 @@ class Pages:
             ]
         return Page(text(families).encode(), kind=CONTENT_TYPE)
 
-    async def lives(self) -> Page:
+    async def lives(self, asked: Asked) -> Page:
         """Whether a supervisor should leave it alone."""
+        del asked
         if self._node.lives:
             return Page(b"alive\n")
         return Page(b"its machines do not run any more\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
-    async def ready(self) -> Page:
+    async def ready(self, asked: Asked) -> Page:
         """Whether it can answer for its cluster: what is not current lives all the same."""
+        del asked
         node, view = self._node, self._node.view
         if node.stopping:
             return _not_ready("stopping")

@@ -1,13 +1,16 @@
 """A server for a few pages, on a node's own loop: one request a connection, all of it bounded.
 
-It is there for a Prometheus, a supervisor and a person with curl. It reads a request's head and no
-body, and ends the connection after the answer. When there are too many connections, the oldest
-goes that has not asked yet: who only holds a connection does not keep a supervisor out.
+It is there for a Prometheus, a supervisor, a browser and a person with curl. It reads a request's
+head and no body, and ends the connection after the answer. When there are too many connections, the
+oldest goes that has not asked yet: who only holds a connection does not keep a supervisor out.
+
+An answer may be a stream. Whoever takes nothing of it for some seconds is cut off, and the next
+piece is made when the last one has gone: so of each stream one piece at most waits here.
 """
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from ssl import SSLContext
@@ -23,6 +26,13 @@ CONNECTIONS_MAX: Final = 32
 HEAD_SECONDS: Final = 5.0
 PAGE_SECONDS: Final = 15.0
 """For a page to be made, and as long again for it to be taken."""
+SLOW_SECONDS: Final = 10.0
+"""Whoever reads hardly anything of a stream for so long is cut off."""
+ALWAYS: Final = (
+    "Cache-Control: no-store",
+    "X-Content-Type-Options: nosniff",
+    "Connection: close",
+)
 PLAIN: Final = "text/plain; charset=utf-8"
 
 
@@ -35,10 +45,27 @@ class Page(msgspec.Struct, frozen=True):
     headers: tuple[str, ...] = ()
 
 
+class Stream(msgspec.Struct, frozen=True):
+    """An answer that goes on until one of the two ends it."""
+
+    pieces: AsyncIterator[bytes]
+    kind: str
+    headers: tuple[str, ...] = ()
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request: what is asked for, and what its head says by names in small letters."""
+
+    method: str
+    path: str
+    query: str
+    heads: Mapping[str, str]
+
+
 class Route(msgspec.Struct, frozen=True):
     """How a page is made, and whether whoever asks for it must show the token."""
 
-    make: Callable[[], Awaitable[Page]]
+    make: Callable[[Asked], Awaitable[Page | Stream]]
     guarded: bool = False
 
 
@@ -87,9 +114,12 @@ class HttpServer:
         self._silent[task] = None
         try:
             method, page = await self._answer(reader, task)
-            writer.write(_head(page) + (b"" if method == "HEAD" else page.body))
-            async with asyncio.timeout(PAGE_SECONDS):
-                await writer.drain()
+            if isinstance(page, Stream):
+                await _stream(page, reader, writer, method)
+            else:
+                writer.write(_head(page) + (b"" if method == "HEAD" else page.body))
+                async with asyncio.timeout(PAGE_SECONDS):
+                    await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # whoever asked has gone, or says nothing, or made room
         finally:
@@ -110,7 +140,7 @@ class HttpServer:
 
     async def _answer(
         self, reader: asyncio.StreamReader, task: asyncio.Task[None]
-    ) -> tuple[str, Page]:
+    ) -> tuple[str, Page | Stream]:
         """By what method it was asked, and what is told."""
         try:
             async with asyncio.timeout(HEAD_SECONDS):
@@ -119,36 +149,82 @@ class HttpServer:
         except asyncio.LimitOverrunError:
             text = f"a request's head has {HEAD_BYTES_MAX} bytes at most\n"
             return "GET", Page(text.encode(), HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-        words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        asked = _read(head)
+        if asked is None:
             return "GET", Page(b"this is no request of HTTP/1.1\n", HTTPStatus.BAD_REQUEST)
-        method, path = words[0], words[1].partition("?")[0]
+        method = asked.method
         if method not in ("GET", "HEAD"):
             page = Page(b"only GET and HEAD\n", HTTPStatus.METHOD_NOT_ALLOWED)
             return method, msgspec.structs.replace(page, headers=("Allow: GET, HEAD",))
-        route = self._routes.get(path)
+        route = self._routes.get(asked.path)
         if route is None:
             known = f"here are {', '.join(self._routes)}\n"
             return method, Page(known.encode(), HTTPStatus.NOT_FOUND)
-        if route.guarded and not self._may(head):
+        if route.guarded and not self._may(asked):
             page = Page(b"the token is missing or wrong\n", HTTPStatus.UNAUTHORIZED)
             return method, msgspec.structs.replace(page, headers=("WWW-Authenticate: Bearer",))
         try:
             async with asyncio.timeout(PAGE_SECONDS):
-                return method, await route.make()
+                return method, await route.make(asked)
         except TimeoutError:
             return method, Page(b"it took too long\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _may(self, head: bytes) -> bool:
+    def _may(self, asked: Asked) -> bool:
         """Whether the token is shown, where one is wanted."""
         if not self._token:
             return True
-        for line in head.split(b"\r\n")[1:]:
-            name, _, value = line.partition(b":")
-            if name.strip().lower() == b"authorization":
-                wanted = f"Bearer {self._token}".encode()
-                return hmac.compare_digest(value.strip(), wanted)
-        return False
+        shown = asked.heads.get("authorization", "").encode("latin-1")
+        return hmac.compare_digest(shown, f"Bearer {self._token}".encode())
+
+
+def _read(head: bytes) -> Asked | None:
+    r"""A request, or None if it is none of HTTP/1. Of a head that comes twice the last one counts.
+
+    >>> _read(b"GET /a?b=1 HTTP/1.1\r\nHost: n1 \r\n\r\n")
+    Asked(method='GET', path='/a', query='b=1', heads={'host': 'n1'})
+    """
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        return None
+    path, _, query = words[1].partition("?")
+    pairs = [line.partition(":") for line in lines if line]
+    return Asked(
+        words[0], path, query, {name.strip().lower(): one.strip() for name, _, one in pairs}
+    )
+
+
+async def _stream(
+    stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str
+) -> None:
+    """All pieces, until there are no more or whoever asked has gone."""
+    lines = ("HTTP/1.1 200 OK", f"Content-Type: {stream.kind}", *ALWAYS, *stream.headers)
+    writer.write("\r\n".join((*lines, "", "")).encode("latin-1"))
+    if method == "HEAD":
+        return
+    gone = asyncio.ensure_future(reader.read(1))  # it has nothing more to say
+    pieces = stream.pieces
+    piece: asyncio.Future[bytes] | None = None
+    try:
+        while not gone.done():
+            piece = asyncio.ensure_future(anext(pieces))
+            await asyncio.wait((piece, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not piece.done():
+                return
+            writer.write(piece.result())
+            async with asyncio.timeout(SLOW_SECONDS):
+                await writer.drain()
+    except StopAsyncIteration:
+        pass
+    except TimeoutError:
+        writer.transport.abort()
+    finally:
+        for one in (gone, piece):
+            if one is not None:
+                one.cancel()
+        await asyncio.gather(*[one for one in (gone, piece) if one], return_exceptions=True)
+        if isinstance(pieces, AsyncGenerator):
+            await pieces.aclose()
 
 
 def _head(page: Page) -> bytes:
@@ -156,9 +232,7 @@ def _head(page: Page) -> bytes:
         f"HTTP/1.1 {page.status.value} {page.status.phrase}",
         f"Content-Type: {page.kind}",
         f"Content-Length: {len(page.body)}",
-        "Cache-Control: no-store",
-        "X-Content-Type-Options: nosniff",
-        "Connection: close",
+        *ALWAYS,
         *page.headers,
     )
     return "\r\n".join((*lines, "", "")).encode("latin-1")

@@ -1,0 +1,374 @@
+// Shows what the node sends: the state of all, whenever it looked, and what happened minute by minute.
+
+import { age, bytes, count, el, hourOf, mostOf, pairs, rate, table } from "./drawing.js";
+
+const MINUTES = 60;
+const main = document.getElementById("main");
+const live = document.getElementById("live");
+const view = {
+  state: null,
+  queues: [],          // objects, as they came
+  hours: new Map(),    // by queue: {came, went}, a count a minute
+  one: null,           // all of the queue that is shown
+  filter: "",
+  sort: { by: "queue", down: false },
+};
+
+// --- queues ---------------------------------------------------------------------------------------
+
+const COLUMNS = [
+  ["queue", "name", (one) => one.queue],
+  ["order", "order", (one) => one.order],
+  ["ready", "n ready", (one) => count(one.leader ? one.ready : null)],
+  ["leased", "n leased", (one) => count(one.leader ? one.leased : null)],
+  ["oldest", "n oldest", (one) => age(one.oldest)],
+  ["in/s", "n in", (one) => rate(one.in_per_second), "in_per_second"],
+  ["out/s", "n out", (one) => rate(one.out_per_second), "out_per_second"],
+  ["last hour", "hours", (one) => hourOf(view.hours.get(one.queue), MINUTES), null],
+  ["dead", "n dead", (one) => count(one.leader ? one.dead : null)],
+  ["bytes", "n bytes", (one) => bytes(one.leader ? one.bytes : null)],
+  ["leader", "leader", (one) => one.leader || "nobody"],
+  ["copies", "n copies", (one) => copies(one)],
+  ["", "note", (one) => note(one), null],
+];
+
+function copies(one) {
+  if (!one.leader) return "-";
+  return one.copies === one.replicas ? String(one.copies) : `${one.copies} of ${one.replicas}`;
+}
+
+function note(one) {
+  const said = [];
+  if (one.paused) said.push("paused");
+  if (one.away.length) said.push(`${one.away.join(" and ")} away`);
+  if (one.copied < 100) said.push(`copied ${one.copied} %`);
+  if (one.waits) said.push(one.waits);
+  return said.join("; ");
+}
+
+/** Whether copies are missing; a follower that only lacks the last step is not meant. */
+function lacksCopies(one) {
+  return one.away.length > 0 || one.copied < 100;
+}
+
+function needsAttention(one) {
+  return Boolean(!one.leader || one.waits || one.dead || lacksCopies(one));
+}
+
+function sorted() {
+  const { by, down } = view.sort, wanted = view.filter.toLowerCase();
+  const some = view.queues.filter((one) => one.queue.toLowerCase().includes(wanted));
+  const way = down ? -1 : 1;
+  return some.sort((a, b) => {
+    const one = a[by] ?? -1, other = b[by] ?? -1;
+    return (one < other ? -way : one > other ? way : 0) || (a.queue < b.queue ? -1 : 1);
+  });
+}
+
+/** All queues, of which only those in sight are elements. */
+class QueueList {
+  constructor() {
+    this.facts = el("div");
+    this.body = el("div", { class: "body", role: "rowgroup" });
+    this.sight = el("div", { class: "sight" });
+    this.body.append(this.sight);
+    this.count = el("span", { class: "soft count" });
+    this.search = el("input", { type: "search", placeholder: "Filter by name", "aria-label": "Filter by name" });
+    this.search.value = view.filter;
+    this.search.addEventListener("input", () => { view.filter = this.search.value; this.update(); });
+    this.head = el("div", { class: "row head", role: "row" });
+    this.empty = el("p", { class: "empty", hidden: true });
+    this.sort = el("select", { class: "sort", "aria-label": "Sort by" },
+      ...COLUMNS.filter((one) => one[0] && one[3] !== null).map((one) => el("option", { value: one[3] ?? one[0] }, `by ${one[0]}`)));
+    this.sort.addEventListener("change", () => this.sortBy(this.sort.value, this.sort.value !== "queue"));
+    this.element = el("section", {}, this.facts, el("div", { class: "bar" }, this.search, this.sort, this.count),
+      el("div", { class: "table queues", role: "table" }, this.head, this.body), this.empty);
+    this.first = this.last = -1;
+  }
+
+  sortBy(by, down) {
+    view.sort = { by, down };
+    this.update();
+  }
+
+  update() {
+    this.rows = sorted();
+    const { by, down } = view.sort;
+    this.sort.value = by;
+    this.head.replaceChildren(...COLUMNS.map(([name, kind, , field]) => {
+      const key = field === null ? null : field ?? name;
+      const button = key && el("button", { type: "button" }, name + (by === key ? (down ? " ↓" : " ↑") : ""));
+      button?.addEventListener("click", () => this.sortBy(key, by === key ? !down : key !== "queue" && key !== "order" && key !== "leader"));
+      return el("span", { class: kind, role: "columnheader", "aria-sort": by === key && key ? (down ? "descending" : "ascending") : null }, button || name);
+    }));
+    const all = view.queues, sum = (name) => all.reduce((total, one) => total + (one[name] || 0), 0);
+    const troubled = all.filter(needsAttention).length;
+    this.facts.replaceChildren(pairs("facts", [
+      ["ready", count(sum("ready"))], ["leased", count(sum("leased"))],
+      ["in/s", rate(sum("in_per_second"))], ["out/s", rate(sum("out_per_second"))],
+      ["dead", count(sum("dead"))], ["bytes", bytes(sum("bytes"))],
+      ["need a look", count(troubled), troubled ? "warn" : null],
+    ]));
+    this.count.textContent = view.filter ? `${count(this.rows.length)} of ${count(all.length)}` : `${count(all.length)} queues`;
+    this.empty.hidden = this.rows.length > 0;
+    this.empty.textContent = all.length ? "No queue has this in its name." : "There are no queues yet: the first put makes one.";
+    this.draw(true);
+  }
+
+  draw(anew) {
+    if (!this.element.isConnected) return;
+    if (!this.height) {
+      this.sight.replaceChildren(...this.rows.slice(0, 1).map(queueRow));
+      this.height = this.sight.firstChild?.offsetHeight;
+    }
+    const height = this.height || 30;
+    this.body.style.height = `${this.rows.length * height}px`;
+    const top = -this.body.getBoundingClientRect().top;
+    const first = Math.max(0, Math.min(this.rows.length, Math.floor(top / height) - 10));
+    const last = Math.min(this.rows.length, first + Math.ceil(innerHeight / height) + 20);
+    if (!anew && Math.abs(first - this.first) < 5 && last === this.last) return;
+    this.first = first;
+    this.last = last;
+    this.sight.style.transform = `translateY(${first * height}px)`;
+    const focused = document.activeElement?.getAttribute?.("href");
+    this.sight.replaceChildren(...this.rows.slice(first, last).map(queueRow));
+    if (focused?.startsWith("#queue/")) {
+      for (const row of this.sight.children) if (row.getAttribute("href") === focused) row.focus({ preventScroll: true });
+    }
+  }
+}
+
+function queueRow(one) {
+  const bad = !one.leader, warned = needsAttention(one);
+  return el("a", { class: warned ? "row attention" : "row", role: "row", href: `#queue/${encodeURIComponent(one.queue)}` },
+    ...COLUMNS.map(([, kind, cell]) => {
+      let shown = kind;
+      if (kind === "n dead" && one.dead) shown += " bad";
+      if (kind === "note") shown += bad ? " bad" : warned ? " warn" : " soft";
+      if (kind === "leader" && bad) shown += " bad";
+      if (kind === "n copies" && lacksCopies(one)) shown += " warn";
+      const said = cell(one);
+      const title = ["name", "order", "leader", "note"].includes(kind) ? said : null;
+      return el("span", { class: shown, role: "cell", title: title || null }, said);
+    }));
+}
+
+// --- one queue ------------------------------------------------------------------------------------
+
+async function askForQueue() {
+  const name = route().name;
+  if (name === null) return;
+  let told;
+  try {
+    const answer = await fetch(`queue?name=${encodeURIComponent(name)}`);
+    told = answer.ok ? await answer.json() : { queue: name, settings: {}, parts: [], why: await answer.text() };
+  } catch {
+    return;  // the node has gone; the stream says so
+  }
+  if (route().name === name) {
+    view.one = told;
+    show();
+  }
+}
+
+const COUNTS = ["ready", "delayed", "leased", "assigned", "dead", "staged"];
+const GROWN = ["put", "delivered", "done", "returned", "failed", "expired", "died", "purged", "lost"];
+const MORE = ["waiting_gets", "waiting_puts", "producers", "short_of_copies", "mirrors_behind", "extents"];
+
+function oneQueue(name) {
+  const line = view.queues.find((one) => one.queue === name);
+  const told = view.one?.queue === name ? view.one : null;
+  const parts = told?.parts ?? [], known = parts.map((one) => one.status).filter(Boolean);
+  const sum = (field) => known.reduce((total, one) => total + one[field], 0);
+  const most = (field) => known.reduce((so, one) => (one[field] != null && (so == null || one[field] > so) ? one[field] : so), null);
+  const made = [el("h1", {}, name)];
+  if (line) {
+    const said = note(line);
+    made.push(el("p", { class: needsAttention(line) ? "warn" : "soft" },
+      `${line.order || "nobody leads it"}${line.leader ? `, led by ${line.leader}, ${copies(line)} ${line.copies === 1 && line.replicas === 1 ? "copy" : "copies"}` : ""}${said ? `; ${said}` : ""}`));
+    made.push(pairs("facts", [
+      ["ready", count(line.ready)], ["leased", count(line.leased)], ["oldest", age(line.oldest)],
+      ["in/s", rate(line.in_per_second)], ["out/s", rate(line.out_per_second)],
+      ["dead", count(line.dead), line.dead ? "bad" : null], ["bytes", bytes(line.bytes)],
+    ]));
+  } else if (view.state) made.push(el("p", { class: "warn" }, "There is no queue of this name."));
+  const hour = view.hours.get(name);
+  made.push(el("h2", {}, "Last hour", el("span", { class: "key" }), el("span", { class: "soft" }, "in"),
+    el("span", { class: "key of-out" }), el("span", { class: "soft" }, "out")));
+  const top = mostOf(hour) ? `${rate(mostOf(hour) / 60)}/s` : "nothing that this node has seen";
+  made.push(el("div", { class: "chart" }, el("span", { class: "most" }, top), hourOf(hour, MINUTES)));
+  made.push(el("div", { class: "under" }, el("span", {}, "an hour ago"), el("span", {}, "now")));
+  if (told?.why) made.push(el("p", { class: "bad" }, told.why));
+  if (parts.length > 1) {
+    made.push(el("h2", {}, "Partitions"), table("parts", [
+      ["partition", "", (one) => (one.number ? String(one.number) : "0, the anchor")],
+      ["leader", "", (one) => one.status?.master ?? "nobody"],
+      ["followers", "", (one) => one.status?.mirrors.join(" ") ?? one.why],
+      ["ready", "n", (one) => count(one.status?.ready)],
+      ["leased", "n", (one) => count(one.status?.leased)],
+      ["dead", "n", (one) => count(one.status?.dead)],
+      ["oldest", "n", (one) => age(one.status?.oldest_ready)],
+      ["bytes", "n", (one) => bytes(one.status?.bytes)],
+    ], parts, ""));
+  } else if (parts[0]?.why) made.push(el("p", { class: "bad" }, parts[0].why));
+  if (known.length) {
+    const numbers = (fields) => fields.map((one) => [one.replaceAll("_", " "), count(sum(one))]);
+    const ages = ["oldest_ready", "oldest_leased", "oldest_delayed", "delivery_age"];
+    made.push(el("h2", {}, "Items"), pairs("pairs", [...numbers(COUNTS), ...ages.map((one) => [one.replaceAll("_", " "), age(most(one))])]));
+    made.push(el("h2", {}, "Since it was made"), pairs("pairs", numbers(GROWN)));
+    made.push(el("h2", {}, "Who waits, and copies"), pairs("pairs", [...numbers(MORE),
+      ["followers", [...new Set(known.flatMap((one) => one.mirrors))].join(" ") || "-"], ["term", count(most("term"))]]));
+    made.push(el("h2", {}, "Settings"), pairs("pairs", Object.entries(told.settings).map(([option, value]) =>
+      [option.replaceAll("_", " "), option.startsWith("max") && value === 0 ? "none" : typeof value === "number" ? value.toLocaleString("en-US") : String(value)])));
+  }
+  return el("section", {}, ...made);
+}
+
+// --- cluster, batons, pools -----------------------------------------------------------------------
+
+function cluster() {
+  const { state, queues } = view, led = new Map(), away = new Map();
+  for (const one of queues) {
+    for (const node of one.leader.split("+")) led.set(node, (led.get(node) ?? 0) + 1);
+    for (const node of one.away) away.set(node, (away.get(node) ?? 0) + 1);
+  }
+  const gone = [...away.keys()].filter((node) => !state.members.some((one) => one.id === node));
+  const rows = [...state.members, ...gone.sort().map((id) => ({ id, address: "away", starts: null, heard: null, gone: true }))];
+  const behind = queues.filter((one) => one.leader && lacksCopies(one));
+  return el("section", {},
+    pairs("facts", [["view", count(state.epoch)], ["members", count(state.members.length)], ["away", count(gone.length), gone.length ? "bad" : null],
+      ["coordinator", state.coordinator || "-"], ["short of copies", count(behind.length), behind.length ? "warn" : null]]),
+    table("members", [
+      ["node", "", (one) => one.id],
+      ["address", "", (one) => (one.gone ? el("span", { class: "bad" }, `away, with copies of ${count(away.get(one.id))} ${away.get(one.id) === 1 ? "queue" : "queues"}`) : one.address)],
+      ["role", "", (one) => (one.gone ? "" : one.id === state.coordinator ? "coordinator" : "member")],
+      ["starts", "n", (one) => (one.gone ? "" : count(one.starts))],
+      ["last heard", "n", (one) => (one.gone ? "" : one.heard == null ? "-" : `${one.heard} s ago`)],
+      ["leads", "n", (one) => count(led.get(one.id) ?? 0)],
+    ], rows, "This node is in no view."),
+    el("h2", {}, "Missing copies"),
+    table("ways", [
+      ["queue", "", (one) => el("a", { href: `#queue/${encodeURIComponent(one.queue)}` }, one.queue)],
+      ["leader", "", (one) => one.leader],
+      ["copies", "n", copies],
+      ["copied", "n", (one) => `${one.copied} %`],
+      ["", "", note],
+    ], behind.slice(0, 200), "All copies are whole."),
+    behind.length > 200 ? el("p", { class: "soft" }, `and ${count(behind.length - 200)} more`) : null);
+}
+
+function batons() {
+  return el("section", {}, el("p", { class: "soft" }, "Batons that somebody holds or waits for, by the node where that is."),
+    table("batons", [
+      ["baton", "", (one) => one.name],
+      ["state", "", (one) => one.state],
+      ["at", "", (one) => one.holder || "-"],
+      ["waiting", "n", (one) => count(one.waiting)],
+      ["they wait at", "", (one) => one.waits_at.map(([node, some]) => `${node} (${count(some)})`).join(", ")],
+    ], view.state.batons, "Nobody holds a baton, or waits for one."));
+}
+
+function pools() {
+  const makers = (one) => one.producers.map(([name, stock, each]) => `${name}: ${count(stock)}${each ? `, ${rate(each)}/s` : ""}`).join("; ");
+  return el("section", {}, el("p", { class: "soft" }, "Objects of a pool stay with who made them. What each producer has, as it said last."),
+    table("pools", [
+      ["pool", "", (one) => one.name],
+      ["producers", "n", (one) => count(one.producing)],
+      ["consumers", "n", (one) => count(one.consuming)],
+      ["stock", "n", (one) => count(one.stock)],
+      ["who has what", "", (one) => makers(one) + (one.producing > one.producers.length ? " …" : "")],
+    ], view.state.pools, "Nobody is in a pool."));
+}
+
+// --- the page -------------------------------------------------------------------------------------
+
+const list = new QueueList();
+const TABS = [
+  ["queues", "Queues", () => view.queues.length],
+  ["cluster", "Cluster", () => view.state.members.length],
+  ["batons", "Batons", () => view.state.batons.length],
+  ["pools", "Pools", () => view.state.pools.length],
+];
+
+function route() {
+  const [place, ...rest] = location.hash.slice(1).split("/");
+  let name = null;
+  try {
+    if (place === "queue") name = decodeURIComponent(rest.join("/"));
+  } catch { /* a link that was cut off */ }
+  return { place: TABS.some(([one]) => one === place) ? place : "queues", name };
+}
+
+function show() {
+  const { state } = view, { place, name } = route();
+  document.getElementById("tabs").replaceChildren(...TABS.map(([key, title, many]) =>
+    el("a", { href: `#${key}`, "aria-current": key === place ? "page" : null }, `${title} `, state ? el("small", {}, count(many())) : null)));
+  if (!state) return;
+  document.title = name ? `${name} - Snowmelt` : "Snowmelt";
+  document.getElementById("where").textContent = `${state.node} is ${state.standing}${state.epoch ? ` in view ${state.epoch} of cluster ${state.cluster}` : ""}`;
+  const trouble = document.getElementById("trouble");
+  trouble.hidden = !state.trouble;
+  trouble.textContent = state.trouble ? `What is shown is old: ${state.trouble}` : "";
+  if (name !== null) main.replaceChildren(oneQueue(name));
+  else if (place === "queues") {
+    if (main.firstChild !== list.element) main.replaceChildren(list.element);
+    list.update();
+  } else main.replaceChildren({ cluster, batons, pools }[place]());
+}
+
+function said(text, kind) {
+  live.textContent = text;
+  live.className = kind;
+}
+
+function listen() {
+  const source = new EventSource("events");
+  source.addEventListener("state", (event) => {
+    const begun = performance.now();
+    const state = JSON.parse(event.data), { fields } = state;
+    view.queues = state.queues.map((row) => Object.fromEntries(fields.map((name, at) => [name, row[at]])));
+    view.state = state;
+    show();
+    document.body.getBoundingClientRect();  // so that laying it out counts
+    performance.measure("draw", { start: begun, end: performance.now() });
+    said(`live, every ${state.every % 1 ? state.every.toFixed(1) : state.every} s`, state.trouble ? "bad" : "good");
+    if (route().name !== null) askForQueue();
+  });
+  source.addEventListener("hour", (event) => {
+    view.hours = new Map(JSON.parse(event.data).hours.map(([queue, came, went]) => [queue, { came, went }]));
+    if (view.state) show();
+  });
+  source.addEventListener("minute", (event) => {
+    const news = new Map(JSON.parse(event.data).hours.map(([queue, came, went]) => [queue, [came[0], went[0]]]));
+    for (const queue of new Set([...view.hours.keys(), ...news.keys()])) {
+      const hour = view.hours.get(queue) ?? { came: Array(MINUTES).fill(0), went: Array(MINUTES).fill(0) };
+      const [came, went] = news.get(queue) ?? [0, 0];
+      view.hours.set(queue, { came: [...hour.came.slice(1), came], went: [...hour.went.slice(1), went] });
+    }
+    if (view.state) show();
+  });
+  source.addEventListener("error", () => {
+    const ended = source.readyState === EventSource.CLOSED;
+    said(ended ? "refused; tries again" : "not connected", "bad");
+    if (ended) setTimeout(listen, 5000);
+  });
+}
+
+addEventListener("hashchange", () => {
+  view.one = null;
+  scrollTo(0, 0);
+  show();
+  askForQueue();
+});
+let asked = false;
+addEventListener("scroll", () => {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => { asked = false; if (main.firstChild === list.element) list.draw(false); });
+}, { passive: true });
+addEventListener("resize", () => {
+  list.height = 0;
+  if (main.firstChild === list.element) list.draw(true);
+});
+show();
+listen();

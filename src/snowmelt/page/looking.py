@@ -1,0 +1,246 @@
+"""One look at a cluster: what its nodes tell of queues, of each other, of batons and of pools."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import Query, Steps, at_once
+from snowmelt.client.pool.status import pools
+from snowmelt.client.queue.lines import Line, settings_object
+from snowmelt.client.queue.overviews import NODE_SECONDS
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import SECOND
+from snowmelt.core.names import NodeId, contact
+from snowmelt.protocols.baton.calls import BatonLooks, BatonStatus, LookAtBatons
+from snowmelt.protocols.baton.settings import TOPICS
+from snowmelt.protocols.membership.messages import GetStatus, Status
+from snowmelt.protocols.pool.introductions import PoolStatus
+from snowmelt.protocols.queue.parted.names import part_names
+from snowmelt.protocols.queue.statuses import Describe, QueueStatus
+
+ROWS_MAX: Final = 10_000
+"""So many queues are shown, as many as a cluster may have."""
+BATONS_MAX: Final = 1_000
+POOLS_MAX: Final = 1_000
+NAMES_MAX: Final = 20
+"""So many processes of a pool, and nodes at which a baton is waited for, by name."""
+LETTERS_MAX: Final = 300
+
+FIELDS: Final = (
+    "queue", "order", "paused", "ready", "delayed", "leased", "dead", "bytes", "oldest",
+    "in_per_second", "out_per_second", "leader", "term", "copies", "replicas", "copied", "away",
+    "waits",
+)  # fmt: skip
+"""What of a line the page is sent, in this order."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A node that is present."""
+
+    id: str
+    address: str
+    starts: int
+    heard: float | None
+    """For how many seconds the coordinator has not heard of it; it alone knows."""
+
+
+class BatonLine(msgspec.Struct, frozen=True):
+    """One baton that somebody holds, or waits for."""
+
+    name: str
+    holder: str
+    """The node at which it is; "" where nobody says so."""
+    state: str
+    fence: int
+    waiting: int
+    waits_at: list[tuple[str, int]]
+    """How many wait at which node."""
+
+
+class PoolLine(msgspec.Struct, frozen=True):
+    """One pool."""
+
+    name: str
+    producers: list[tuple[str, int, float]]
+    """By name: what each has, and how many objects a second it makes."""
+    consumers: list[str]
+    producing: int
+    consuming: int
+    stock: int
+
+
+class Around(msgspec.Struct, frozen=True):
+    """All but the queues."""
+
+    node: str
+    standing: str
+    cluster: str = ""
+    epoch: int = 0
+    coordinator: str = ""
+    members: list[Member] = []
+    batons: list[BatonLine] = []
+    pools: list[PoolLine] = []
+
+
+class Present:
+    """The nodes of the last view, by which a cluster's overview asks."""
+
+    def __init__(self, me: NodeId) -> None:
+        self._me = me
+        self.status: Status | None = None
+        self.mine: NodeId | None = None
+        """By which name this node itself is called."""
+
+    def ask(self, timeout: float) -> Steps[tuple[tuple[NodeId, NodeId], ...]]:
+        """Who is present."""
+        told: Status = yield Query(GetStatus(), timeout)
+        self.status = told
+        here = () if told.view is None else told.view.members
+        named = tuple([(one.id, contact(one.address)) for one in here])
+        self.mine = dict(named).get(self._me)
+        return named
+
+
+def around(present: Present, timeout: float) -> Steps[Around]:
+    """What there is beside queues. A node that does not answer is left out."""
+    named = yield from present.ask(timeout)
+    told = present.status
+    assert told is not None
+    if told.view is None:
+        return Around(told.node, told.standing)
+    looked = yield from at_once([_batons_of(address) for _, address in named])
+    seen = [one for some in looked if not isinstance(some, SnowmeltError) for one in some]
+    try:
+        found: Iterable[PoolStatus] = yield from pools(timeout)
+    except SnowmeltError:
+        found = ()
+    return Around(
+        told.node,
+        told.standing,
+        told.view.identity,
+        told.view.epoch,
+        told.view.coordinator,
+        [
+            Member(one.id, str(one.address), one.start, _seconds(told.silent.get(one.id)))
+            for one in told.view.members
+        ],
+        baton_lines(seen)[:BATONS_MAX],
+        [_pool_line(one) for one in found][:POOLS_MAX],
+    )
+
+
+def _seconds(span: int | None) -> float | None:
+    return None if span is None else round(span / SECOND, 1)
+
+
+def _batons_of(address: NodeId) -> Steps[list[BatonStatus]]:
+    found = list[BatonStatus]()
+    while len(found) < BATONS_MAX:
+        after = found[-1].name if found else ""
+        told: BatonLooks = yield Query(LookAtBatons(after), NODE_SECONDS, address)
+        if not told.statuses or told.statuses[-1].name <= after:
+            break
+        found += told.statuses
+    return found
+
+
+def baton_lines(seen: Iterable[BatonStatus]) -> list[BatonLine]:
+    """What several nodes see, put together by names; topics have batons too, and are none.
+
+    >>> here = BatonStatus("index", NodeId("n1"), "held", 7, 1, NodeId("n1"))
+    >>> there = BatonStatus("index", NodeId("n2"), "elsewhere", 6, 2, NodeId("n1"))
+    >>> one, = baton_lines([there, here])
+    >>> one.holder, one.waiting, one.waits_at
+    ('n1', 3, [('n2', 2), ('n1', 1)])
+    """
+    by_name: dict[str, list[BatonStatus]] = {}
+    for one in seen:
+        if not one.name.startswith(TOPICS):
+            by_name.setdefault(one.name, []).append(one)
+    lines = []
+    for name, some in sorted(by_name.items()):
+        newest = max(some, key=lambda one: (one.state != "elsewhere", one.fence))
+        there = newest.state != "elsewhere"
+        waits = [(one.node, one.waiting) for one in some if one.waiting]
+        lines.append(
+            BatonLine(
+                name,
+                newest.node if there else "",
+                newest.state if there else "on its way",
+                newest.fence,
+                sum([count for _, count in waits]),
+                [(str(node), count) for node, count in waits[:NAMES_MAX]],
+            )
+        )
+    return lines
+
+
+def _pool_line(pool: PoolStatus) -> PoolLine:
+    producers = list(zip(pool.producers, pool.stocks, strict=False))
+    return PoolLine(
+        pool.name,
+        [(one.name or one.id, stock, _short(one.rate)) for one, stock in producers[:NAMES_MAX]],
+        [str(one) for one in pool.consumers[:NAMES_MAX]],
+        len(pool.producers),
+        len(pool.consumers),
+        sum(pool.stocks),
+    )
+
+
+def row(line: Line) -> list[Any]:
+    """A queue as the page is sent it.
+
+    >>> row(Line(queue="q", oldest=1.23456, in_per_second=1234.5))[8:10]
+    [1.23, 1230.0]
+    """
+    told = [getattr(line, name) for name in FIELDS]
+    told[8] = None if line.oldest is None else round(line.oldest, 2)
+    told[9], told[10] = _short(line.in_per_second), _short(line.out_per_second)
+    told[-1] = line.waits[:LETTERS_MAX]
+    return told
+
+
+def _short(rate: float | None) -> Any:
+    """Three digits are enough to look at."""
+    return rate and float(f"{rate:.3g}")
+
+
+class PartLine(msgspec.Struct, frozen=True):
+    """One partition; the first is the anchor, which says who gets what next."""
+
+    number: int
+    status: dict[str, Any] | None
+    why: str = ""
+    """Why nobody tells of it."""
+
+
+class OneQueue(msgspec.Struct, frozen=True):
+    """All that is told of one queue."""
+
+    queue: str
+    settings: dict[str, object]
+    parts: list[PartLine]
+    """One, if it has no partitions."""
+
+
+def one_queue(queue: str, partitions: int) -> Steps[OneQueue]:
+    """It, or its partitions."""
+    names = [queue] if partitions == 1 else part_names(queue, partitions)
+    told = yield from at_once([_described(name) for name in names])
+    settings = [one.settings for one in told if isinstance(one, QueueStatus)]
+    named = settings_object(settings[0]) if settings else {}
+    return OneQueue(queue, named, [_part(number, one) for number, one in enumerate(told)])
+
+
+def _described(name: str) -> Steps[QueueStatus]:
+    status: QueueStatus = yield Query(Describe(name), NODE_SECONDS)
+    return status
+
+
+def _part(number: int, told: QueueStatus | SnowmeltError) -> PartLine:
+    if isinstance(told, SnowmeltError):
+        return PartLine(number, None, str(told)[:LETTERS_MAX])
+    fields = msgspec.structs.asdict(told)
+    del fields["settings"]
+    return PartLine(number, fields)

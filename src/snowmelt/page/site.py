@@ -1,0 +1,128 @@
+"""The page's files and what they ask for: `/`, `/events`, `/queue?name=`.
+
+1. Nothing is loaded from elsewhere, and no script stands in the page: `POLICY` has the browser see
+   to that. Names and all else from outside are put in as text (`files/page.js`).
+2. On loopback the page is for who calls this machine by its own name: a page of another site whose
+   name was pointed here is refused, and so is what another site asks for.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Final
+from urllib.parse import parse_qs
+
+import msgspec
+
+from snowmelt.core.errors import NoSuchQueue, SnowmeltError
+from snowmelt.core.names import queue_name
+from snowmelt.page.watching import LISTENERS_MAX, Watching
+from snowmelt.runtime.credentials import is_loopback
+from snowmelt.runtime.http.pages import Inside
+from snowmelt.runtime.http.serving import Asked, Page, Route, Stream
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = (
+    f"Content-Security-Policy: {POLICY}",
+    "Referrer-Policy: no-referrer",
+    "Cross-Origin-Opener-Policy: same-origin",
+    "Cross-Origin-Resource-Policy: same-origin",
+)
+FILES: Final = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/drawing.js": ("drawing.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+JSON: Final = "application/json"
+
+Make = Callable[[Asked], Awaitable[Page | Stream]]
+
+
+class PageSite:
+    """Of one node."""
+
+    def __init__(self, inside: Inside, watching: Watching | None = None) -> None:
+        self._inside = inside
+        self._watching = watching or Watching(inside)
+        folder = files("snowmelt.page") / "files"
+        self._files = {
+            path: Page((folder / name).read_bytes(), kind=kind, headers=HEADERS)
+            for path, (name, kind) in FILES.items()
+        }
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """By paths."""
+        made = {path: partial(self._file, path) for path in FILES}
+        more: dict[str, Make] = {"/events": self._events, "/queue": self._queue}
+        return {path: Route(partial(self._let_in, make)) for path, make in (made | more).items()}
+
+    def begin(self) -> None:
+        """Looks from now on."""
+        self._watching.begin()
+
+    async def close(self) -> None:
+        """Looks no more."""
+        await self._watching.close()
+
+    async def _let_in(self, make: Make, asked: Asked) -> Page | Stream:
+        why = refusal(asked, self._inside)
+        if why:
+            return Page(f"{why}\n".encode(), HTTPStatus.FORBIDDEN)
+        return await make(asked)
+
+    async def _file(self, path: str, asked: Asked) -> Page:
+        del asked
+        return self._files[path]
+
+    async def _events(self, asked: Asked) -> Page | Stream:
+        del asked
+        if self._watching.listeners >= LISTENERS_MAX:
+            text = f"{LISTENERS_MAX} pages of this node are open already\n"
+            return Page(text.encode(), HTTPStatus.SERVICE_UNAVAILABLE)
+        return Stream(self._watching.events(), "text/event-stream", HEADERS)
+
+    async def _queue(self, asked: Asked) -> Page:
+        names = parse_qs(asked.query, max_num_fields=10).get("name", [""])
+        try:
+            told = await self._watching.queue(queue_name(names[0]))
+        except SnowmeltError as error:
+            missing = isinstance(error, NoSuchQueue)
+            status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.BAD_REQUEST
+            return Page(f"{error}\n".encode(), status)
+        return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
+
+
+def refusal(asked: Asked, inside: Inside) -> str:
+    """Why this is not shown to whoever asks; "" if it is (rule 2)."""
+    if not is_loopback(inside.http.host):
+        return "off loopback this page is not shown yet"
+    host = asked.heads.get("host", "")
+    if not is_loopback(host_of(host)):
+        return f"this page is at http://{inside.http.host}, and not at another name"
+    site = asked.heads.get("sec-fetch-site", "none")
+    opens = asked.path == "/" and asked.heads.get("sec-fetch-mode") == "navigate"
+    if site not in ("none", "same-origin") and not opens:
+        return "this is not for pages of other sites"
+    origin = asked.heads.get("origin")
+    if origin is not None and origin != f"http://{host}":
+        return "this is not for pages of other sites"
+    return ""
+
+
+def host_of(host: str) -> str:
+    """The name in a Host line, without its port.
+
+    >>> host_of("127.0.0.1:9410"), host_of("[::1]:9410"), host_of("localhost"), host_of("::1")
+    ('127.0.0.1', '::1', 'localhost', '')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    name, _, port = host.partition(":")
+    return "" if ":" in port else name

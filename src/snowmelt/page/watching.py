@@ -1,0 +1,217 @@
+"""A node looks at its cluster: once a minute, and every few seconds while somebody has a page open.
+
+Looks cost the more, the more queues there are, and so they are the more seldom. What is seen is
+encoded once for all who look; each of them is sent the newest, and none has anything waiting.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from time import monotonic, time
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import run_async
+from snowmelt.client.queue.lines import Line, line
+from snowmelt.client.queue.overviews import overview
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.page.history import MINUTES, Counted, History
+from snowmelt.page.looking import (
+    FIELDS,
+    LETTERS_MAX,
+    ROWS_MAX,
+    Around,
+    OneQueue,
+    Present,
+    around,
+    one_queue,
+    row,
+)
+from snowmelt.page.port import NodePort
+from snowmelt.protocols.queue.statuses import QueueStatus
+from snowmelt.runtime.http.pages import Inside
+
+EVERY: Final = 2.0
+"""Seconds between looks."""
+SOON: Final = 0.5
+"""So long after the last look the first who has a page open may have another."""
+QUEUES_A_SECOND: Final = 200
+"""So many queues are looked at in a second, at most: 1,000 every 5 seconds."""
+MINUTE: Final = 60.0
+LOOK_SECONDS: Final = 5.0
+BEAT: Final = 15.0
+"""So long a stream is silent at most."""
+LISTENERS_MAX: Final = 8
+
+
+class Watching:
+    """Of one node."""
+
+    def __init__(self, inside: Inside, port: NodePort | None = None) -> None:
+        self.history = History()
+        self.listeners = 0
+        self.looks = 0
+        """How often it looked."""
+        self._port = port or NodePort(inside)
+        self._present = Present(inside.node)
+        self._around = Around(inside.node, "not asked yet")
+        self._lines: list[Line] = []
+        self._known: dict[str, QueueStatus] = {}
+        self._trouble = ""
+        self._looked = -MINUTE
+        self._wanted = asyncio.Event()
+        self._changed: asyncio.Future[None] | None = None
+        self._encoded: tuple[int, bytes] = (0, b"")
+        self._hour: tuple[int, bytes] = (0, b"")
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Looks from now on."""
+        self._task = asyncio.get_running_loop().create_task(self._watch())
+
+    async def close(self) -> None:
+        """Looks no more."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await self._port.close()
+
+    @property
+    def every(self) -> float:
+        """Seconds between looks while somebody has a page open."""
+        return max(EVERY, len(self._lines) / QUEUES_A_SECOND)
+
+    async def queue(self, name: str) -> OneQueue:
+        """How one queue is."""
+        known = self._known.get(name)
+        partitions = 1 if known is None else known.settings.partitions
+        return await run_async(self._port, one_queue(name, partitions))
+
+    # --- what one listener is sent ----------------------------------------------------------------
+
+    async def events(self) -> AsyncGenerator[bytes]:
+        """Pieces of a stream: the newest state and history, whenever they have changed."""
+        self.listeners += 1
+        looks = minute = 0
+        if self.listeners == 1:  # what was seen before anybody looked is old, and not all
+            looks = self.looks
+            self._wanted.set()
+        try:
+            yield b"retry: 3000\n\n"
+            while not (self._task is None or self._task.done()):
+                piece = b""
+                if self.looks != looks:
+                    looks, piece = self.looks, self._state()
+                if self.history.minute != minute:
+                    piece += self._minutes(minute)
+                    minute = self.history.minute
+                if not piece and not await self._change():
+                    piece = b": nothing is new\n\n"
+                if piece:
+                    yield piece
+        finally:
+            self.listeners -= 1
+
+    async def _change(self) -> bool:
+        """Waits for something new; False if nothing came for a while."""
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        assert self._task is not None
+        done, _ = await asyncio.wait(
+            (self._changed, self._task), timeout=BEAT, return_when=asyncio.FIRST_COMPLETED
+        )
+        return bool(done)
+
+    def _state(self) -> bytes:
+        if self._encoded[0] != self.looks:
+            told = msgspec.structs.asdict(self._around) | {
+                "at": round(time(), 1),
+                "every": self.every,
+                "trouble": self._trouble[:LETTERS_MAX],
+                "fields": FIELDS,
+                "queues": [row(one) for one in self._lines[:ROWS_MAX]],
+            }
+            self._encoded = self.looks, event("state", told)
+        return self._encoded[1]
+
+    def _minutes(self, known: int) -> bytes:
+        """One more minute than was known, or all of the hour."""
+        minute = self.history.minute
+        one = known and known == minute - 1
+        if not one and self._hour[0] == minute:
+            return self._hour[1]
+        hours = [
+            each
+            for each in self.history.hours(1 if one else MINUTES)
+            if max(each.came) > 0 or max(each.went) > 0
+        ]
+        told = event("minute" if one else "hour", {"minute": minute, "hours": hours})
+        if not one:
+            self._hour = minute, told
+        return told
+
+    # --- looks ------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        minute = monotonic() + EVERY
+        while True:
+            left = minute - monotonic()
+            if self._wanted.is_set():
+                left = self._looked + SOON - monotonic()
+            elif self.listeners:
+                left = min(left, self._looked + self.every - monotonic())
+            if left > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await (
+                            asyncio.sleep(left) if self._wanted.is_set() else self._wanted.wait()
+                        )
+                continue
+            self._wanted.clear()
+            seen = await self.look()
+            if monotonic() >= minute:
+                minute = max(minute + MINUTE, monotonic())
+                self._add_minute(seen)
+            self._tell()
+
+    async def look(self) -> bool:
+        """Looks once; whether anybody answered."""
+        before, self._looked = self._looked, monotonic()
+        try:
+            found = await run_async(self._port, overview(self._present.ask, LOOK_SECONDS))
+            self._port.is_mine(self._present.mine)
+            if self.listeners:
+                self._around = await run_async(self._port, around(self._present, LOOK_SECONDS))
+        except SnowmeltError as error:
+            self._trouble = str(error)
+            self.looks += 1
+            return False
+        self._trouble = ""
+        passed = self._looked - before
+        self._lines = [line(one, self._known.get(one.name), passed) for one in found]
+        self._known = {one.name: one.status for one in found if one.status is not None}
+        self.looks += 1
+        return True
+
+    def _add_minute(self, seen: bool) -> None:
+        if seen:
+            known = self._known.items()
+            self.history.add([Counted(name, one.put, one.delivered) for name, one in known])
+        else:
+            self.history.miss()
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set_result(None)
+
+
+def event(name: str, told: Any) -> bytes:
+    r"""As a browser's EventSource reads it.
+
+    >>> event("state", {"queue": "a\nb"})
+    b'event: state\ndata: {"queue":"a\\nb"}\n\n'
+    """
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(told))

@@ -47,7 +47,9 @@ def test_the_readmes_ten_lines_print_what_it_says(
 def test_what_the_page_of_the_queue_shows_can_be_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, deadlines, parted, values = BLOCK.findall((ROOT / "docs" / "queue.md").read_text())
+    first, awaited, deadlines, parted, values = BLOCK.findall(
+        (ROOT / "docs" / "queue.md").read_text()
+    )
     here = {"snowmelt": snowmelt, "time": time}
     folder = f'open("{tmp_path / "q.snow"}")'
     first, changed = re.subn(r'connect\("[^"]*"\)', folder, first)
@@ -59,6 +61,8 @@ def test_what_the_page_of_the_queue_shows_can_be_run(
         "2 b'sweep the yard'",
         "2 b'dust'",
     ]
+    exec(re.sub(r'connect\("[^"]*"\)', folder, awaited), {})
+    assert capsys.readouterr().out.splitlines() == ["0 b'one'", "1 b'two'"]
     with snowmelt.open(tmp_path / "q.snow") as cluster:
         again: dict[str, Any] = {**here, "cluster": cluster}
         exec(deadlines, again)

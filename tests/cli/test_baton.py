@@ -95,6 +95,17 @@ def test_without_a_turn_in_time_the_command_is_not_run(
     assert not file.exists()
 
 
+def test_with_no_time_to_wait_it_runs_only_where_the_baton_is_free(cluster: LocalCluster) -> None:
+    run = ("baton", "run", "cron", "--url", cluster.url, "--timeout", "0", "--", "echo", "ran")
+    with library.connect(cluster.url) as held, held.baton("cron"):
+        ended = snowmelt(*run)
+    assert (ended.returncode, ended.stdout) == (4, "")
+    assert "no turn within 0 s at baton 'cron'" in ended.stderr
+    with library.connect(cluster.url) as free:
+        free.baton("cron").acquire(timeout=10).release()
+    assert snowmelt(*run).stdout == "ran\n"
+
+
 def test_signals_are_passed_on(cluster: LocalCluster, tmp_path: Path) -> None:
     for number, name in ((signal.SIGTERM, "TERM"), (signal.SIGINT, "INT")):
         ready = tmp_path / name
@@ -268,7 +279,7 @@ def test_the_value_goes_through_a_file(cluster: LocalCluster, tmp_path: Path) ->
     [
         (("a b", "--", "true"), "baton is 'a b'; allowed: 1 to 100 of A-Z"),
         (("a", "--", "no-such-command"), "COMMAND is 'no-such-command'; allowed: a program"),
-        (("a", "--timeout", "0", "--", "true"), "--timeout is 0.0; allowed: more than 0"),
+        (("a", "--timeout", "-1", "--", "true"), "--timeout is -1.0; allowed: more than 0"),
         (("a", "--kill-after", "-1", "--", "true"), "--kill-after is -1.0; allowed: 0 to"),
         (("a", "--value-file", "/no/such/folder/file", "--", "true"), "a file that can be written"),
         (("a",), "Missing argument"),

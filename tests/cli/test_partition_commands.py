@@ -31,7 +31,7 @@ def test_a_queue_of_several_partitions_is_used_as_any(run: Run) -> None:
     shown = run("stats", "log")[1]
     assert "log is open, in 3 partitions" in " ".join(shown.split())
     assert re.findall(r"partition (\d) +embedded", shown) == ["0", "1", "2"]
-    assert run("purge", "log", "--yes")[1] == "1 items removed from log\n"
+    assert run("purge", "log", "--yes")[1] == "1 item removed from log\n"
     assert run("delete", "log", "--yes") == (0, "log is deleted, with nothing in it\n", "")
     assert "log" not in run("queues")[1]
 

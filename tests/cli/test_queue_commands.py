@@ -59,18 +59,23 @@ def test_what_is_piped_in_comes_out_to_the_byte(run: Run, queue: str) -> None:
     ended = run("get", queue)
     assert (ended.returncode, ended.stdout) == (8, b"")
     assert b"nothing came into" in ended.stderr
+    assert b"--wait 10 waits" in ended.stderr
+    assert b"--wait" not in run("get", queue, "--wait", "0.1").stderr
 
 
 def test_get_tells_empty_missing_and_paused_apart(run: Run, queue: str) -> None:
     """Nobody there is `test_nobody_there_ends_with_4`."""
     ended = run("get", "nowhere")
     assert (ended.returncode, ended.stdout) == (9, b"")
-    assert b"there is no queue 'nowhere'" in ended.stderr
+    assert b"there is no queue 'nowhere'; snowmelt queues lists those there are" in ended.stderr
     said = fine(run("create", queue, "--lease", "60", "--priorities", "3")).decode()
     assert said.startswith(f"{queue} is made: priorities=3, ")
     assert "lease=60.0" in said
     ended = run("get", queue)
-    assert (ended.returncode, ended.stderr.endswith(f"into {queue} in 0 s\n".encode())) == (8, True)
+    assert (ended.returncode, f"into {queue} in 0 s; --wait 10".encode() in ended.stderr) == (
+        8,
+        True,
+    )
     fine(run("put", queue, "one", "--delay", "1000"))
     assert b"; of its items 1 are delayed" in run("get", queue).stderr
     fine(run("put", queue, "two"))
@@ -156,7 +161,8 @@ def test_a_purge_needs_a_yes(run: Run, queue: str) -> None:
     fine(run("put", queue, "one", "two"))
     ended = run("purge", queue)
     assert (ended.returncode, ended.stdout) == (2, b"")
-    assert b"--yes" in ended.stderr
+    assert b"Remove 2 items from" in ended.stderr
+    assert b"no terminal to answer on: add --yes" in ended.stderr
     assert fine(run("purge", queue, "--yes")) == b"2 items removed from %b\n" % queue.encode()
     assert fine(run("redrive", queue, "--rate", "5")).startswith(b"0 items of ")
     assert fine(run("peek", queue)) == b""
@@ -195,7 +201,7 @@ def test_a_priority_queue_is_made_by_the_first_priority_and_taken_like_any(
     fine(run("get", queue, "--out", str(tmp_path / "out")))
     (file,) = (tmp_path / "out").iterdir()
     assert file.read_bytes() == b"sweep"
-    assert fine(run("purge", queue, "--yes")) == b"1 items removed from %b\n" % queue.encode()
+    assert fine(run("purge", queue, "--yes")) == b"1 item removed from %b\n" % queue.encode()
     ended = run("put", queue, "x", "--priority", "4")
     assert (ended.returncode, b"priority is 4; allowed: 0 to 3" in ended.stderr) == (2, True)
     fine(run("put", f"{queue}-fifo", "x"))

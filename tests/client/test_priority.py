@@ -154,7 +154,7 @@ def test_what_is_delayed_waits_and_a_purge_takes_all_that_waits(
 def test_a_full_queue_waits_for_room_and_says_so(cluster: snowmelt.Cluster, name: str) -> None:
     jobs = cluster.priority(name, max_items=2)
     jobs.put_many([b"a", b"b"])
-    with pytest.raises(Full, match="holds 2 items in 2 bytes; its bounds are 2 items"):
+    with pytest.raises(Full, match=r"holds 2 items in 2 bytes; its bounds are 2 items$"):
         jobs.put(b"c", timeout=0)
     jobs.get().ack()
     jobs.put(b"c", timeout=10)

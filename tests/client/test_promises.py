@@ -95,7 +95,7 @@ def test_what_never_fits_is_refused_at_once_and_named(two: Two) -> None:
     assert str(refused.value).endswith("its bounds are 3 items and 20 bytes")
     with pytest.raises(Full, match="1 items in 21 bytes never fit into queue"):
         two.put(other, bytes(21), timeout=600)
-    with pytest.raises(Full, match="holds 1 items in 1 bytes; its bounds are 3 items"):
+    with pytest.raises(Full, match="holds 1 items in 1 bytes; its bounds are 3 items and 20 bytes"):
         two.put(other, *[b"x"] * 3, timeout=0)
     two.put(other, b"x", b"x", timeout=0)
     assert one.stats().ready == 3

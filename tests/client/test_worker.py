@@ -92,7 +92,9 @@ def test_a_retry_waits_and_leaves_the_thread_to_others(cluster: snowmelt.Embedde
     assert orders.stats().delayed == 1
 
 
-def test_each_kind_of_error_has_a_fate_of_its_own(cluster: snowmelt.EmbeddedCluster) -> None:
+def test_each_kind_of_error_has_a_fate_of_its_own(
+    cluster: snowmelt.EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     orders, tried = cluster.fifo("kinds", codec="json"), list[str]()
     errors = {"index": IndexError, "os": ConnectionResetError, "value": ValueError}
 
@@ -105,6 +107,10 @@ def test_each_kind_of_error_has_a_fate_of_its_own(cluster: snowmelt.EmbeddedClus
     retry = {LookupError: None, OSError: Retry(first=0, times=2), ValueError: Retry(first=600)}
     Worker(orders, handle, retry=retry).run(timeout=SOON)
     assert sorted(tried) == ["index", "os", "os", "os", "value"]
+    logged = "\n".join(caplog.messages)
+    assert "dead after 1 failure, reason IndexError" in logged
+    assert "dead after 3 failures, reason ConnectionResetError" in logged
+    assert "AttributeError" not in caplog.text, "an error of the codec stands alone"
     reasons = [seen.reason for seen in orders.peek(dead=True)]
     assert reasons[0].startswith("CodecError: a body of 7 bytes, b'no JSON', is not json")
     assert reasons[1].startswith("IndexError: so it is (test_worker.py, line ")

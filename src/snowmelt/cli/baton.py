@@ -40,15 +40,19 @@ def run(
     ] = KILL_AFTER,
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for a turn.")] = TURN_SECONDS,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for a turn; 0: only if it is free.")
+    ] = TURN_SECONDS,
 ) -> None:
     """Run a command while holding a baton, as `flock` does. Ends as the command ends.
 
     The command finds the baton's name in SNOWMELT_BATON and its fence in SNOWMELT_FENCE: a number
     larger than any holder's before. When the baton is lost it gets SIGTERM, and this ends with 2.
+    Without a turn in time the command is not run, and this ends with 4.
     Ctrl-C reaches the command as any other; a script that runs this ends then, as with `flock`.
     """
-    check_timeout(timeout)
+    if timeout != 0:
+        check_timeout(timeout)
     check_kill_after(kill_after)
     if shutil.which(command[0]) is None:
         raise BadOption("COMMAND", command[0], "a program that is there and can be run")

@@ -16,7 +16,7 @@ import typer
 
 from snowmelt import __version__
 from snowmelt.cli.commands import Commands
-from snowmelt.core.errors import CallerError, SnowmeltError
+from snowmelt.core.errors import CallerError, NoSuchQueue, SnowmeltError
 
 COMMANDS: Final = {
     "Items": {
@@ -142,6 +142,13 @@ def _main(
     del version
 
 
+def _way_out(error: SnowmeltError) -> str:
+    """The command that helps, where the library's sentence names none."""
+    if not isinstance(error, NoSuchQueue) or "snowmelt" in str(error):
+        return ""
+    return "; snowmelt queues lists those there are"
+
+
 def run() -> None:
     """Runs the program; an error of ours is a sentence and an exit code, never a stack."""
     try:
@@ -149,7 +156,7 @@ def run() -> None:
         gc.freeze()  # what is loaded stays, and is not looked through again, nor at the end
         command()
     except SnowmeltError as error:
-        print(f"snowmelt: {error}", file=sys.stderr)
+        print(f"snowmelt: {error}{_way_out(error)}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -16,7 +16,14 @@ import typer
 from rich.console import Console
 
 from snowmelt.cli.asking import HERE, JSON, Place
-from snowmelt.cli.queue_show import items_in, peek_lines, queue_object, queue_table, seen_object
+from snowmelt.cli.queue_show import (
+    items_in,
+    peek_lines,
+    queue_object,
+    queue_table,
+    seen_object,
+    so_many,
+)
 from snowmelt.cli.urgency import (
     LARGEST_FIRST,
     PARTITIONS,
@@ -31,7 +38,7 @@ from snowmelt.cli.urgency import (
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.core.errors import BadOption
+from snowmelt.core.errors import BadOption, CallerError
 
 QUEUE = typer.Argument(help="The queue's name.")
 LINES_AT_ONCE = 10_000
@@ -65,14 +72,14 @@ def put(
                 raise BadOption("--lines", bodies[0], "with --file or standard input only")
             with source(file) as stream:
                 count = _put_lines(target, stream, headers, delay, at.timeout)
-            print(f"{count} items put into {queue}{_on_nodes(target, at.data)}")
+            print(f"{so_many(count)} put into {queue}{_on_nodes(target, at.data)}")
             return
         put_now = _bodies(bodies, file)
         where = target.put_many(put_now, headers=headers, delay=delay, timeout=at.timeout)
     place = f" with priority {said.priority or 0}" if isinstance(target, Prioritized) else ""
     place += f" at {where[0]}"
     place += _on_nodes(target, at.data)
-    print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue}{place}")
+    print(f"{so_many(len(put_now))} put into {queue}{place}")
 
 
 def _on_nodes(target: Into, data: Path | None) -> str:
@@ -183,7 +190,7 @@ def purge(
         if not yes:
             confirm(_question(found, dead, at.timeout))
         count = found.purge(dead=dead, timeout=at.timeout)
-    print(f"{count} items removed from {queue}")
+    print(f"{so_many(count)} removed from {queue}")
 
 
 def delete(
@@ -212,13 +219,13 @@ def delete(
 def _question(queue: Fifo | PriorityQueue, dead: bool, timeout: float) -> str:
     told = queue.stats(timeout=timeout)
     count = told.dead if dead else told.ready + told.delayed
-    return f"Remove {count} items from {queue.name} for ever?"
+    return f"Remove {so_many(count)} from {queue.name} for ever?"
 
 
 def confirm(question: str) -> None:
     """Asks a person; ends the command when the answer is no, or nobody is there to give it."""
     if not sys.stdin.isatty():
-        raise BadOption("--yes", "left out", "only on a terminal, where a question can be answered")
+        raise CallerError(f"{question} There is no terminal to answer on: add --yes to do it")
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)
 
@@ -234,4 +241,4 @@ def redrive(
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout)
         count = found.redrive(per_second=rate, timeout=at.timeout)
-    print(f"{count} items of {queue} come back")
+    print(f"{so_many(count)} of {queue} {'comes' if count == 1 else 'come'} back")

@@ -48,6 +48,15 @@ def age(seconds: float | None) -> str:
     return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
+def so_many(count: int) -> str:
+    """A number of items.
+
+    >>> so_many(1), so_many(2)
+    ('1 item', '2 items')
+    """
+    return f"{count} {'item' if count == 1 else 'items'}"
+
+
 def items_in(told: QueueStatus | Deleted) -> str:
     """How many items a queue has, or had.
 
@@ -57,7 +66,7 @@ def items_in(told: QueueStatus | Deleted) -> str:
     counts = {name: getattr(told, name, 0) for name in IN_IT}
     total = sum(counts.values())
     parts = ", ".join([f"{count} {name}" for name, count in counts.items() if count])
-    return f"{total} {'item' if total == 1 else 'items'} ({parts})" if total else "nothing in it"
+    return f"{so_many(total)} ({parts})" if total else "nothing in it"
 
 
 Reach = Mapping[str, int | float]

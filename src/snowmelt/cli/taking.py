@@ -70,7 +70,7 @@ def get(
                     told=lambda count: status.update(f"{count:,} items taken from {queue} …"),
                 )
         except Empty as error:
-            raise Empty(f"{error}{_why(found, at.timeout)}") from None
+            raise Empty(f"{error}{_why(found, at.timeout) or _longer(wait)}") from None
 
 
 def _why(found: Fifo | PriorityQueue, timeout: float) -> str:
@@ -86,6 +86,10 @@ def _why(found: Fifo | PriorityQueue, timeout: float) -> str:
     held = [f"{getattr(told, name):,} are {name}" for name in ("leased", "delayed", "dead")]
     some = [one for one in held if not one.startswith("0 ")]
     return f"; of its items {', '.join(some)}" if some else ""
+
+
+def _longer(wait: float) -> str:
+    return "" if wait else "; --wait 10 waits for the next item"
 
 
 def checked_count(count: int, *, every: bool) -> int:

@@ -16,17 +16,17 @@ from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.protocols.queue.settings import ANY
 
 PRIORITY: Final = typer.Option(
-    help="Of each item; makes a priority queue when there is none.", metavar="NUMBER"
+    help="Of each item. A new queue becomes a priority queue.", metavar="NUMBER"
 )
 PRIORITIES: Final = typer.Option(
-    help="What a priority queue that is made takes: int, float, or a number of priorities.",
+    help="Which priorities a new queue takes: int, float, or how many from 0.",
     metavar="KIND",
 )
 PARTITIONS: Final = typer.Option(
-    help="Of how many partitions a queue that is made is, led by different nodes.", metavar="NUMBER"
+    help="How many partitions a new queue has, each with its own leader.", metavar="NUMBER"
 )
 LARGEST_FIRST: Final = typer.Option(
-    "--largest-first/--least-first", help="Which is the most urgent in it."
+    "--largest-first/--least-first", help="Which priority a new queue gives out first."
 )
 
 

@@ -91,16 +91,18 @@ def pinned(url: str, identity: str) -> str:
 
 
 def _secret(token: object) -> str:
-    """A token; what is none is named by its kind alone, since errors end up in logs.
+    r"""A token; what is none is named by its kind alone, since errors end up in logs.
 
     >>> _secret(7)
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: token is <class 'int'>; allowed: text that UTF-8 can write
+    >>> _secret("a file's last line ends so\n")
+    "a file's last line ends so"
     """
     if isinstance(token, str):
         with suppress(UnicodeEncodeError):
             token.encode()
-            return token
+            return token.strip()
     raise BadOption("token", type(token), "text that UTF-8 can write")
 
 

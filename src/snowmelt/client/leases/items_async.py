@@ -151,7 +151,8 @@ class Item:
         try:
             return self._value
         except AttributeError:  # read once, and only when it is wanted
-            self._value: Any = self._counter.codec.value(self.body)
+            pass  # and outside of this, so that an error of the codec stands alone
+        self._value: Any = self._counter.codec.value(self.body)
         return self._value
 
     @property

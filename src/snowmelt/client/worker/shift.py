@@ -265,9 +265,14 @@ class Tally:
 
 
 def tell_failed(queue: str, held: Any, fate: Fate, error: BaseException) -> None:
-    again = {"dead": "at once"} if fate.dead else {"again_in": f"{fate.wait:.3g} s"}
-    what = which(queue, held) | again
+    what = which(queue, held)
+    what |= {"dead_after": _failures(held)} if fate.dead else {"again_in": f"{fate.wait:.3g} s"}
     tell("a handler failed", logging.WARNING, error, **what, reason=last_line(error))
+
+
+def _failures(held: Any) -> str:
+    """How often an item has failed, this time included."""
+    return "1 failure" if held.failures == 0 else f"{held.failures + 1} failures"
 
 
 def tell_untold(what: str, queue: str, held: Any, error: SnowmeltError) -> None:

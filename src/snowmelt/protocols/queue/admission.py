@@ -206,5 +206,5 @@ def no_room(home: Home, state: State, items: int, size: int) -> str:
 
 def bounds(home: Home) -> str:
     """What a queue may hold."""
-    items, most = home.settings.items_each, home.settings.bytes_each
-    return f"its bounds are {items or 'no'} items and {most or 'no'} bytes"
+    most = {"items": home.settings.items_each, "bytes": home.settings.bytes_each}
+    return f"its bounds are {' and '.join(f'{n} {what}' for what, n in most.items() if n)}"

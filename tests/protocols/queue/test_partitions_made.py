@@ -123,6 +123,9 @@ def test_an_interrupted_making_is_gone_on_with_by_who_opens_it_next(made: int) -
     assert bench.ask("n3", ListQueues()).names == ("log",)
     told = bench.ask("n2", Open("log", QueueSettings(replicas=2)), within=4)
     assert "partitions=6, asked 1" in told.text
+    told = bench.ask("n2", Open("log"))
+    assert told.error == "Unavailable"
+    assert "partitions=6, asked 1" in told.text
     told = bench.ask("n2", Open("log", QueueSettings(replicas=2, partitions=6)), within=4)
     assert told.settings.partitions == 6
     assert sorted(known(bench)) == part_names("log", 6)

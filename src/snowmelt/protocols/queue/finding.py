@@ -104,8 +104,12 @@ class Finding:
                 self._point(operation, request, home)
             case Nowhere(error="NoSuchQueue") if _makes(request):
                 self.ask(operation, request, QueueSettings(replicas=0))
-            case Nowhere(error="QueueExists") if _makes(request):
-                self.ask(operation, request)
+            case Nowhere(_, "QueueExists", text) if _makes(request):
+                if self._directory.home(request.queue) is None:  # its first partition is not there
+                    text = f"it is being made just now, or only in part: {text}"
+                    self._desk.decline(operation, "Unavailable", text)
+                else:
+                    self.ask(operation, request)
             case Nowhere(_, error, text):
                 self._desk.decline(operation, error, text)
 

@@ -123,7 +123,8 @@ def test_a_failure_is_a_line_of_the_log_and_retry_is_of_the_module(
         assert orders.stats().dead == 1
     log = (shop / "log").read_text()
     assert (
-        '"event": "a handler failed", "queue": "failing", "position": 0, "dead": "at once"' in log
+        '"event": "a handler failed", "queue": "failing", "position": 0, "dead_after": "1 failure"'
+        in log
     )
 
 

@@ -4,9 +4,9 @@
         [--clients 64] [--processes 4] [--items 1000,1] [--rest 20] [--json]
 
 For each number of partitions as many nodes are started, and each has its share of a core, as a
-small machine of its own (`shares.py`). Clients have no bound. First all of them put, then all of
-them get and acknowledge. Every queue has one copy, so that only partitions differ. Needs Linux,
-and root.
+small machine of its own (`shares.py`), once all clients are connected. Clients have no bound. First
+all of them put, then all of them get and acknowledge; what is done within the seconds counts. Every
+queue has one copy, so that only partitions differ. Needs Linux, and root.
 """
 
 import argparse
@@ -37,6 +37,8 @@ from snowmelt.cli.local import LocalCluster, end_on_sigterm
 HEARTBEAT: Final = 3.0
 BODY: Final = b"x" * 100
 TIMEOUT: Final = 60.0
+SETTLED: Final = 2.0
+"""So many seconds before it begins, nodes have their shares."""
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -73,7 +75,7 @@ def _put(queue: Fifo, items: int) -> int:
 
 def _get(queue: Fifo, items: int) -> int:
     try:
-        some = queue.get_many(items, timeout=1.0)
+        some = queue.get_many(items, timeout=TIMEOUT)
     except Empty:
         return 0
     some.ack()
@@ -85,9 +87,14 @@ def _turns(load: Load, call: Callable[[Fifo, int], int], _: int) -> int:
     done = 0
     with snowmelt.connect(load.url) as cluster:
         queue = cluster.fifo(load.queue, partitions=load.partitions, replicas=1)
+        for _ in range(load.partitions):  # each has a connection to all of their leaders
+            queue.put(BODY, timeout=TIMEOUT)
+        queue.get(timeout=TIMEOUT).ack()
         sleep(max(0.0, load.begin - monotonic()))
-        while monotonic() < load.begin + load.seconds:
-            done += call(queue, load.items)
+        end = load.begin + load.seconds
+        while monotonic() < end:
+            some = call(queue, load.items)
+            done += some if monotonic() < end else 0
     return done
 
 
@@ -106,19 +113,26 @@ def _measured(told: argparse.Namespace, partitions: int, items: int, shares: Sha
         with snowmelt.connect(started.url) as cluster:
             cluster.fifo("log", partitions=partitions, replicas=1).create(timeout=TIMEOUT)
         for node in started.nodes:
-            shares.bound(node.pid, told.share)
+            shares.bound(node.pid, 1.0)
         rates, used = [], 0.0
         for call in (_put, _get):
             begin = monotonic() + told.rest
             each = told.clients // told.processes
             load = Load(started.url, "log", partitions, items, each, begin, told.seconds)
+            asked = [pool.submit(_process, load, call) for _ in range(told.processes)]
+            sleep(max(0.0, begin - SETTLED - monotonic()))
+            for node in started.nodes:
+                shares.bound(node.pid, told.share)
+            sleep(max(0.0, begin - monotonic()))
             before = [nanoseconds(node.pid) for node in started.nodes]
-            done = sum(pool.map(_process, [load] * told.processes, [call] * told.processes))
-            rates.append(done / told.seconds)
+            sleep(told.seconds)
             spent = [
                 nanoseconds(node.pid) - was for node, was in zip(started.nodes, before, strict=True)
             ]
             used = max(spent) / 1e9 / (told.seconds * told.share)
+            for node in started.nodes:  # what is on its way ends soon
+                shares.bound(node.pid, 1.0)
+            rates.append(sum([one.result() for one in asked]) / told.seconds)
     shares.sweep()
     return Row(partitions, items, *rates, used)
 

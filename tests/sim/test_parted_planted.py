@@ -1,14 +1,17 @@
 """Bugs planted in what gives several partitions one order: judges find each within a life."""
 
 import pytest
+from msgspec.structs import replace
 from test_parted_life import DATA_NODES, EARLIER, NAMES, lived
 
 from snowmelt.client.fifo.granted import GrantedSteps
+from snowmelt.protocols.queue.getting import Getting
 from snowmelt.protocols.queue.parted import gathering, partition
 from snowmelt.protocols.queue.parted.anchor import Anchor
 from snowmelt.protocols.queue.parted.counting import Counting
 from snowmelt.protocols.queue.parted.gathered import Gathered
 from snowmelt.protocols.queue.parted.partition import Partition
+from snowmelt.protocols.queue.parted.words import Left
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.words import SpreadPut
 from snowmelt_world.families.fifo_planted import ContentTerms
@@ -22,7 +25,7 @@ def a_get_that_is_asked_again_is_given_more(patch):
 
 def nothing_is_said_though_a_partition_is_silent(patch):
     patch.setattr(Anchor, "_is_away", lambda *_: True)
-    patch.setattr(gathering, "Gathered", lambda pieces, _: Gathered(pieces))
+    patch.setattr(gathering, "Gathered", lambda pieces, *_: Gathered(pieces))
 
 
 def nobody_says_that_something_is_ready(patch):
@@ -56,6 +59,23 @@ def partitions_are_taken_whichever_queue_they_are_of(patch):
     patch.setattr(GrantedSteps, "is_there", lambda *_: iter(()))
 
 
+def a_leave_is_ignored(patch):
+    patch.setattr(Anchor, "leave", lambda anchor, door, word: anchor._desk.send(door, _left(word)))
+
+
+def what_a_left_get_was_given_does_not_go_back(patch):
+    patch.setattr(Getting, "gone", lambda *_: None)
+
+
+def a_closed_connection_takes_what_another_door_has_told(patch):
+    leave = Anchor.leave
+    patch.setattr(Anchor, "leave", lambda *args: leave(*args[:2], replace(args[2], since=0)))
+
+
+def _left(word):
+    return Left(word.queue, word.operation)
+
+
 CALM, DISK = ((), "disk", ANY), (EARLIER, "disk", ANY)
 LOST = (("lost-disk", "crash", "pause", "partition", "delay"), "disk", ANY)
 FOUND_BY = {
@@ -67,6 +87,9 @@ FOUND_BY = {
     what_lies_on_data_nodes_is_placed_without_its_numbers: (((), "disk", DATA_NODES), 0),
     partitions_are_taken_whichever_queue_they_are_of: (((), "disk", NAMES), 9003),
     a_leader_goes_on_from_what_it_has_whatever_others_have: (LOST, 8),
+    a_leave_is_ignored: (CALM, 1),
+    what_a_left_get_was_given_does_not_go_back: (CALM, 18),
+    a_closed_connection_takes_what_another_door_has_told: (DISK, 1),
 }
 
 

@@ -120,7 +120,7 @@ class Delivery:
             assert isinstance(answer, calls.Leased)
             home = self._home.queue, self._home.term
             turn = asked.anchor, asked.number
-            given = Given(*home, operation, *turn, asked.of, asked.away, answer)
+            given = Given(*home, operation, *turn, asked.of, asked.away, answer, asked.since)
             self._desk.send(asked.door, given)
         elif asked is not None or type(answer) is not calls.Leased or not self._parted:
             self._desk.reply(operation, answer)

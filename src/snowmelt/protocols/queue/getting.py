@@ -134,6 +134,11 @@ class Getting:
             self._state.give_back(get, token, list(self._state.leases[token].left))
             self._deadlines.forget(token)
 
+    def check(self) -> None:
+        """What was answered with nothing, or left, waits for nothing and holds nothing."""
+        assert not any(one in self._had for one in self.waiting.gets), "one that left waits"
+        assert not any(one in self._had for one in self._state.tokens), "one that left has a lease"
+
     def expired(self, get: OperationId) -> None:
         """Its lease ended by itself, and it may have something anew (`state.py`, rule 4)."""
         self._had.pop(get, None)

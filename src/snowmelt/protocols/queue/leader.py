@@ -420,6 +420,7 @@ class Leader:
     def check(self) -> None:
         """Asserts what always holds."""
         self.state.check()
+        self.getting.check()
         if not self.state.changed and self.copy.head.step % CHECKED_EACH == 0:
             told = restored(self.home.settings, self.copy.records, self._desk.limits)
             assert records(told) == records(self.state), "records tell another state"

@@ -12,8 +12,10 @@ from snowmelt.client.fifo.steps import DAMAGED, FifoSteps
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.instant import Duration, Instant
-from snowmelt.core.outcome import Failed, Outcome, Succeeded
-from snowmelt.protocols.calling import Ask
+from snowmelt.core.names import OperationId
+from snowmelt.core.node import Announced
+from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
+from snowmelt.protocols.calling import Ask, Forgotten
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.wire.greeting import CLIENT_PREFIX
@@ -23,6 +25,7 @@ from snowmelt_world.families.fifo_actors import Stage, Then
 from snowmelt_world.families.fifo_words import Ledger, numbers, put_of
 from snowmelt_world.families.programs import places
 from snowmelt_world.families.queue_ranked import steps_for
+from snowmelt_world.families.shipped import Run
 from snowmelt_world.judge.positions import Held, judge_damage
 
 
@@ -36,6 +39,8 @@ class Program(programs.Program):
         self.master: calls.Place | None = None
         self.held = {}
         self._names = 0
+        self._leaves = Random(name)
+        """Which gets it leaves."""
         super().__init__(stage, name, chance)
 
     # --- its process ------------------------------------------------------------------------------
@@ -57,6 +62,21 @@ class Program(programs.Program):
     def new_name(self) -> str:
         self._names += 1
         return f"{CLIENT_PREFIX}{self.name}-{self._names}"
+
+    def interrupted(self, run: Run) -> None:
+        """It leaves some of the gets that it waits for, as cancelled tasks do."""
+        gets = [number for number, (body, _) in self._open.items() if type(body) is calls.Get]
+        run.interrupt()
+        if self._leaves.random() < 0.5:
+            for number in gets:
+                self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        _, then = self._open.pop(number)
+        get = OperationId(self.name, number)
+        self.stage.world.give(self.name, Announced(Forgotten(get)))
+        then(Unknown("it was left"), self.now)
+        self.ask(calls.Leave(self.queue, number), lambda *_: None)
 
     # --- what goes over the wire ------------------------------------------------------------------
 

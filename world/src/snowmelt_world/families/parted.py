@@ -13,21 +13,21 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
-from snowmelt.core.node import Effect, Event, Node, Reply, Send
-from snowmelt.protocols.calling import Answer
+from snowmelt.core.node import Announced, Effect, Event, Node, Reply, Send
+from snowmelt.protocols.calling import Answer, Gone
 from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.queue.limits import Limits
 from snowmelt.protocols.queue.parted.gathered import Gathered
 from snowmelt.protocols.queue.parted.names import part_names
-from snowmelt.protocols.queue.parted.words import Given, Turn
+from snowmelt.protocols.queue.parted.words import Given, Leave, Post, Turn
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt_world.disk import Disk
 from snowmelt_world.families.fifo_actors import Listened, Said, Stage
 from snowmelt_world.families.fifo_engine import FIFO, Engine
 from snowmelt_world.families.membership import SETTINGS, address
 from snowmelt_world.families.operators import Operators
-from snowmelt_world.families.parted_setting import QUEUE, Setting
-from snowmelt_world.families.parted_users import CALL, Getter, Maker, Putter
+from snowmelt_world.families.parted_setting import CALL, QUEUE, Setting
+from snowmelt_world.families.parted_users import Getter, Maker, Putter
 from snowmelt_world.families.queue import process
 from snowmelt_world.families.queue_deleted import Names
 from snowmelt_world.faults import (
@@ -52,6 +52,10 @@ VAIN: Final = milliseconds(300)
 """So long, and as long as some forty messages travel, a get may wait for what is ready."""
 PARTITIONS: Final = 3
 """Of a queue that is deleted and made again."""
+LEAVES_SHARE: Final = 0.5
+"""In so many lives some gets are left."""
+CLOSES_SHARE: Final = 0.25
+"""In so many lives with faults connections of those who get close."""
 ENDS: Final = (
     *(Crash, FailingDisk, FillingDisk, LostDisk, LostWrites, QuickRestarts, RollingRestart),
 )
@@ -82,10 +86,10 @@ class Heard(Listened):
 
 
 class Watched(QueueNode):
-    """The machine; what its partitions hear, and give its own doors, is noted, too."""
+    """The machine; what its parts say to each other is noted, too."""
 
-    def watch(self, noted: Callable[[Given | Turn], None]) -> None:
-        for kind in (Given, Turn):
+    def watch(self, noted: Callable[[Given | Turn | Post], None]) -> None:
+        for kind in (Given, Turn, Post):
             self._hears[kind] = partial(_first_noted, noted, self._hears[kind])
 
 
@@ -99,7 +103,7 @@ def _first_noted(
 class Watching(Engine):
     """The queue's machines, watched."""
 
-    def __init__(self, noted: Callable[[Given | Turn], None]) -> None:
+    def __init__(self, noted: Callable[[Given | Turn | Post], None]) -> None:
         self._noted = noted
 
     def machine(
@@ -193,8 +197,13 @@ class PartedLife(FamilyLife):
             )
             putter = Putter(self._stage, f"p{number}", dice, setting, times, stages=stages)
             self._putters.append(putter)
+        leaves = self._dice("leaving").random() < LEAVES_SHARE
+        closes = setting.ledger.faulty and self._dice("closing").random() < CLOSES_SHARE
         for number in range(1, self._chance.randint(2, 5) + 1):
-            getter = Getter(self._stage, f"k{number}", self._dice(f"k{number}"), setting)
+            leaving = self._dice(f"leaving k{number}") if leaves else None
+            getter = Getter(self._stage, f"k{number}", self._dice(f"k{number}"), setting, leaving)
+            if closes:
+                self._closes(self._dice(f"closes k{number}"), getter.name)
             world.at(Instant(seconds(3) + self._chance.randrange(seconds(5))), getter.begin)
 
         self._names = Names(self._stage, self._deleted)
@@ -208,6 +217,16 @@ class PartedLife(FamilyLife):
         nodes = self._scenario.nodes
         return [one for one in nodes if any(FIFO.has(world.slots[one].disk, n) for n in names)]
 
+    def _closes(self, dice: Random, client: NodeId) -> None:
+        """Its connections to a node close, some times; it lives, and asks again."""
+        for _ in range(dice.randint(0, 9)):
+            at, node = dice.randrange(self._scenario.faults_end), dice.choice(self._scenario.nodes)
+            self._stage.world.at(Instant(at), self._close, node, client)
+
+    def _close(self, node: NodeId, client: NodeId) -> None:
+        if self._stage.world.slots[node].node is not None:
+            self._stage.world.give(node, Announced(Gone(client)))
+
     def _add(self, world: World, node: NodeId, founder: NodeId) -> None:
         scenario, stage, setting = self._scenario, self._stage, self._setting
 
@@ -219,11 +238,14 @@ class PartedLife(FamilyLife):
 
         world.add(node, build, address(node))
 
-    def _noted(self, world: World, word: Given | Turn) -> None:
-        if isinstance(word, Turn):
-            self._setting.left(word.queue, word.left, world.now)
-        else:
-            self._setting.gave(word, world.now)
+    def _noted(self, world: World, word: Given | Turn | Post) -> None:
+        match word:
+            case Turn():
+                self._setting.left(word.queue, word.left, world.now)
+            case Given():
+                self._setting.gave(word, world.now)
+            case Post(word=Leave() as leave):
+                self._setting.leaves(leave)
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         actor = self._stage.actors.get(node)

@@ -11,13 +11,13 @@ import msgspec
 
 from snowmelt.client.leases.delivered import places_of
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.keys import unpacked
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
 from snowmelt.protocols.queue.parted.names import part_name, part_of
-from snowmelt.protocols.queue.parted.words import Given
+from snowmelt.protocols.queue.parted.words import Given, Leave
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt_world.disk import Disk
@@ -25,6 +25,9 @@ from snowmelt_world.families.fifo_engine import FIFO
 from snowmelt_world.judge.one_order import NEVER, Got, Held, OneOrder
 
 QUEUE: Final = "log"
+CALL: Final = seconds(15)
+WAITS: Final = seconds(5)
+"""The longest that a get waits for items."""
 SHARE: Final = 0.95
 """Of its time a lease holds for certain, however fast its node's clock is."""
 
@@ -34,6 +37,7 @@ class Leased(msgspec.Struct):
 
     part: int
     away: tuple[int, ...]
+    since: int
     held: dict[str, Held] = {}
     places: dict[int, str] = {}
 
@@ -48,6 +52,8 @@ class Open(msgspec.Struct):
     left: dict[int, Instant] = {}
     """When partitions heard last that nobody waits for it."""
     items_max: int = 0
+    dropped: bool = False
+    """Whether a door said that nobody waits for it."""
 
 
 class Setting(msgspec.Struct):
@@ -90,9 +96,11 @@ class Setting(msgspec.Struct):
             min(one.until, one.asked_back) > at
             for lease in known.leases.values()
             if lease.part not in word.away and part not in lease.away  # else in vain (rule 13)
+            if lease.since == word.since
+            or not known.dropped  # else it may have gone back (rule 17)
             for one in lease.held.values()
         )
-        leased = known.leases[token] = Leased(part, word.away)
+        leased = known.leases[token] = Leased(part, word.away, word.since)
         held = leased.held
         for place, key, value, again, failures in self.items(Piece(part, word.leased)):
             item = self.ledger.items.get(value)
@@ -102,12 +110,16 @@ class Setting(msgspec.Struct):
             if item.told < NEVER and item.rank != self.rank(place, key):
                 self.ledger.saw(f"{value} stands at {place}, and was put elsewhere", value)
             item.rank = self.rank(place, key)
-            held[value], leased.places[place] = Held(until), value
+            held[value], leased.places[place] = (
+                Held(until, known.got.asked_back, dropped=known.dropped),
+                value,
+            )
             if len(held) > most:
                 self.ledger.saw(f"{value} was given to {known.got.who}, which has enough", value)
             lease = Got(known.got.who, known.got.asked, at, away=word.away)
             lease.again, lease.failures = again, failures
             lease.held[value] = held[value]
+            lease.left = known.got.left
             self.ledger.leases.setdefault(value, []).append(lease)
 
     def answered(self, operation: OperationId, answer: Gathered, at: Instant) -> None:
@@ -136,6 +148,25 @@ class Setting(msgspec.Struct):
                 for held in lease.held.values():
                     if lease.part == part and not any(held is one for one in heard):
                         held.until = min(held.until, at)
+
+    def leaves(self, word: Leave) -> None:
+        """A door says so of one that nobody asks for any more, or whose client is gone."""
+        known = self.gets.get(word.operation)
+        if known is None:
+            return
+        known.dropped = True
+        for lease in known.leases.values():
+            for one in lease.held.values():
+                one.dropped = True
+        if word.since:
+            self.drops(known.got)
+
+    def drops(self, got: Got) -> None:
+        """What it has in vain goes back without a word, at the end of a lease at the latest."""
+        ledger, since = self.ledger, got.asked
+        if ledger.faulty:
+            end = later(since, Duration(CALL + 2 * WAITS + ledger.held_for))
+            ledger.unseen.append((since, end))
 
     def items(self, piece: Piece) -> Iterator[tuple[int, int, str, bool, int]]:
         """Position, key, value of each; whether it was leased before, and how often in vain."""

@@ -15,21 +15,22 @@ from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.interval import Interval, merged
 from snowmelt.core.keys import packed
 from snowmelt.core.names import OperationId
+from snowmelt.core.node import Announced
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
+from snowmelt.protocols.calling import Forgotten
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.parted.names import part_name
 from snowmelt_world.families.fifo_actors import Actor, Stage
-from snowmelt_world.families.parted_setting import QUEUE, Open, Setting, token_of
+from snowmelt_world.families.parted_setting import CALL, QUEUE, WAITS, Open, Setting, token_of
 from snowmelt_world.judge.one_order import Back, Got, Item
 
 AGAIN: Final = milliseconds(400)
-CALL: Final = seconds(15)
 ROOM: Final = seconds(4)
 """The longest that a put waits for room."""
 HOLD: Final = seconds(600)
 IDLE: Final = seconds(2)
-WAITS: Final = seconds(5)
-"""The longest that a get waits for items."""
+LEAVES: Final = 0.3
+"""So many gets are left, where some are."""
 
 
 class Maker(Actor):
@@ -160,9 +161,18 @@ class Putter(Actor):
 class Getter(Actor):
     """Gets, works, and says of each item what became of it."""
 
-    def __init__(self, stage: Stage, name: str, chance: Random, setting: Setting) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        chance: Random,
+        setting: Setting,
+        leaving: Random | None,
+    ) -> None:
         super().__init__(stage, name, chance)
         self._setting = setting
+        self._leaving = leaving
+        """By which it is drawn which gets it leaves, if any."""
         self._had = ("", -1)
         """An item that it has, and where that stands."""
 
@@ -186,6 +196,33 @@ class Getter(Actor):
         got = Got(self.name, self.now, before=value)
         setting.gets[OperationId(self.name, self._numbers + 1)] = Open(got, items_max=get.items_max)
         self.ask(get, partial(self._told, got), Duration(get.patience + CALL))
+        if self._leaving is not None and self._leaving.random() < LEAVES:
+            longest = milliseconds(self._leaving.choice((5, 100, 3_000)))
+            wait = Duration(self._leaving.randrange(longest))
+            self.after(wait, partial(self._leave, self._numbers, got))
+
+    def _leave(self, number: int, got: Got) -> None:
+        """If it waits still."""
+        if self._open.pop(number, None) is None:
+            return
+        got.over = got.asked_back = self.now
+        self._setting.ledger.gets.append(got)
+        self._setting.drops(got)
+        get = OperationId(self.name, number)
+        for lease in self._setting.gets[get].leases.values():
+            for held in lease.held.values():
+                held.asked_back = min(held.asked_back, self.now)
+        self.stage.world.give(self.name, Announced(Forgotten(get)))
+        self.ask(calls.Leave(QUEUE, number), partial(self._left, get, got))
+        self.after(self.some(IDLE), self.begin)
+
+    def _left(self, get: OperationId, got: Got, outcome: Outcome[Any], _: Instant) -> None:
+        if not isinstance(outcome, Succeeded) or self._setting.ledger.faulty:
+            return
+        got.left = self.said
+        for lease in self._setting.gets[get].leases.values():
+            for held in lease.held.values():
+                held.settled = held.settled or Back(held.asked_back, self.said)
 
     def _told(self, got: Got, outcome: Outcome[Any], at: Instant) -> None:
         setting = self._setting

@@ -94,7 +94,12 @@ class Program(Actor):
     def interrupts(self) -> None:
         """At times the first script is interrupted in what it does next."""
         if self._runs and self.chance.random() < INTERRUPTS:
-            self.after(self.some(self.ledger.terms.lease), self._runs[0].interrupt)
+            run = self._runs[0]
+            self.after(self.some(self.ledger.terms.lease), lambda: self.interrupted(run))
+
+    def interrupted(self, run: Run) -> None:
+        """It is, if it waits; then what it waited for comes all the same, and nobody takes it."""
+        run.interrupt()
 
     def die(self) -> None:
         """Its process is gone; what it knew is forgotten."""

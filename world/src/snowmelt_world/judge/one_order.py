@@ -8,9 +8,13 @@
 4. What comes for the first time comes in the order of its numbers, unless it was for later.
    It comes when a door answers with it: what is leased, and not answered with, came to nobody.
 5. In a life without faults no get waits for what is ready.
+6. In a life without faults, what a get that was left had is ready when it is told that it has left,
+   and it is given nothing after that.
 
-A get whose answer nobody heard may hold anything for the time of a lease: that is excused. So is
-what was leased by a node that ended before it said so.
+A get whose answer nobody heard may hold anything for the time of a lease: that is excused. So may
+one that was left, or whose client's connection closed, in a life with faults: what it had goes back
+without a word, and comes for the first time, as it seems.
+So is what was leased by a node that ended before it said so.
 """
 
 from itertools import pairwise
@@ -63,6 +67,8 @@ class Held(msgspec.Struct):
     """That it went back."""
     said: Instant = NEVER
     """When a door answered with it first, be it heard or not."""
+    dropped: bool = False
+    """Whether a door said that nobody waits for its get."""
 
 
 class Got(msgspec.Struct):
@@ -76,6 +82,10 @@ class Got(msgspec.Struct):
     """Whether it was: what is said to somebody who was answered before may be that it had some."""
     over: Instant = NEVER
     """When nobody waited for it any more, where there was none."""
+    asked_back: Instant = NEVER
+    """When its client said that it leaves."""
+    left: Instant = NEVER
+    """When its client was told that it has left, and holds nothing."""
     away: tuple[int, ...] = ()
     again: bool = False
     """Whether what it was given had been leased before."""
@@ -102,10 +112,14 @@ class OneOrder:
         self.gets: list[Got] = []
         self.leases: dict[str, list[Got]] = {}
         """By values, the gets for which a partition leased it, told when it did: in their order."""
-        self._lease = lease
+        self.held_for = Duration(lease + AGAIN_WITHIN)
+        """So long at most nobody gets what is held in vain."""
         self._slack = slack
         self._vain = vain
         """In a life without faults: so long nobody waits for what is ready (rule 5)."""
+        self.faulty = vain is None
+        self.unseen: list[tuple[Instant, Instant]] = []
+        """From when to when some may have held what nobody saw, and gave it back."""
         self._seen: tuple[str, str] | None = None
         self.excused: dict[str, int] = {}
 
@@ -132,18 +146,24 @@ class OneOrder:
         self._numbers()
         for value, some in self.leases.items():
             self._once(self.items[value], some)
+            for got in some:
+                if got.left < got.told and not self.faulty:
+                    self.wrong(f"{value} was given to {got.who}, which had left", value)
         self._first_times()
         ready = [(one, span) for one in self.items.values() for span in self._ready(one)]
         gets = self.gets
         unsure = [(got.asked, self._unheard(got)) for got in gets if got.told == NEVER]
+        unsure += self.unseen
         for got in gets:
             if got.told < NEVER and (got.heard or got.values):
                 self._in_order(got, ready, unsure)
 
     def _unheard(self, got: Got) -> Instant:
-        """Until when it may hold something."""
+        """Until when it may hold something (rule 6)."""
+        if got.left < NEVER and not self.faulty:
+            return got.left
         over = got.asked if got.over == NEVER else got.over
-        return later(over, Duration(self._lease + AGAIN_WITHIN))
+        return later(over, self.held_for)
 
     def _numbers(self) -> None:
         """Rule 1."""
@@ -175,6 +195,8 @@ class OneOrder:
         for before, got in pairwise(some):
             value = item.value
             end = min(before.held[value].until, before.held[value].asked_back)
+            if self.faulty and before.held[value].dropped and before.held[value].said == NEVER:
+                continue  # it may have gone back without a word: nobody was told of it
             if before.told < got.told < end:
                 self.wrong(
                     f"{value} was given to {got.who} at {got.told}; {before.who} holds it to {end}",
@@ -205,6 +227,9 @@ class OneOrder:
                     at += 1
                 latest = last[item.part]
                 if item.rank[1] < latest.rank[1]:
+                    if any(begin < got.told and end > item.asked for begin, end in self.unseen):
+                        self.excuse("a get was left")
+                        continue
                     self.wrong(
                         f"{item.value} at {item.rank} came first when it was asked for at "
                         f"{got.asked}, and {latest.value} at {latest.rank} before it",

@@ -70,7 +70,8 @@ Gets:
    reports, which does not count as a delivery that failed. Then the door hears that it left. It is
    told "nothing" if it is heard of again. But a client whose connections closed may live, and ask
    again, here or elsewhere: for it a door can say so only of what it asked itself, and asked last,
-   and partitions take back only what was given to that asking, first. Later it is served anew.
+   and partitions take back only what was given to that asking, first. Pieces are for one asking,
+   so none of them is told to a later one. That is served anew.
 
 What it costs. A put: a round trip to the anchor, shared by all of a step. A get: two more, shared
 by all of a phase. While a partition fails over all gets wait for it.

@@ -239,8 +239,9 @@ class Anchor:
     def _open(self) -> None:
         for at, part in enumerate(self.parts):
             part.report = None
-            self.counting.carry(at)
-            self._send(part)
+            if self._needed(part):
+                self.counting.carry(at)
+                self._send(part)
         self._said = self._desk.now
         self._desk.wake(later(self._said, AGAIN_AFTER))
         self._look()
@@ -373,17 +374,17 @@ class Anchor:
         each_last = self._home.settings.deliveries_max == 1
         for operation, pieces in shared.given.items():
             wanted, of = self._wants[operation], tuple(sorted(pieces))
+            want, door = wanted.want, wanted.door
             if all(pieces.values()):
-                asked = wanted.door, wanted.want.since
-                keep(self._granted, operation, asked, self._desk.limits.answered)
+                keep(self._granted, operation, (door, want.since), self._desk.limits.answered)
             else:
                 self._granted.pop(operation, None)
-            ahead = wanted.want.ahead and not each_last
+            ahead = want.ahead and not each_last
             first = shared.again.get(operation, seen)
             left_out = tuple(sorted({*first.away, *seen.away}))
             now = replace(seen, upto=first.upto, away=left_out)
             for at, edges in pieces.items():
-                grant = Grant(operation, wanted.door, tuple(edges), of, now, ahead)
+                grant = Grant(operation, door, tuple(edges), of, now, ahead, want.since)
                 grants.setdefault(at, []).append(grant)
             self._forget(operation)
         if not grants:

@@ -105,7 +105,7 @@ class Gathering:
         """A piece; with the last of them the client is answered (rule 10)."""
         known = self._open.calls.get(word.operation)
         turn, now = (word.anchor, word.number), self._desk.now
-        if known is None or turn < known.turn:
+        if known is None or word.since != known.since or turn < known.turn:
             return
         if turn > known.turn:
             known.turn, known.pieces = turn, {}

@@ -34,6 +34,9 @@ from snowmelt.protocols.queue.state import STATUS, State
 from snowmelt.protocols.queue.tails import bounded
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Say, SpreadPut
 
+Listed = tuple[tuple[int, ...], bytes, bool]
+"""What is ready: runs, keys, and whether there are more."""
+
 
 class Partition:
     """Of one queue, in one term of its leader."""
@@ -71,6 +74,8 @@ class Partition:
         """What is to be reported, once all that has numbers is placed."""
         self._said: Say | None = None
         """The last report."""
+        self._listed: tuple[tuple[int, int, int], Listed] = (-1, 0, 0), ((), b"", False)
+        """As of which step it looked for how many, in how many bytes, and what it found."""
         self._watches = True
         """Whether the anchor is to hear as soon as something is ready."""
         self._begun = False
@@ -179,7 +184,8 @@ class Partition:
         """It is leased, as far as it is ready still; what one has is delivered again."""
         operation, state = grant.operation, self._state
         self._open.end(operation)
-        owed = Granted(grant.door, word.anchor, word.granted, grant.of, grant.seen.away)
+        asked = grant.of, grant.seen.away, grant.since
+        owed = Granted(grant.door, word.anchor, word.granted, *asked)
         self._open.add(operation, owed)
         token = state.tokens.get(operation)
         if token is None and not state.takers.had(operation):
@@ -217,11 +223,20 @@ class Partition:
             tuple(self._alive(word.befores)) if word.befores else (),
         )
 
-    def _first(self, word: Turn) -> tuple[tuple[int, ...], bytes, bool]:
-        """What is ready: runs, keys, and whether there are more."""
-        state, keys = self._state, list[bytes]()
+    def _first(self, word: Turn) -> Listed:
+        """What is ready; the same while nothing changes here."""
+        state = self._state
         if state.paused or not state.ready.total:
             return (), b"", False
+        if state.changed or max(state.tails) > word.upto:
+            return self._looked_up(word)
+        known = self._log.head, word.count, word.size
+        if self._listed[0] != known:
+            self._listed = known, self._looked_up(word)
+        return self._listed[1]
+
+    def _looked_up(self, word: Turn) -> Listed:
+        state, keys = self._state, list[bytes]()
         runs, listed, total = list[int](), 0, state.ready.total
         below: tuple[int, ...] = ()
         if max(state.tails) > word.upto:  # some have numbers from after the phase began

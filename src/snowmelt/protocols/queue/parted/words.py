@@ -89,6 +89,8 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
     seen: Seen
     """In the phase in which it is given, and up to which number when it was given first."""
     ahead: bool = False
+    since: Count = 0
+    """As in `Want`."""
 
     def __post_init__(self) -> None:
         starts, stops = self.runs[::2], self.runs[1::2]
@@ -167,6 +169,8 @@ class Given(OfTerm, frozen=True, tag="parted.given", array_like=True):
     of: Parts
     away: Parts
     leased: Leased
+    since: Count = 0
+    """As in `Want`: a piece is for that asking alone."""
 
 
 class Nothing(msgspec.Struct, frozen=True, tag="parted.nothing", array_like=True):
@@ -217,3 +221,4 @@ class Granted(msgspec.Struct, frozen=True):
     number: int
     of: tuple[int, ...]
     away: tuple[int, ...]
+    since: int

@@ -1,7 +1,7 @@
 """How a queue grows with its partitions, each node on the same small share of one core.
 
-    python benchmarks/partition_scale.py [--partitions 1,2,4,8,16] [--share 0.05] [--seconds 10]
-        [--clients 64] [--processes 4] [--items 1000,1] [--rest 20] [--json]
+    python benchmarks/partition_scale.py [--partitions 1,2,4,8,16] [--nodes 0] [--share 0.05]
+        [--seconds 10] [--clients 64] [--processes 4] [--items 1000,1] [--rest 20] [--json]
 
 For each number of partitions as many nodes are started, and each has its share of a core, as a
 small machine of its own (`shares.py`), once all clients are connected. Clients have no bound. First
@@ -106,7 +106,7 @@ def _process(load: Load, call: Callable[[Fifo, int], int]) -> int:
 def _measured(told: argparse.Namespace, partitions: int, items: int, shares: Shares) -> Row:
     with (
         tempfile.TemporaryDirectory(prefix="snowmelt-partitions-") as folder,
-        LocalCluster(partitions, Path(folder), HEARTBEAT) as started,
+        LocalCluster(told.nodes or partitions, Path(folder), HEARTBEAT) as started,
         ProcessPoolExecutor(told.processes, mp_context=get_context("spawn")) as pool,
     ):
         started.start()
@@ -140,6 +140,7 @@ def _measured(told: argparse.Namespace, partitions: int, items: int, shares: Sha
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--partitions", default="1,2,4,8,16")
+    parser.add_argument("--nodes", type=int, default=0, help="0: as many as partitions")
     parser.add_argument("--items", default="1000,1", help="in one call")
     parser.add_argument("--share", type=float, default=0.05, help="of one core, for each node")
     parser.add_argument("--seconds", type=float, default=10.0)

@@ -53,6 +53,7 @@ async def test_many_cancelled_gets_are_in_nobodys_way(
 ) -> None:
     async with opened(place, tmp_path / "queues", node) as cluster:
         queue = cluster.fifo(name, partitions=partitions, lease=60)
+        await queue.create(timeout=60)
         before = await took(queue)
         gets = [
             asyncio.ensure_future(queue.get_many(ALONE, timeout=LONG)) for _ in range(MANY // 2)
@@ -76,6 +77,7 @@ async def test_what_came_for_a_cancelled_get_is_the_next_ones_at_once(
 ) -> None:
     async with opened(place, tmp_path / "queues", node) as cluster:
         queue = cluster.fifo(name, partitions=partitions, lease=60)
+        await queue.create(timeout=60)
         await queue.put(b"first")
         await (await queue.get()).ack()
         for at in range(60):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -139,3 +140,12 @@ def test_a_handler_of_signals_may_call_while_its_thread_does() -> None:
         finally:
             signal.signal(signal.SIGALRM, before)
         assert called == [True]
+
+
+def test_a_node_that_hangs_up_without_a_word_may_want_tls() -> None:
+    with (
+        fake(lambda one: one.shutdown(socket.SHUT_RDWR)) as where,
+        snowmelt.connect(f"snowmelt://{where}") as client,
+        pytest.raises(snowmelt.Unreachable, match=r"closed the connection; if it uses TLS, add \?"),
+    ):
+        client.ping(timeout=0.5)

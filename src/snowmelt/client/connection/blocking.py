@@ -96,7 +96,7 @@ class Line:
         except BlockingIOError:  # nothing came within READ_SECONDS
             return
         if not size:
-            raise ConnectionResetError("the node closed the connection")
+            raise ConnectionResetError(f"the node closed the connection{self._perhaps_tls()}")
         self._came += size
         machine = self._machine
         come = machine.receive(bytes(self._buffer[:size])) if rest is None else machine.filled(size)
@@ -104,6 +104,12 @@ class Line:
             if type(event) is Ended:
                 raise event.error
             yield event
+
+    def _perhaps_tls(self) -> str:
+        """A node with TLS closes, without a word, a connection that begins without."""
+        if self._came or isinstance(self.socket, ssl.SSLSocket):
+            return ""
+        return "; if it uses TLS, add ?authority=FILE to the URL"
 
     def moved(self) -> bool:
         """Whether part of a large message came since this was asked."""

@@ -158,7 +158,7 @@ class User(Actor):
         """One of several partitions; whether there is none any more."""
         called = self.now
         try:
-            yield from delete(self.ledger.queue, if_empty, lost, SHORT)
+            yield from delete(self.ledger.queue, if_empty, lost, SECONDS)
         except NoSuchQueue:
             return True
         except FAILURES:

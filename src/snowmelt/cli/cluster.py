@@ -14,13 +14,15 @@ from rich.console import Console
 from rich.live import Live
 
 from snowmelt.cli.asking import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, Asked, check_timeout
-from snowmelt.cli.local import LocalCluster, end_on_sigterm
+from snowmelt.cli.local import LocalCluster, end_on_sigterm, free_port, listens
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator
 from snowmelt.cli.show import as_builtins, standing_table, status_table
 from snowmelt.core.errors import BadOption
 
 NOT_CURRENT = 4
+PAGE_PORT = 9410
+"""Of the page of `up`, if it is free."""
 EACH = 1.0
 """So many seconds a queue may take to tell how it is, at most, when a node is given up."""
 
@@ -54,12 +56,15 @@ def up(
             read_coordinator(coordinator)
         options = [] if url == "disk" else ["--coordinator", url]
         options += ["--misses", str(MISSES)]
-        cluster = stack.enter_context(LocalCluster(nodes, folder, heartbeat, port, options=options))
+        http = free_port() if listens(PAGE_PORT) else PAGE_PORT
+        local = LocalCluster(nodes, folder, heartbeat, port, options=options, http=http)
+        cluster = stack.enter_context(local)
         view = cluster.start()
         console = Console()
         kept = folder if data else "a folder that is thrown away (--data keeps it)"
         console.print(f"{view} is up at [bold]{cluster.url}[/], on {kept}.")
         console.print(f"It is cluster {view.identity}. Ctrl-C ends it.", highlight=False)
+        console.print(f"In the browser: http://127.0.0.1:{http}/", highlight=False)
         try:
             _watch(cluster, console)
         except KeyboardInterrupt:

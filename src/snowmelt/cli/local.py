@@ -200,6 +200,7 @@ class LocalCluster:
         port: int = 0,
         homes: Sequence[Home] = (),
         options: Sequence[str] = (),
+        http: int = 0,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         ports = list(range(port, port + nodes)) if port else free_ports(nodes)
@@ -210,12 +211,13 @@ class LocalCluster:
         self._etcd = read_coordinator(given.get("--coordinator", "disk"))
         homes = homes or [HERE] * nodes
         founder = f"{homes[0].host}:{ports[0]}"
+        shows = ["--http", f"{homes[0].host}:{http}"] if http else []
         self.nodes = [
             LocalNode(
                 f"n{one + 1}",
                 ports[one],
                 folder / f"n{one + 1}",
-                options if one == 0 else [*options, "--join", founder],
+                [*options, *shows] if one == 0 else [*options, "--join", founder],
                 homes[one],
             )
             for one in range(nodes)

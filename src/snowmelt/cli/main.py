@@ -51,6 +51,7 @@ COMMANDS: Final = {
         "up": "cluster",
         "node": "node",
         "status": "cluster",
+        "page": "page",
         "ping": "cluster",
         "found": "found",
         "drain": "leaving",

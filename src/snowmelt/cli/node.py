@@ -140,7 +140,7 @@ def node(
         str, typer.Option(help="HOST:PORT of a page, /metrics, /livez and /readyz; if none, none.")
     ] = "",
     http_token_file: Annotated[
-        Path | None, typer.Option(help="File with a token for /metrics, to be shown as Bearer.")
+        Path | None, typer.Option(help="File with a token for the page and /metrics.")
     ] = None,
     log: Annotated[str, typer.Option(help="Log level: debug, info, warning, error.")] = "info",
 ) -> None:

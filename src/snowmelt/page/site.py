@@ -1,9 +1,11 @@
-"""The page's files and what they ask for: `/`, `/events`, `/queue?name=`.
+"""The page's files and what they ask for: `/`, `/events`, `/queue?name=`; and the way in, `/enter`.
 
 1. Nothing is loaded from elsewhere, and no script stands in the page: `POLICY` has the browser see
    to that. Names and all else from outside are put in as text (`files/page.js`).
 2. On loopback the page is for who calls this machine by its own name: a page of another site whose
-   name was pointed here is refused, and so is what another site asks for.
+   name was pointed here is refused. So is what another site asks for, wherever the node listens.
+3. Where there is a token, the page is for who came by a link (`sessions.py`), or shows the token as
+   metrics want it. Off loopback there is always one, and TLS.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,10 +19,11 @@ import msgspec
 
 from snowmelt.core.errors import NoSuchQueue, SnowmeltError
 from snowmelt.core.names import queue_name
+from snowmelt.page.sessions import Sessions, cookie_in, set_cookie
 from snowmelt.page.watching import LISTENERS_MAX, Watching
 from snowmelt.runtime.credentials import is_loopback
 from snowmelt.runtime.http.pages import Inside
-from snowmelt.runtime.http.serving import Asked, Page, Route, Stream
+from snowmelt.runtime.http.serving import Asked, Page, Route, Stream, bears
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -41,6 +44,19 @@ FILES: Final = {
 }
 JSON: Final = "application/json"
 
+ENTERED: Final = (
+    b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/">'
+    b'<title>Snowmelt</title><a href="/">Go on</a>'
+)
+"""It leads on by itself: a redirect of another site's link would not carry the cookie."""
+NO_LINK: Final = (
+    "this page wants a link, which is good once: snowmelt page https://HOST:PORT "
+    "--http-token-file FILE"
+)
+OPENED: Final = ("/", "/enter")
+"""What a link on another site's page may lead to."""
+BAD_LINK: Final = "this link was used, or is too old, or leads elsewhere: make another"
+
 Make = Callable[[Asked], Awaitable[Page | Stream]]
 
 
@@ -50,6 +66,9 @@ class PageSite:
     def __init__(self, inside: Inside, watching: Watching | None = None) -> None:
         self._inside = inside
         self._watching = watching or Watching(inside)
+        self._local = is_loopback(inside.http.host)
+        self._plain = self._local or not inside.credentials.encrypted
+        self._sessions = Sessions(inside.token)
         folder = files("snowmelt.page") / "files"
         self._files = {
             path: Page((folder / name).read_bytes(), kind=kind, headers=HEADERS)
@@ -61,7 +80,8 @@ class PageSite:
         """By paths."""
         made = {path: partial(self._file, path) for path in FILES}
         more: dict[str, Make] = {"/events": self._events, "/queue": self._queue}
-        return {path: Route(partial(self._let_in, make)) for path, make in (made | more).items()}
+        routes = {path: Route(partial(self._let_in, make)) for path, make in (made | more).items()}
+        return routes | {"/enter": Route(self._enter)}
 
     def begin(self) -> None:
         """Looks from now on."""
@@ -72,10 +92,33 @@ class PageSite:
         await self._watching.close()
 
     async def _let_in(self, make: Make, asked: Asked) -> Page | Stream:
-        why = refusal(asked, self._inside)
+        why = refusal(asked, plain=self._plain, local=self._local)
         if why:
             return Page(f"{why}\n".encode(), HTTPStatus.FORBIDDEN)
+        if not self._may(asked):
+            return Page(f"{NO_LINK}\n".encode(), HTTPStatus.UNAUTHORIZED)
         return await make(asked)
+
+    def _may(self, asked: Asked) -> bool:
+        """Whether a cookie or the token is shown, where one is wanted (rule 3)."""
+        token = self._inside.token
+        if not token or bears(asked, token):
+            return True
+        host = asked.heads.get("host", "")
+        return self._sessions.knows(cookie_in(asked.heads.get("cookie", ""), host), host)
+
+    async def _enter(self, asked: Asked) -> Page:
+        """By a link; a HEAD, as of who shows what links lead to, does not use it up."""
+        why, host = (
+            refusal(asked, plain=self._plain, local=self._local),
+            asked.heads.get("host", ""),
+        )
+        code = parse_qs(asked.query, max_num_fields=10).get("code", [""])[0]
+        cookie = "" if why or asked.method != "GET" else self._sessions.enter(code, host)
+        if self._inside.token and not cookie:
+            return Page(f"{why or BAD_LINK}\n".encode(), HTTPStatus.FORBIDDEN)
+        given = (set_cookie(cookie, host, secure=not self._plain),) if cookie else ()
+        return Page(ENTERED, kind=FILES["/"][1], headers=(*HEADERS, *given))
 
     async def _file(self, path: str, asked: Asked) -> Page:
         del asked
@@ -99,19 +142,17 @@ class PageSite:
         return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
 
 
-def refusal(asked: Asked, inside: Inside) -> str:
+def refusal(asked: Asked, *, plain: bool, local: bool) -> str:
     """Why this is not shown to whoever asks; "" if it is (rule 2)."""
-    if not is_loopback(inside.http.host):
-        return "off loopback this page is not shown yet"
     host = asked.heads.get("host", "")
-    if not is_loopback(host_of(host)):
-        return f"this page is at http://{inside.http.host}, and not at another name"
+    if local and not is_loopback(host_of(host)):
+        return "this page is for who calls this machine 127.0.0.1 or localhost"
     site = asked.heads.get("sec-fetch-site", "none")
-    opens = asked.path == "/" and asked.heads.get("sec-fetch-mode") == "navigate"
+    opens = asked.path in OPENED and asked.heads.get("sec-fetch-mode") == "navigate"
     if site not in ("none", "same-origin") and not opens:
         return "this is not for pages of other sites"
     origin = asked.heads.get("origin")
-    if origin is not None and origin != f"http://{host}":
+    if origin is not None and origin != f"{'http' if plain else 'https'}://{host}":
         return "this is not for pages of other sites"
     return ""
 

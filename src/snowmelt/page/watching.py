@@ -36,8 +36,8 @@ EVERY: Final = 2.0
 """Seconds between looks."""
 SOON: Final = 0.5
 """So long after the last look the first who has a page open may have another."""
-QUEUES_A_SECOND: Final = 200
-"""So many queues are looked at in a second, at most: 1,000 every 5 seconds."""
+QUEUES_A_SECOND: Final = 100
+"""So many queues are looked at in a second, at most: 1,000 every 10 seconds."""
 MINUTE: Final = 60.0
 LOOK_SECONDS: Final = 5.0
 BEAT: Final = 15.0

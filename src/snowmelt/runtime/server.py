@@ -161,7 +161,15 @@ class Server:
         pages = Pages(self, self._inquiries.ask, config.limits.metric_queues)
         routes, ask = dict(pages.routes), self._inquiries.ask
         if config.site is not None:
-            inside = Inside(config.id, listening, address, config.cluster, config.credentials, ask)
+            inside = Inside(
+                config.id,
+                listening,
+                address,
+                config.cluster,
+                config.credentials,
+                ask,
+                config.http_token,
+            )
             self._site = config.site(inside)
             routes |= self._site.routes
         tls = config.credentials.web_context(address)

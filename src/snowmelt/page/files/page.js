@@ -349,7 +349,7 @@ function listen() {
   });
   source.addEventListener("error", () => {
     const ended = source.readyState === EventSource.CLOSED;
-    said(ended ? "refused; tries again" : "not connected", "bad");
+    said(ended ? "refused: open it by a new link" : "not connected", "bad");
     if (ended) setTimeout(listen, 5000);
   });
 }

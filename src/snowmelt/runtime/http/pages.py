@@ -54,6 +54,8 @@ class Inside(msgspec.Struct, frozen=True):
     credentials: Credentials
     ask: Callable[[Any], Awaitable[Any]]
     """Asks the node's own machines."""
+    token: str = ""
+    """What guards its pages; none on loopback, perhaps."""
 
 
 class Site(Protocol):

@@ -160,7 +160,7 @@ class HttpServer:
         if route is None:
             known = f"here are {', '.join(self._routes)}\n"
             return method, Page(known.encode(), HTTPStatus.NOT_FOUND)
-        if route.guarded and not self._may(asked):
+        if route.guarded and self._token and not bears(asked, self._token):
             page = Page(b"the token is missing or wrong\n", HTTPStatus.UNAUTHORIZED)
             return method, msgspec.structs.replace(page, headers=("WWW-Authenticate: Bearer",))
         try:
@@ -169,12 +169,11 @@ class HttpServer:
         except TimeoutError:
             return method, Page(b"it took too long\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _may(self, asked: Asked) -> bool:
-        """Whether the token is shown, where one is wanted."""
-        if not self._token:
-            return True
-        shown = asked.heads.get("authorization", "").encode("latin-1")
-        return hmac.compare_digest(shown, f"Bearer {self._token}".encode())
+
+def bears(asked: Asked, token: str) -> bool:
+    """Whether the token is shown."""
+    shown = asked.heads.get("authorization", "").encode("latin-1")
+    return hmac.compare_digest(shown, f"Bearer {token}".encode())
 
 
 def _read(head: bytes) -> Asked | None:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from snowmelt.core.errors import NoSuchQueue, SnowmeltError
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import queue_name
 from snowmelt.page.sessions import Sessions, cookie_in, set_cookie
 from snowmelt.page.watching import LISTENERS_MAX, Watching
@@ -109,11 +109,8 @@ class PageSite:
 
     async def _enter(self, asked: Asked) -> Page:
         """By a link; a HEAD, as of who shows what links lead to, does not use it up."""
-        why, host = (
-            refusal(asked, plain=self._plain, local=self._local),
-            asked.heads.get("host", ""),
-        )
-        code = parse_qs(asked.query, max_num_fields=10).get("code", [""])[0]
+        host, code = asked.heads.get("host", ""), queried(asked, "code")
+        why = refusal(asked, plain=self._plain, local=self._local)
         cookie = "" if why or asked.method != "GET" else self._sessions.enter(code, host)
         if self._inside.token and not cookie:
             return Page(f"{why or BAD_LINK}\n".encode(), HTTPStatus.FORBIDDEN)
@@ -132,14 +129,23 @@ class PageSite:
         return Stream(self._watching.events(), "text/event-stream", HEADERS)
 
     async def _queue(self, asked: Asked) -> Page:
-        names = parse_qs(asked.query, max_num_fields=10).get("name", [""])
         try:
-            told = await self._watching.queue(queue_name(names[0]))
+            told = await self._watching.queue(queue_name(queried(asked, "name")))
         except SnowmeltError as error:
-            missing = isinstance(error, NoSuchQueue)
-            status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.BAD_REQUEST
-            return Page(f"{error}\n".encode(), status)
+            return Page(f"{error}\n".encode(), HTTPStatus.BAD_REQUEST)
         return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
+
+
+def queried(asked: Asked, name: str) -> str:
+    """What a query says of a name, the first time; "" for nothing, and for what is no query.
+
+    >>> queried(Asked("GET", "/queue", "name=a%2Fb&name=c", {}), "name")
+    'a/b'
+    """
+    try:
+        return parse_qs(asked.query, max_num_fields=10).get(name, [""])[0]
+    except ValueError:
+        return ""
 
 
 def refusal(asked: Asked, *, plain: bool, local: bool) -> str:

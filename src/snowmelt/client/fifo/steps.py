@@ -43,7 +43,7 @@ from snowmelt.client.queue.bodies import (
     parcels,
     together,
 )
-from snowmelt.client.queue.options import Producer, QueueOptions, altered_options
+from snowmelt.client.queue.options import QueueOptions, altered_options
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.client.together.joint import Asked
 from snowmelt.client.together.joint_puts import One, Puts
@@ -341,7 +341,7 @@ class FifoSteps(GrantedSteps):
         if self.parts is None:
             own = self.producer if self.producer.named else None
             parts = [
-                type(self)(name, None, own or Producer(), self.chance)
+                type(self)(name, None, own or self.producer.another(), self.chance)
                 for name in part_names(self.name, settings.partitions)
             ]
             for one in parts:

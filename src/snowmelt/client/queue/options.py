@@ -169,8 +169,10 @@ class Producer:
         name: str | None = None,
         first: int | None = None,
         names: Callable[[], str] = new_name,
+        chance: Random = _CHANCE,
     ) -> None:
         self._new_name = names
+        self._chance = chance
         self.named = name is not None
         if name is not None and (not _PRODUCER.fullmatch(name) or name.startswith(CLIENT_PREFIX)):
             allowed = f"1 to 64 of A-Z a-z 0-9 . _ -, not beginning with {CLIENT_PREFIX}"
@@ -181,10 +183,14 @@ class Producer:
         start = 1 if first is None else _checked(first)
         self._numbers = None if self.named and first is None else count(start)
         self._counts_elsewhere = False
-        self.order = PutOrder(_CHANCE)
+        self.order = PutOrder(chance)
         """In which partitions it puts, where there are several."""
         self._begin()
         watch(self)
+
+    def another(self) -> "Producer":
+        """One without a name that was given, which draws as this one does."""
+        return Producer(None, None, self._new_name, self._chance)
 
     def _begin(self) -> None:
         self.caller: str = self._new_name() if self.named else self.name

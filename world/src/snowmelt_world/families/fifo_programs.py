@@ -57,7 +57,7 @@ class Program(programs.Program):
         return None if self.ledger.agreed.is_altered else self.ledger.settings
 
     def producer(self) -> Producer:
-        return Producer(None, names=self.new_name)
+        return Producer(None, names=self.new_name, chance=self.chance)
 
     def new_name(self) -> str:
         self._names += 1

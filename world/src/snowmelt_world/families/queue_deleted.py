@@ -82,7 +82,7 @@ class User(Actor):
         if self._handle is None or (self._handle.over and self.chance.random() < 0.7):
             self._count += 1
             name = f"c{self.name}-{self._count}"
-            producer = Producer(None, names=lambda: name)
+            producer = Producer(None, names=lambda: name, chance=self.chance)
             self._handle = FifoSteps(self.ledger.queue, self._settings, producer, self.chance)
         return self._handle
 

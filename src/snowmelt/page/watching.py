@@ -31,6 +31,7 @@ from snowmelt.page.looking import (
 from snowmelt.page.port import NodePort
 from snowmelt.protocols.queue.statuses import QueueStatus
 from snowmelt.runtime.http.pages import Inside
+from snowmelt.runtime.logs import LOG
 
 EVERY: Final = 2.0
 """Seconds between looks."""
@@ -43,6 +44,12 @@ LOOK_SECONDS: Final = 5.0
 BEAT: Final = 15.0
 """So long a stream is silent at most."""
 LISTENERS_MAX: Final = 8
+
+
+def _log_a_bug(task: asyncio.Task[None]) -> None:
+    """What a look can meet is a trouble of the page; all else is ours, and ends the looks."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        LOG.error("the page shows nothing any more", exc_info=error)
 
 
 class Watching:
@@ -69,6 +76,7 @@ class Watching:
     def begin(self) -> None:
         """Looks from now on."""
         self._task = asyncio.get_running_loop().create_task(self._watch())
+        self._task.add_done_callback(_log_a_bug)
 
     async def close(self) -> None:
         """Looks no more."""

@@ -1,7 +1,6 @@
 """One run from its start to its verdict."""
 
 import argparse
-import importlib
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +22,6 @@ from benchmarks.chaos.starving import watch
 from snowmelt.cli.local import HERE, LocalCluster
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.core.errors import CallerError
-from snowmelt_lab.extra import lab_extra
 from snowmelt_lab.output import PICTURES, checked_file
 
 FINISH_SECONDS: Final = 90.0
@@ -93,8 +91,6 @@ def check_figure(parser: argparse.ArgumentParser, path: Path) -> None:
     """Refuses what could not be drawn, before minutes are spent."""
     try:
         checked_file("--figure", path, PICTURES)
-        with lab_extra("--figure"):
-            importlib.import_module("matplotlib")
     except CallerError as error:
         parser.error(str(error))
 

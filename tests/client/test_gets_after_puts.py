@@ -9,10 +9,11 @@ import snowmelt.aio
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import Producer, ranked_settings
-from snowmelt.core.errors import Empty, Full
+from snowmelt.core.batch import Batch
+from snowmelt.core.errors import Full
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import Get, Leased, Open, Opened, Place, Put, PutDone
+from snowmelt.protocols.queue.calls import Get, Leased, Open, Opened, Part, Place, Put, PutDone
 
 HERE = Place(NodeId("n1"), Address("127.0.0.1", 1))
 SETTINGS = ranked_settings(priorities=4, replicas=1)
@@ -52,7 +53,9 @@ class Node:
             return Opened(body.queue, SETTINGS, HERE, HERE)
         self.heard.append(body)
         if isinstance(body, Get):
-            return Leased(0, (), (), seconds(30))
+            one = Batch.of([b"one"])
+            part = Part(0, bytes(one.offsets), bytes(one.blob))
+            return Leased(7, (part,), (), seconds(30))
         if len(self.heard) == 1:
             self.came.set()
             self.late.wait(20)
@@ -75,8 +78,7 @@ def test_threads_put_before_others_get(full):
     other.start()
     while not line.waiting:
         pass
-    with pytest.raises(Empty):
-        jobs.get(timeout=60)
+    assert jobs.get(timeout=60).body == b"one"
     words = [(type(body), getattr(body, "blob", b"")) for body in node.heard]
     assert words[:3] == [(Put, b"first"), (Put, b"urgent"), (Get, b"")]
     node.late.set()

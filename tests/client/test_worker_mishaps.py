@@ -252,7 +252,7 @@ def test_a_failure_is_logged_in_words_with_its_traceback(
     asyncio.run(work())
     first, second = [one for one in caplog.records if one.name == "snowmelt"]
     assert first.getMessage().startswith("a handler failed: queue orders, position 0, again in ")
-    assert second.getMessage().startswith("a handler failed: queue orders, position 0, dead at ")
+    assert second.getMessage().startswith("a handler failed: queue orders, position 0, dead after ")
     for one in (first, second):
         assert "reason KeyError: 'id' (test_worker_mishaps.py, line " in one.getMessage()
         assert 'raise KeyError("id")' in caplog.handler.format(one)

@@ -5,6 +5,7 @@ encoded once for all who look; each of them is sent the newest, and none has any
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from time import monotonic, time
@@ -31,7 +32,7 @@ from snowmelt.page.looking import (
 from snowmelt.page.port import NodePort
 from snowmelt.protocols.queue.statuses import QueueStatus
 from snowmelt.runtime.http.pages import Inside
-from snowmelt.runtime.logs import LOG
+from snowmelt.runtime.logs import tell
 
 EVERY: Final = 2.0
 """Seconds between looks."""
@@ -49,7 +50,7 @@ LISTENERS_MAX: Final = 8
 def _log_a_bug(task: asyncio.Task[None]) -> None:
     """What a look can meet is a trouble of the page; all else is ours, and ends the looks."""
     if not task.cancelled() and (error := task.exception()) is not None:
-        LOG.error("the page shows nothing any more", exc_info=error)
+        tell("the page shows nothing any more", logging.ERROR, error)
 
 
 class Watching:

@@ -4,7 +4,8 @@
    before it have changed, which a note of the error says; asked again it is done in all.
 2. What is shown is in order over all. Each partition is asked for itself, so that what changes
    meanwhile may be seen in one and not in another.
-3. `stats` counts what can be asked, and says which partitions could not be.
+3. `stats` counts what can be asked, and says which partitions could not be. While none can be, all
+   are asked again, as long as the call may take.
 4. Each of them has the bound of the whole divided by their number, and so many dead items a second.
 """
 
@@ -13,13 +14,13 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from snowmelt.client.connection.steps import Steps, all_of, at_once
+from snowmelt.client.connection.steps import Rest, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import Part as Bodies
 from snowmelt.client.leases.delivered import Portion, part_items, portion
 from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import BYTES_HIGHEST
-from snowmelt.client.parted.parts import Part, Parts
+from snowmelt.client.parted.parts import ROUND, Part, Parts
 from snowmelt.client.parted.select import selected
 from snowmelt.core.errors import (
     BadOption,
@@ -122,8 +123,13 @@ def _changed(parts: Parts, body: Any, wait: Wait) -> Steps[Changed]:
 
 def _described(parts: Parts, wait: Wait) -> Steps[QueueStatus]:
     """Rule 3."""
-    asks = [part.ask_about(Describe(part.name), min(_LOOK, wait.left)) for part in parts.all]
-    told = yield from at_once(asks)
+    told: list[Any] = []
+    while True:
+        looks = [part.ask_about(Describe(part.name), min(_LOOK, wait.left)) for part in parts.all]
+        told = yield from at_once(looks)
+        if wait.over or not all(isinstance(one, _AWAY) for one in told):
+            break
+        yield Rest(min(ROUND, wait.left))
     found = {at: one for at, one in enumerate(told) if isinstance(one, QueueStatus)}
     for one in told:
         if isinstance(one, SnowmeltError) and not (found and isinstance(one, _AWAY)):

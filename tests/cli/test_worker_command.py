@@ -25,10 +25,10 @@ def ship(item):
     if item.body == b"slow":
         print("begun", flush=True)
         time.sleep(1)
-    print(item.queue, item.value, flush=True)
+    print(f"{item.queue} {item.value}\\n", end="", flush=True)  # one write: threads share it
 async def send(item):
     await asyncio.sleep(0)
-    print(item.queue, item.value, flush=True)
+    print(f"{item.queue} {item.value}\\n", end="", flush=True)
 class Clerk:
     def __call__(self, item):
         ship(item)

@@ -23,8 +23,6 @@ from snowmelt.core.errors import BadOption
 NOT_CURRENT = 4
 PAGE_PORT = 9410
 """Of the page of `up`, if it is free."""
-EACH = 1.0
-"""So many seconds a queue may take to tell how it is, at most, when a node is given up."""
 
 
 def up(

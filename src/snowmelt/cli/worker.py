@@ -16,7 +16,7 @@ from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.node import LEVELS, read_token
 from snowmelt.cli.reloading import reloaded
 from snowmelt.client.worker.face import Worker
-from snowmelt.client.worker.options import GRACE, WEIGHT_MAX
+from snowmelt.client.worker.options import GRACE, WEIGHT_MAX, is_async
 from snowmelt.core.errors import BadOption, NoSuchQueue
 from snowmelt.runtime import logs
 
@@ -173,12 +173,6 @@ def named_object(option: str, word: str) -> Any:
             raise BadOption(option, word, f"a name in {module}, which has {some}")
         found = getattr(found, part)
     return found
-
-
-def is_async(function: Any) -> bool:
-    """Whether it is to be awaited, or its `__call__`."""
-    faces = (function, getattr(function, "__call__", None))  # noqa: B004  # which may be async
-    return any(map(inspect.iscoroutinefunction, faces))
 
 
 def _set_up_logs(level: str, form: str) -> None:

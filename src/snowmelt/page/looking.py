@@ -194,11 +194,14 @@ def row(line: Line) -> list[Any]:
     >>> row(Line(queue="q", oldest=1.23456, in_per_second=1234.5))[8:10]
     [1.23, 1230.0]
     """
-    told = [getattr(line, name) for name in FIELDS]
-    told[8] = None if line.oldest is None else round(line.oldest, 2)
-    told[9], told[10] = _short(line.in_per_second), _short(line.out_per_second)
-    told[-1] = line.waits[:LETTERS_MAX]
-    return told
+    short = msgspec.structs.replace(
+        line,
+        oldest=None if line.oldest is None else round(line.oldest, 2),
+        in_per_second=_short(line.in_per_second),
+        out_per_second=_short(line.out_per_second),
+        waits=line.waits[:LETTERS_MAX],
+    )
+    return [getattr(short, name) for name in FIELDS]
 
 
 def _short(rate: float | None) -> Any:

@@ -125,6 +125,16 @@ def weighed(queues: Any, kinds: type[Any] | UnionType, allowed: str) -> dict[Any
     return dict(some)
 
 
+def is_async(handler: Any) -> bool:
+    """Whether it is to be awaited, or its `__call__`."""
+    return any(map(inspect.iscoroutinefunction, _faces(handler)))
+
+
+def _faces(handler: Any) -> tuple[Any, Any]:
+    """The handler, and its `__call__`, which may be async itself."""
+    return handler, getattr(handler, "__call__", None)  # noqa: B004  # it is what is looked at
+
+
 def checked_handler(handler: Any, *, awaits: bool) -> Callable[[Any], Any]:
     """What works on items, of the kind that this worker can call.
 
@@ -134,10 +144,10 @@ def checked_handler(handler: Any, *, awaits: bool) -> Callable[[Any], Any]:
     """
     if not callable(handler):
         raise BadOption("handler", handler, "a function of an item")
-    faces = (handler, getattr(handler, "__call__", None))  # noqa: B004  # which may be async itself
+    faces = _faces(handler)
     if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in faces):
         raise BadOption("handler", handler, "a function that works, not one that yields")
-    if awaits is not any(map(inspect.iscoroutinefunction, faces)):
+    if awaits is not is_async(handler):
         allowed = "an async function" if awaits else "no async function"
         other = "snowmelt.Worker takes others" if awaits else "snowmelt.aio.Worker takes those"
         raise BadOption("handler", handler, f"{allowed}; {other}")

@@ -16,7 +16,7 @@ from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home, Nowhere
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
-from snowmelt.protocols.queue.parted.leaving import Leaving
+from snowmelt.protocols.queue.parted.left_gets import LeftGets
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.parted.words import Given, News, Nothing, Post, Want
 from snowmelt.protocols.queue.waiting import SILENT_MAX
@@ -49,7 +49,7 @@ class Gathering:
     """Of one node, for all such queues."""
 
     def __init__(self, desk: Desk, hand: Bodies) -> None:
-        self.leaving = Leaving(desk)
+        self.leaving = LeftGets(desk)
         self._desk = desk
         self._open = OpenCalls(hand)
         self._of: dict[str, dict[OperationId, None]] = {}

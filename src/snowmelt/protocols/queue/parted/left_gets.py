@@ -22,7 +22,7 @@ class Leaves(msgspec.Struct):
     """Then it is when this door began to ask."""
 
 
-class Leaving:
+class LeftGets:
     """Of one node, for all queues with several partitions."""
 
     def __init__(self, desk: Desk) -> None:

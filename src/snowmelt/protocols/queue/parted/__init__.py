@@ -64,7 +64,8 @@ Gets:
 16. What an anchor and a partition led by its own node say need not travel (`beside.py`): where
    nobody else has a copy, and all is safe, numbers and reports are made at once.
 17. A get that nobody waits for *leaves* (`left_gets.py`). Its client says so, or its last
-   connection to the door closed. The door answers it with nothing, and tells the anchor, and the next anchor.
+   connection to the door closed. The door answers it with nothing, and tells the anchor, and the
+   next anchor.
    One that waits there and holds nothing is forgotten at once. Any other may have been served: the
    next turns name it, behind their grants. Each partition takes back what it leased to it before it
    reports, which does not count as a delivery that failed. Then the door hears that it left. It is

@@ -61,7 +61,7 @@ bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python benchmarks/run_all.py
 
-# All calls and disturbances, anew, and docs/reliability.md of what came of them.
+# All calls and disturbances, anew, and docs/research/reliability.md of what came of them.
 table: compiled
 	mkdir -p build
 	for group in threads loops processes nodes arguments; do PYTHONPATH=tests \

@@ -10,7 +10,7 @@ import pytest
 import snowmelt
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -24,7 +24,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-") for text in texts}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_each_link_leads_somewhere(page: Path) -> None:
     for link in LINK.findall(page.read_text()):
         where, _, anchor = link.partition("#")
@@ -48,7 +48,7 @@ def test_what_the_page_of_the_queue_shows_can_be_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, awaited, deadlines, parted, values = BLOCK.findall(
-        (ROOT / "docs" / "queue.md").read_text()
+        (ROOT / "docs" / "reference" / "queue.md").read_text()
     )
     here = {"snowmelt": snowmelt, "time": time}
     folder = f'open("{tmp_path / "q.snow"}")'

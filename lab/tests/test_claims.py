@@ -1,4 +1,4 @@
-"""The commands of docs/claims.md can be run as they stand there."""
+"""The commands of docs/research/claims.md can be run as they stand there."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ from click import Command, Context, Group
 from snowmelt.cli.main import program
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "claims.md").read_text()
+PAGE = (ROOT / "docs" / "research" / "claims.md").read_text()
 SHORT = {
     "lab pool": "snowmelt lab pool --objects 4000000 --half-width 0",
     "lab figures": "snowmelt lab figures",

@@ -1,6 +1,6 @@
 """A real Prometheus scrapes real nodes: what it says is what the queues say.
 
-The dashboard and the alerts of docs/monitor are asked of it, as Grafana would.
+The dashboard and the alerts of docs/how-to/monitor are asked of it, as Grafana would.
 """
 
 import json
@@ -21,7 +21,7 @@ from runtime.exposition import read
 from snowmelt.cli.local import LocalCluster, LocalNode, free_port
 
 ROOT = Path(__file__).parents[2]
-MONITOR = ROOT / "docs/monitor"
+MONITOR = ROOT / "docs/how-to/monitor"
 PANELS = json.loads((MONITOR / "grafana.json").read_text())["panels"]
 EXPRESSIONS = [one["expr"] for panel in PANELS for one in panel.get("targets", ())]
 ALERTS = re.findall(r"expr: (.+)", (MONITOR / "alerts.yml").read_text())
@@ -79,10 +79,10 @@ def test_the_dashboard_and_the_alerts_ask_for_what_is_shown(texts: list[str]) ->
     for expression in (*EXPRESSIONS, *ALERTS):
         asked = set(NAME.findall(expression))
         assert asked <= there | {"up"}, expression
-    page = (ROOT / "docs/monitor.md").read_text()
+    page = (ROOT / "docs/how-to/monitor.md").read_text()
     kinds = {name for text in texts for name in re.findall(r"# TYPE (\w+) ", text)}
     unsaid = [one for one in kinds if one.startswith("snowmelt_") and f"`{one}" not in page]
-    assert not unsaid, "docs/monitor.md has no word of these"
+    assert not unsaid, "docs/how-to/monitor.md has no word of these"
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")

@@ -76,7 +76,7 @@ def test_what_executors_lack_is_a_sentence_before_the_first_batch(
     done = bench.run(*RUN, "--url", bench.url, "--checkpoints", places, **variables)
     assert done.returncode == 2
     assert complaint in done.stderr
-    assert "docs/spark-cluster.md" in done.stderr
+    assert "docs/how-to/spark-cluster.md" in done.stderr
 
 
 @pytest.mark.soak

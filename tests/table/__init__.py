@@ -8,6 +8,6 @@ account (`account.py`): the call ends in time, with its answer or an error of ou
 true; the next call works. A cell counts as covered only when a **plant** (`plants.py`), a wrong
 behaviour that is reached through that very call, makes it fail.
 
-`program.py` runs cells, `page.py` writes what came of all of them to `docs/reliability.md`.
+`program.py` runs cells, `page.py` writes their outcomes to `docs/research/reliability.md`.
 `known.py` has the cells that fail today, and why. How to add a row is said in `recipes/`.
 """

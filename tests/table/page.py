@@ -1,6 +1,7 @@
-"""Writes what came of all cells: `python -m table.page RESULT…` writes `docs/reliability.*`.
+"""Writes what came of all cells: `python -m table.page RESULT…`.
 
-`docs/reliability.json` is what the run said, cell by cell; `docs/reliability.md` is made of it.
+`docs/research/reliability.json` is what the run said, cell by cell; `reliability.md` beside it is
+made of that.
 A run of some columns replaces the cells of those.
 """
 
@@ -16,7 +17,7 @@ from table.faces import KINDS, ROWS, Row
 from table.known import known
 from table.recipes import RECIPES
 
-DOCS: Final = Path(__file__).parents[2] / "docs"
+DOCS: Final = Path(__file__).parents[2] / "docs" / "research"
 RESULT: Final = DOCS / "reliability.json"
 PAGE: Final = DOCS / "reliability.md"
 SIGNS: Final = {"covered": "●", "reason": "·", "lacks": "○", "known": "✗"}

@@ -120,7 +120,7 @@ def sink(
     if overwrite and streaming:
         allowed = (
             "append; for complete and update write each batch by foreachBatch, with txnAppId and "
-            "txnVersion=batch_id (docs/spark.md)"
+            "txnVersion=batch_id (docs/reference/spark.md)"
         )
         raise BadOption("outputMode", "complete", allowed)
     if overwrite:

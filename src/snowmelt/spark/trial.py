@@ -37,7 +37,7 @@ NODE_SECONDS: Final = 5.0
 ROUNDS: Final = 3
 CURE: Final = (
     'install snowmelt[spark] there, as here, or name a Python that has it: PYSPARK_PYTHON="/a/path '
-    'that all have/bin/python", or an archive of an environment (docs/spark-cluster.md)'
+    'that all have/bin/python", or an archive of an environment (docs/how-to/spark-cluster.md)'
 )
 
 

@@ -3,8 +3,8 @@
 LMDB never overwrites a page that the last commit can see and has no log to replay: a crash at any
 moment leaves the last commit whole, and what is on the disk is what was acknowledged. Why it was
 chosen before others, and what they lost when bits of their files were flipped, is in
-`docs/store.md`. The engine is named by its major version, so that neither an environment variable
-nor a newer package makes files of another format.
+`docs/explanation/store.md`. The engine is named by its major version, so that neither an
+environment variable nor a newer package makes files of another format.
 """
 
 from pathlib import Path

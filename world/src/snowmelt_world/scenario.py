@@ -50,7 +50,7 @@ JUDGED_HARDER: Final = {
         "rolling-restart",
     ),
 }
-"""Which of the harder kinds of faults a family's lives meet; docs/simulation.md says why."""
+"""Which of the harder kinds of faults a family's lives meet; `simulation.md` says why."""
 
 SPARED: Final = {"parted": ("torn-record", "flipped-bit")}
 """Which of the others they do not meet: what may take items."""

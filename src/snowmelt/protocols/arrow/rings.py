@@ -3,7 +3,7 @@
 Each ring has the nodes in another order, drawn from their names alone, so that everybody finds the
 same rings and nobody has to tell. A node has eight neighbours at most, the whole is wide as the
 logarithm of the nodes, and one who comes or goes touches the edges of eight others. (Fewer rings
-make finds longer, more make trees stars with a busy root: measured in docs/arrow.md.)
+make finds longer, more make trees stars with a busy root: measured in docs/research/arrow.md.)
 """
 
 from collections.abc import Sequence

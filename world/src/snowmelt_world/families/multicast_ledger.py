@@ -252,7 +252,7 @@ class Ledger:
                 self.excused[excuse] = self.excused.get(excuse, 0) + 1
 
     def _excuse(self, ear: Ear, wish: Wish) -> str:
-        """Of what may be missed, and when, in `docs/multicast.md`; nothing where nothing may be."""
+        """What may be missed, and when, is in `multicast.md`; nothing where nothing may be."""
         if ear.stay is None or wish.asked <= ear.stay.since:
             return "its listener has changed its node"
         if ear.slow and self.small:

@@ -1,6 +1,6 @@
 """What a queue's promise does not cover, from when to when, and because of what.
 
-An excuse is an interval of one queue. Each rests on a sentence of docs/queue.md:
+An excuse is an interval of one queue. Each rests on a sentence of docs/reference/queue.md:
 
 1. "What `put` returned for is not lost while fewer than `durable_copies` of its copies lose their
    disks." When so many have, whatever was told until then may be undone: items, leases,
@@ -16,8 +16,8 @@ An excuse is an interval of one queue. Each rests on a sentence of docs/queue.md
    other nodes is counted as lost.
 4. "All this holds while no disk is put back from an older copy of itself." What was told since that
    copy was taken may be undone; what was told before may not, unless it still lingered then (3).
-5. "The coordinator's disk is lost: this cluster can't go on" (docs/membership.md). From then on
-   nothing is judged.
+5. "The coordinator's disk is lost: this cluster can't go on" (docs/explanation/membership.md). From
+   then on nothing is judged.
 6. "The disks of all copies, lost: the queue waits for one of them." As many as its `replicas` were,
    before all was whole again; then it need not answer any more, and while it does, it is judged.
 

@@ -1,13 +1,11 @@
 """The paper's three models, with their errors mended, and one that is nearer to the truth.
 
-What they are, where the paper is wrong and by how much they are off: `docs/pool-model.md`. `chain`
-is one producer; `equal`, `typed` and `lists` are the paper's sections 4.1 to 4.3, the last two by
-the equations in `agreement`; `wandering` refines any of them. They need numpy, of the extra `lab`.
-
->>> from snowmelt_lab.pool.options import PoolOptions
->>> answer = solve(PoolOptions(consumers=200, max_hops=1))
->>> round(answer.throughput, 2), round(answer.wait_mean), answer.converged
-(0.79, 152, True)
+What they are, where the paper is wrong and by how much they are off is in
+`docs/research/pool-model.md`. `chain` is one producer; `equal`, `typed` and `lists` are the paper's
+sections 4.1 to 4.3, the last two by the equations in `agreement`; `wandering` refines any of them.
+They need numpy, of the extra `lab`. >>> from snowmelt_lab.pool.options import PoolOptions >>>
+answer = solve(PoolOptions(consumers=200, max_hops=1)) >>> round(answer.throughput, 2),
+round(answer.wait_mean), answer.converged (0.79, 152, True)
 """
 
 from enum import Enum

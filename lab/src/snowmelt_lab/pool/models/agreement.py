@@ -107,7 +107,7 @@ class Agreement:
         return starts
 
     def _populations_at(self, point: Array) -> Array:
-        """P of each kind of producer: see `docs/pool-model.md`."""
+        """P of each kind of producer: see `docs/research/pool-model.md`."""
         sides, chain = self._sides, solved(*self._setting(point))
         apart = chain.spread - chain.line
         others = np.maximum(0.0, sides.producers @ apart - apart)

@@ -9,8 +9,8 @@ at (1 - n / P) a while n do; a probe that finds nothing stays with the chance p_
 
 P is the *population*: by how much the others miss those who stand in line here. With P = M this is
 equation 3; with P without limit it is equation 4. What lies between, and why, is in
-`docs/pool-model.md`. The paper puts the mean rate into equation 3, over all times, and so counts
-the waiting twice; here a is the rate while nobody waits.
+`docs/research/pool-model.md`. The paper puts the mean rate into equation 3, over all times, and so
+counts the waiting twice; here a is the rate while nobody waits.
 
 Since a consumer in line does not probe, a probe does not see the average over time: it sees state s
 with the weight (1 - n / P) p(s). All chances that are a probe's, not an observer's, are weighed so,

@@ -52,7 +52,7 @@ class _Equal:
         return served * under_way + float(chain.line[0]) - options.consumers / options.producers
 
     def population(self, log_odds: float) -> float:
-        """P: see `docs/pool-model.md`."""
+        """P: see `docs/research/pool-model.md`."""
         _, setting, log_rate = self._at(log_odds)
         chain = solved(setting, log_rate)
         others = (self._options.producers - 1) * float(chain.spread[0] - chain.line[0])

@@ -44,12 +44,14 @@ def test_the_readmes_ten_lines_print_what_it_says(
     assert f"```\n{capsys.readouterr().out}```" in readme
 
 
-def test_what_the_page_of_the_queue_shows_can_be_run(
+def blocks(page: str) -> list[str]:
+    return BLOCK.findall((ROOT / "docs" / page).read_text())
+
+
+def test_what_the_pages_of_queues_show_can_be_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, awaited, deadlines, parted, values = BLOCK.findall(
-        (ROOT / "docs" / "reference" / "queue.md").read_text()
-    )
+    (first,) = blocks("reference/queues.md")
     here = {"snowmelt": snowmelt, "time": time}
     folder = f'open("{tmp_path / "q.snow"}")'
     first, changed = re.subn(r'connect\("[^"]*"\)', folder, first)
@@ -61,16 +63,23 @@ def test_what_the_page_of_the_queue_shows_can_be_run(
         "2 b'sweep the yard'",
         "2 b'dust'",
     ]
+    awaited = blocks("how-to/asyncio.md")[0]
     exec(re.sub(r'connect\("[^"]*"\)', folder, awaited), {})
     assert capsys.readouterr().out.splitlines() == ["0 b'one'", "1 b'two'"]
     with snowmelt.open(tmp_path / "q.snow") as cluster:
         again: dict[str, Any] = {**here, "cluster": cluster}
-        exec(deadlines, again)
+        exec(blocks("how-to/priorities.md")[0], again)
         assert capsys.readouterr().out.count("send the bill") == 2
-        exec(parted, again)
+        exec(blocks("explanation/partitions.md")[0], again)
         for queue in (again["log"], again["urgent"]):
             queue.put(b"one")
             assert queue.stats().settings.partitions == 8
+        (values,) = blocks("how-to/values.md")
         exec(values, again)
         told = values.partition("body)  # ")[2].splitlines()[0]
         assert capsys.readouterr().out.strip() == told
+
+
+def test_a_how_to_is_one_task() -> None:
+    for page in sorted((ROOT / "docs" / "how-to").glob("*.md")):
+        assert len(page.read_text().split()) <= 800, page.name

@@ -79,10 +79,10 @@ def test_the_dashboard_and_the_alerts_ask_for_what_is_shown(texts: list[str]) ->
     for expression in (*EXPRESSIONS, *ALERTS):
         asked = set(NAME.findall(expression))
         assert asked <= there | {"up"}, expression
-    page = (ROOT / "docs/how-to/monitor.md").read_text()
+    page = (ROOT / "docs/reference/metrics.md").read_text()
     kinds = {name for text in texts for name in re.findall(r"# TYPE (\w+) ", text)}
     unsaid = [one for one in kinds if one.startswith("snowmelt_") and f"`{one}" not in page]
-    assert not unsaid, "docs/how-to/monitor.md has no word of these"
+    assert not unsaid, "docs/reference/metrics.md has no word of these"
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")

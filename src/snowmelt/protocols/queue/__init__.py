@@ -8,7 +8,7 @@ leader changes the state in *steps*. A step is *safe* when enough disks have it 
 Nothing is told before. Terms come from the *controller*, which is the coordinator's disk or etcd.
 Each part below has rules with numbers of its own, at the top of its file.
 
-The life of an item (the picture is in docs/reference/queue.md):
+The life of an item (the picture is in docs/explanation/life-of-an-item.md):
 
 1. *Put* (`admission.py`, `waiting.py`). A client sends a batch to the leader, under its producer's
    name and a number. A number that was used is told its first answer (`producers.py`). Where

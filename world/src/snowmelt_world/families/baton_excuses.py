@@ -1,6 +1,6 @@
 """What the promises of a baton do not cover, from when to when, and because of what.
 
-Each rests on a sentence of docs/explanation/baton.md:
+Each rests on a sentence of docs/explanation:
 
 1. "One holder at a time, as long as clocks run equally fast and nobody sleeps through a lease."
    What somebody believed before a clock leapt or stood still may overlap with what came after; and

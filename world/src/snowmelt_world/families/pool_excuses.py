@@ -1,6 +1,6 @@
 """What the promises of a pool do not cover, from when to when, and because of what.
 
-Each rests on a sentence of docs/explanation/pool.md:
+Each rests on a sentence of docs/explanation:
 
 1. "A producer: its objects are gone." What was made, or taken over, by a process without a spill
    that died, or that said on leaving how many nobody took ("not taken over, nor acknowledged").

@@ -1,6 +1,6 @@
 """What a queue's promise does not cover, from when to when, and because of what.
 
-An excuse is an interval of one queue. Each rests on a sentence of docs/reference/queue.md:
+An excuse is an interval of one queue. Each rests on a sentence of docs/explanation:
 
 1. "What `put` returned for is not lost while fewer than `durable_copies` of its copies lose their
    disks." When so many have, whatever was told until then may be undone: items, leases,

@@ -22,11 +22,11 @@ BY_HAND: Final = {
     "embedded/face": "whoever calls drives the machine, or a thread for the event loop does",
     "pool/asking": "a thread waits for the sockets itself, a task for its loop to be told",
     "leases/leasing": "a task may be cancelled while its get is under way",
-    "leases/tender": "a thread renews, or a task; a loop is ended by its cluster in other ways",
+    "leases/renewer": "a thread renews, or a task; a loop is ended by its cluster in other ways",
     "leases/intake": "threads wait for their turn no longer than they wait for an item",
     "worker/shift": "threads are told to end, tasks are cancelled",
     "worker/face": "a blocking one may work in processes, and in the background by a thread",
-    "baton/keeper": "a thread renews, by a connection of its own, or a task by those of all",
+    "baton/renewer": "a thread renews, by a connection of its own, or a task by those of all",
 }
 """Pairs of which both are written by hand."""
 
@@ -47,11 +47,11 @@ WORDS: Final = (
     (r"\bimport asyncio\n", "import threading\nimport time\n"),
     # what we say in another way
     (r"\b(\w+)_async\b", r"\1"),
-    (r"\b(Async|Keeping)(Port|Own|Holding)\b", r"\2"),
+    (r"\b(Async|Keeping)(Port|Own|HeldBaton)\b", r"\2"),
     (r"\bAsyncClient\b", "Clients"),
     (r"\bconnection\.asynchronous\b", "connection.clients"),
-    (r"\bTogetherAsync\b", "TogetherThreads"),
-    (r"\btogether\.tasks\b", "together.threads"),
+    (r"\bTaskCoalescer\b", "ThreadCoalescer"),
+    (r"\bcoalescing\.tasks\b", "coalescing.threads"),
     (r"\bsnowmelt\.client\.connection\.takers import this_task", "_thread import get_ident"),
     (r"\bthis_task\b", "get_ident"),
     (r"\bthis_taker\b", "this_thread"),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from snowmelt.client.baton.steps import Hold
+from snowmelt.client.baton.steps import BatonHold
 from snowmelt.client.connection.steps import run
 from snowmelt.client.counter.steps import take
 from snowmelt.client.counter.tally import AHEAD, Tally
@@ -41,12 +41,12 @@ class Lossy:
         self.value = b""
         self.disk = b""
 
-    def grant(self) -> Hold:
+    def grant(self) -> BatonHold:
         if self._unlucky():  # while nobody held it
             self.remade()
         self.fence += 1
         granted = Granted(self.fence, self.made, self.value, seconds(5), WHERE)
-        return Hold("index", self.fence, granted, steady_now())
+        return BatonHold("index", self.fence, granted, steady_now())
 
     def call(self, body: Any, *_: Any) -> Any:
         self._fail(BatonLost("gone before"), Cancelled())

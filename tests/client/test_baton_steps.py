@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from snowmelt.client.baton.steps import Hold, Home, Want, keep_many
+from snowmelt.client.baton.steps import AcquireRequest, BatonHold, CurrentNode, keep_many
 from snowmelt.client.connection.steps import run
 from snowmelt.core.errors import (
     BadOption,
@@ -65,14 +65,14 @@ class Script:
         return answer
 
 
-def held(lease: Duration = LEASE, asked: Instant | None = None) -> Hold:
+def held(lease: Duration = LEASE, asked: Instant | None = None) -> BatonHold:
     granted = Granted(7, 3, GOT, lease, WHERE)
-    return Hold("index", 11, granted, steady_now() if asked is None else asked)
+    return BatonHold("index", 11, granted, steady_now() if asked is None else asked)
 
 
 def test_a_want_asks_the_same_node_under_the_same_ticket_until_it_is_granted() -> None:
     node = Script(STATUS, Queued(), STATUS, Queued(), STATUS, GRANTED)
-    hold = run(node, Want(Home(), "index", 30.0).granted())
+    hold = run(node, AcquireRequest(CurrentNode(), "index", 30.0).granted())
     asked = [body for body in node.asked if isinstance(body, Acquire)]
     assert len({one.ticket for one in asked}) == 1
     assert all(one.wait == POLL for one in asked)
@@ -83,21 +83,21 @@ def test_a_want_asks_the_same_node_under_the_same_ticket_until_it_is_granted() -
 def test_a_home_that_is_cut_off_is_left_for_the_one_that_decides() -> None:
     there = Address("127.0.0.1", 2)
     view = View(1, 4, NodeId("n1"), (*VIEW.members, Member(NodeId("n2"), there, 1, 1)))
-    home = Home()
+    home = CurrentNode()
     assert run(Script(Status(NodeId("n2"), "current", view, {})), home.target()) == contact(there)
     assert run(Script(), home.target()) == contact(there)
     assert run(Script(Status(NodeId("n2"), "cut off", view, {})), home.find()) == contact(HERE)
 
 
 def test_a_home_that_is_known_is_asked_at_once() -> None:
-    home = Home()
-    run(Script(STATUS, GRANTED), Want(home, "index", 30.0).granted())
-    run(Script(GRANTED), Want(home, "index", 30.0).granted())
+    home = CurrentNode()
+    run(Script(STATUS, GRANTED), AcquireRequest(home, "index", 30.0).granted())
+    run(Script(GRANTED), AcquireRequest(home, "index", 30.0).granted())
 
 
 def test_a_want_that_is_not_granted_gives_up_its_place() -> None:
     node = Script(STATUS, Queued(), Released())
-    want = Want(Home(), "index", 0.0)
+    want = AcquireRequest(CurrentNode(), "index", 0.0)
     with pytest.raises(NotGranted, match=r"no turn within 0 s at baton 'index'$") as raised:
         run(node, want.granted())
     assert isinstance(raised.value, TimeoutError)
@@ -108,7 +108,7 @@ def test_a_want_that_is_not_granted_gives_up_its_place() -> None:
 
 
 def test_a_place_that_could_not_be_given_up_is_known_to_be_open() -> None:
-    want = Want(Home(), "index", 0.0)
+    want = AcquireRequest(CurrentNode(), "index", 0.0)
     with pytest.raises(NotGranted, match="silence"):
         run(Script(STATUS, OutcomeUnknown("silence"), OutcomeUnknown("silence")), want.granted())
     assert want.open
@@ -116,12 +116,12 @@ def test_a_place_that_could_not_be_given_up_is_known_to_be_open() -> None:
 
 def test_nobody_there_is_said_so() -> None:
     with pytest.raises(Unreachable, match="nobody"):
-        run(Script(Unreachable("nobody")), Want(Home(), "index", 0.0).granted())
+        run(Script(Unreachable("nobody")), AcquireRequest(CurrentNode(), "index", 0.0).granted())
 
 
 def test_a_grant_that_nobody_heard_of_is_asked_for_anew_under_another_ticket() -> None:
     node = Script(STATUS, OutcomeUnknown("silence"), STATUS, BatonLost("over"), STATUS, GRANTED)
-    assert run(node, Want(Home(), "index", 30.0).granted()).fence == 7
+    assert run(node, AcquireRequest(CurrentNode(), "index", 30.0).granted()).fence == 7
     first, second, third = (body.ticket for body in node.asked if isinstance(body, Acquire))
     assert first == second != third
 
@@ -139,7 +139,7 @@ def test_a_grant_that_came_late_is_renewed_before_it_is_believed(
         return GRANTED
 
     node = Script(STATUS, granted_late, Kept(LEASE))
-    hold = run(node, Want(Home(), "index", 30.0).granted())
+    hold = run(node, AcquireRequest(CurrentNode(), "index", 30.0).granted())
     assert isinstance(node.asked[-1], Keep)
     assert hold.until > later(steady_now(), seconds(9))
 
@@ -254,7 +254,7 @@ def test_a_release_that_nobody_could_be_told_of_is_a_loss() -> None:
 
 
 def test_an_empty_value_is_put_back_as_any_other() -> None:
-    hold = Hold("index", 11, Granted(7, 3, b"", LEASE, WHERE), steady_now())
+    hold = BatonHold("index", 11, Granted(7, 3, b"", LEASE, WHERE), steady_now())
     run(Script(Saved()), hold.save(b"x", 5.0))
     hold.set_value(b"")
     node = Script(Released())
@@ -298,7 +298,7 @@ def test_what_nobody_has_any_more_goes_on_as_by_a_holder_that_failed() -> None:
 
 
 def test_a_want_that_a_child_goes_on_with_gives_the_child_nothing() -> None:
-    want = Want(Home(), "index", 30.0)
+    want = AcquireRequest(CurrentNode(), "index", 30.0)
     want._origin._forks -= 1  # as in a child of the process that asked
     hold = run(Script(STATUS, GRANTED), want.granted())
     with pytest.raises(BatonLost, match="is held by the process that this one was forked from"):

@@ -10,7 +10,7 @@ import pytest
 import snowmelt.aio
 from snowmelt.aio import Fifo
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.baton.keeper_async import Bell
+from snowmelt.client.baton.renewer_async import Wakeup
 from snowmelt.client.queue.open_once import OpenOnce
 from snowmelt.core.errors import Empty, LeaseLost, OutcomeUnknown, QueueExists
 from snowmelt.core.interval import Interval
@@ -254,7 +254,7 @@ def test_who_is_cancelled_in_the_moment_in_which_his_queue_is_opened_is_cancelle
 @pytest.mark.parametrize("turns", range(4))
 def test_so_is_who_waits_for_a_bell_in_the_moment_in_which_it_rings(turns: int) -> None:
     async def main() -> None:
-        bell = Bell()
+        bell = Wakeup()
         waiting = asyncio.create_task(bell.wait(60.0))
         await asyncio.sleep(0.01)
         bell.ring()

@@ -10,11 +10,11 @@ import pytest
 from snowmelt.client.connection.steps import run
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.fetching import Fetching
-from snowmelt.client.leases.looping import Pace, Pursuit
-from snowmelt.client.leases.steps import Word, portions
-from snowmelt.client.leases.tending import Tending
+from snowmelt.client.leases.looping import PrefetchSize, Pursuit
+from snowmelt.client.leases.renewals import LeaseRenewals
+from snowmelt.client.leases.steps import LeaseUpdate, portions
 from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS
 from snowmelt.client.queue.options import Producer, queue_settings
 from snowmelt.core.batch import Batch
@@ -463,18 +463,18 @@ def test_a_get_gives_back_what_nobody_can_give_and_gets_on():
 # --- consuming ------------------------------------------------------------------------------------
 
 
-def tending(*answers: Answer) -> tuple[Tending, Script]:
-    return Tending(FifoSteps("orders", None, Producer())), Script(*answers)
+def renewals(*answers: Answer) -> tuple[LeaseRenewals, Script]:
+    return LeaseRenewals(FifoSteps("orders", None, Producer())), Script(*answers)
 
 
-def take(books: Tending, script: Script) -> Delivered:
+def take(books: LeaseRenewals, script: Script) -> LeasedItems:
     delivered = run(script, books.get(10, 1000, 0))
     assert delivered is not None
     return delivered
 
 
 def test_acknowledgements_travel_in_intervals_with_the_next_get():
-    books, script = tending(GRANT, leased(3, part(0, b"a", b"b", b"c", b"d")), leased(0))
+    books, script = renewals(GRANT, leased(3, part(0, b"a", b"b", b"c", b"d")), leased(0))
     delivered = take(books, script)
     for position in (0, 1, 3, 2):
         books.done(delivered, position)
@@ -485,7 +485,7 @@ def test_acknowledgements_travel_in_intervals_with_the_next_get():
 
 
 def test_a_consumer_that_ends_tells_what_is_done_and_gives_back_the_rest_as_no_failure():
-    books, script = tending(GRANT, leased(3, part(0, b"a", b"b", b"c")), Settled(0))
+    books, script = renewals(GRANT, leased(3, part(0, b"a", b"b", b"c")), Settled(0))
     delivered = take(books, script)
     books.ack(delivered, Interval(1, 2))
     run(script, books.close())
@@ -496,7 +496,7 @@ def test_a_consumer_that_ends_tells_what_is_done_and_gives_back_the_rest_as_no_f
 def test_a_suspect_is_not_worked_on_while_nobody_heard_that_the_others_went_back():
     late = {"failures": 1, "reason": LEASE_ENDED}
     came = leased(3, part(0, b"a", b"b", b"c", **late))
-    books, script = tending(GRANT, came, DiskFull("full"), GRANT, Settled(0))
+    books, script = renewals(GRANT, came, DiskFull("full"), GRANT, Settled(0))
     assert run(script, books.get(10, 1000, 0)) is None
     assert script.asked[-3] == Settle("orders", 3, back=(Interval(1, 3),))
     assert script.asked[-1] == Settle("orders", 3, back=(Interval(0, 3),))
@@ -505,7 +505,9 @@ def test_a_suspect_is_not_worked_on_while_nobody_heard_that_the_others_went_back
 
 def test_what_was_gathered_while_a_renewal_came_too_late_is_said_to_be_missed():
     missed: list[tuple[Interval, ...]] = []
-    books = Tending(FifoSteps("orders", None, Producer()), lambda *told: missed.append(told[1]))
+    books = LeaseRenewals(
+        FifoSteps("orders", None, Producer()), lambda *told: missed.append(told[1])
+    )
     delivered = take(books, Script(GRANT, leased(3, part(0, b"a", b"b"))))
     with shown(delivered.renewal):
         renewal = books.tend()
@@ -518,7 +520,7 @@ def test_what_was_gathered_while_a_renewal_came_too_late_is_said_to_be_missed():
 
 
 def test_acknowledgements_that_could_not_be_told_are_told_again():
-    books, script = tending(
+    books, script = renewals(
         GRANT, leased(3, part(0, b"a", b"b")), DiskFull("full"), GRANT, Settled(0)
     )
     delivered = take(books, script)
@@ -530,7 +532,7 @@ def test_acknowledgements_that_could_not_be_told_are_told_again():
 
 
 def test_a_lease_that_was_refused_is_known_to_be_lost():
-    books, script = tending(GRANT, leased(3, part(0, b"a", b"b")), leased(0, refused="it ended"))
+    books, script = renewals(GRANT, leased(3, part(0, b"a", b"b")), leased(0, refused="it ended"))
     delivered = take(books, script)
     books.ack(delivered, Interval(0, 1))
     run(script, books.get(10, 1000, 0))
@@ -541,7 +543,7 @@ def test_a_lease_that_was_refused_is_known_to_be_lost():
 
 
 def test_a_lease_that_ran_out_by_the_own_clock_is_lost():
-    books, script = tending(GRANT, leased(3, part(0, b"a")))
+    books, script = renewals(GRANT, leased(3, part(0, b"a")))
     delivered = take(books, script)
     delivered.ends = steady_now()
     with pytest.raises(LeaseLost, match="ran out"):
@@ -603,7 +605,7 @@ def test_what_was_in_hand_when_an_exception_ended_the_loop_failed_and_the_rest_d
 
 def pace_of(seconds_each: float, turns: int) -> list[int]:
     """How many a loop takes at once, turn after turn, when each item takes so long."""
-    pace, now, settled, taken = Pace(None), Instant(0), 0, []
+    pace, now, settled, taken = PrefetchSize(None), Instant(0), 0, []
     for _ in range(turns):
         pace.came(now, now, settled)
         taken.append(pace.next(now, settled))
@@ -616,7 +618,7 @@ def test_a_loop_takes_what_it_works_off_in_a_moment():
     assert pace_of(1.0, 5) == [1, 1, 1, 1, 1]
     assert pace_of(0.05, 5) == [1, 4, 4, 4, 4]
     assert pace_of(0.00001, 7) == [1, 4, 16, 64, 256, 1000, 1000]
-    quick = Pace(None)
+    quick = PrefetchSize(None)
     quick.came(Instant(0), Instant(0), 0)
     assert quick.next(milliseconds(1), 1) == 4
     assert quick.next(milliseconds(2), 5) == 16
@@ -672,7 +674,7 @@ def test_a_get_waits_for_a_queue_to_be_made():
 
 def test_what_more_intervals_say_than_one_call_may_name_goes_in_several() -> None:
     done = tuple(Interval(2 * at, 2 * at + 1) for at in range(PIECES_MAX + 1))
-    told = list(portions(Word(7, done=done, back=done[:1], extend=True)))
+    told = list(portions(LeaseUpdate(7, done=done, back=done[:1], extend=True)))
     assert [len(one.done) + len(one.back) for one in told] == [PIECES_MAX, 1, 1]
     assert tuple(where for one in told for where in one.done) == done
     assert [one.extend for one in told] == [True, False, False]

@@ -68,8 +68,8 @@ class Node:
 def test_threads_put_before_others_get(full):
     node = Node(full=full)
     jobs = PriorityQueue(node, RankedSteps("jobs", SETTINGS, Producer()))
-    line = jobs._puts._line
-    line._away._late = seconds(100)  # so that what gathers does so for as long as this takes
+    line = jobs._puts._coalescer
+    line._in_flight._late = seconds(100)  # so that what gathers does so for as long as this takes
     told = []
     one = threading.Thread(target=lambda: told.append(jobs.put(b"first", priority=3)))
     other = threading.Thread(target=lambda: told.append(jobs.put(b"urgent")))

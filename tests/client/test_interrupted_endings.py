@@ -11,7 +11,7 @@ import pytest
 import snowmelt
 from ordinary.interrupting import Interrupted
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.leases import consuming, leaving, tender
+from snowmelt.client.leases import consuming, leaving, renewer
 
 LEASE = 2.0
 
@@ -31,8 +31,8 @@ def closed(orders: snowmelt.Fifo) -> None:
         next(loop)
 
 
-def tenders() -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name == "snowmelt-tender"]
+def renewers() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "snowmelt-renewer"]
 
 
 @pytest.mark.parametrize("leave", [raised, left, closed])
@@ -46,7 +46,7 @@ def test_wherever_a_loop_is_interrupted_nobody_holds_its_items_for_good(
         line = 0
         for line in count(1):
             orders.put_many([b"one", b"two"])
-            interrupted = Interrupted(line, [consuming, leaving, tender], "<listcomp>")
+            interrupted = Interrupted(line, [consuming, leaving, renewer], "<listcomp>")
             try:
                 with interrupted:
                     leave(orders)
@@ -57,6 +57,6 @@ def test_wherever_a_loop_is_interrupted_nobody_holds_its_items_for_good(
         assert line > 40
         time.sleep(LEASE)
         end = time.monotonic() + 8
-        while (orders.stats().leased or tenders()) and time.monotonic() < end:
+        while (orders.stats().leased or renewers()) and time.monotonic() < end:
             time.sleep(0.1)
-        assert (orders.stats().leased, tenders()) == (0, [])
+        assert (orders.stats().leased, renewers()) == (0, [])

@@ -2,12 +2,12 @@
 
 import pytest
 
+from snowmelt.client.coalescing.joint_puts import PutRequest
 from snowmelt.client.connection.steps import Query
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import Producer
-from snowmelt.client.together.joint_puts import One
 from snowmelt.core.errors import NoSuchQueue, QueueExists
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.queue.calls import Open, Opened, Place, Put
@@ -23,7 +23,7 @@ def opened(**settings):
 
 def put_one(steps, *answers):
     """What was asked after these answers."""
-    put = steps.put([One(b"body", b"", 0, 0)], Wait(5.0))
+    put = steps.put([PutRequest(b"body", b"", 0, 0)], Wait(5.0))
     step = next(put)
     for answer in answers:
         assert isinstance(step.body, Open)

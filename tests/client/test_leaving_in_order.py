@@ -17,12 +17,12 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
+from snowmelt.client.coalescing.joint_gets import Gets, dealt
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.delivered import Delivered
-from snowmelt.client.leases.tending import Tending
+from snowmelt.client.leases.delivered import LeasedItems
+from snowmelt.client.leases.renewals import LeaseRenewals
 from snowmelt.client.queue.options import Producer
-from snowmelt.client.together.joint_gets import Gets, dealt
 from snowmelt.core.errors import BadOption, LeaseLost
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
@@ -53,17 +53,17 @@ def open_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[],
 # --- the books of a loop --------------------------------------------------------------------------
 
 
-def tending_of(*tokens: int) -> tuple[Tending, list[Delivered]]:
+def tending_of(*tokens: int) -> tuple[LeaseRenewals, list[LeasedItems]]:
     """Two items under each lease, the first of them acknowledged so long ago that it is due."""
-    tending = Tending(FifoSteps("orders", None, Producer()))
+    renewals = LeaseRenewals(FifoSteps("orders", None, Producer()))
     found = []
     for token in tokens:
         part = Part(2 * token, b"\0\0\0\0\1\0\0\0\2\0\0\0", b"ab")
-        found.append(Delivered(token, (part,), LEASE, later(steady_now(), LEASE)))
-        assert tending.took(found[-1])
-        tending.done(found[-1], 2 * token)
+        found.append(LeasedItems(token, (part,), LEASE, later(steady_now(), LEASE)))
+        assert renewals.took(found[-1])
+        renewals.done(found[-1], 2 * token)
     time.sleep(0.06)
-    return tending, found
+    return renewals, found
 
 
 def answered(steps: Steps[Any], answer: Callable[[Any], Any]) -> tuple[list[Any], Any]:
@@ -93,28 +93,28 @@ def told_of(asked: list[Any]) -> dict[int, tuple[Interval, ...]]:
 
 
 def test_what_is_being_told_when_a_loop_ends_is_told_by_the_last_word() -> None:
-    tending, _ = tending_of(1, 2, 3)
-    telling = tending.tend()
+    renewals, _ = tending_of(1, 2, 3)
+    telling = renewals.tend()
     next(telling)
     telling.close()  # as a task that is cancelled while it waits for the first answer
-    asked, _ = answered(tending.close(), willing)
+    asked, _ = answered(renewals.close(), willing)
     assert told_of(asked) == {token: (Interval(2 * token, 2 * token + 1),) for token in (1, 2, 3)}
 
 
 def test_what_a_waiting_get_took_along_is_not_given_back() -> None:
-    tending, _ = tending_of(1)
-    getting = tending.get(1, 1000, 20)
+    renewals, _ = tending_of(1)
+    getting = renewals.get(1, 1000, 20)
     next(getting)  # and it waits, in another thread
-    asked, _ = answered(tending.close(), willing)
+    asked, _ = answered(renewals.close(), willing)
     (settle,) = (one for one in asked if isinstance(one, Settle))
     assert (settle.done, settle.back) == ((Interval(2, 3),), (Interval(3, 4),))
 
 
 def test_what_a_get_brings_to_a_loop_that_has_ended_goes_back() -> None:
-    tending = Tending(FifoSteps("orders", None, Producer()))
-    getting = tending.get(1, 1000, 20)
+    renewals = LeaseRenewals(FifoSteps("orders", None, Producer()))
+    getting = renewals.get(1, 1000, 20)
     next(getting)
-    answered(tending.close(), willing)
+    answered(renewals.close(), willing)
 
     def brought(body: Any) -> Any:
         if isinstance(body, Get):
@@ -132,12 +132,14 @@ def test_what_a_get_brings_to_a_loop_that_has_ended_goes_back() -> None:
 
 def test_what_was_told_before_a_get_was_interrupted_is_not_said_to_be_missed() -> None:
     missed: list[Any] = []
-    tending = Tending(FifoSteps("orders", None, Producer()), lambda *told: missed.append(told))
+    renewals = LeaseRenewals(
+        FifoSteps("orders", None, Producer()), lambda *told: missed.append(told)
+    )
     part = Part(0, b"\0\0\0\0\1\0\0\0", b"a")
-    delivered = Delivered(3, (part,), LEASE, later(steady_now(), LEASE))
-    assert tending.took(delivered)
-    tending.done(delivered, 0)
-    getting = tending.get(1, 1000, 20)
+    delivered = LeasedItems(3, (part,), LEASE, later(steady_now(), LEASE))
+    assert renewals.took(delivered)
+    renewals.done(delivered, 0)
+    getting = renewals.get(1, 1000, 20)
     next(getting)
     getting.send(willing(None))
     back = getting.send(Leased(7, (), (Span(0, 1, "s", 0, ()),), LEASE))  # which nobody can give
@@ -149,7 +151,7 @@ def test_what_was_told_before_a_get_was_interrupted_is_not_said_to_be_missed() -
     with pytest.raises(KeyboardInterrupt):
         getting.throw(KeyboardInterrupt)
 
-    asked, _ = answered(tending.close(), lambda _: Settled(0))
+    asked, _ = answered(renewals.close(), lambda _: Settled(0))
     assert (asked, missed) == ([], [])
 
 
@@ -171,29 +173,29 @@ def test_what_a_get_of_several_told_is_known_before_it_asks_again() -> None:
 
 
 def test_a_lease_whose_last_items_are_being_told_is_not_extended() -> None:
-    tending, (delivered,) = tending_of(1)
-    tending.done(delivered, 3)
-    getting = tending.get(1, 1000, 20)
+    renewals, (delivered,) = tending_of(1)
+    renewals.done(delivered, 3)
+    getting = renewals.get(1, 1000, 20)
     next(getting)
     delivered.ends = later(steady_now(), seconds(5))
-    for tended in tending._leases.values():
-        tended.renew = steady_now()
-    assert answered(tending.tend(), willing)[0] == []
+    for leased in renewals._leases.values():
+        leased.renew = steady_now()
+    assert answered(renewals.tend(), willing)[0] == []
 
 
 def test_who_is_silent_holds_up_the_end_of_a_loop_for_a_moment_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tending, _ = tending_of(*range(1, 30))
+    renewals, _ = tending_of(*range(1, 30))
     now = [steady_now()]
-    monkeypatch.setattr("snowmelt.client.leases.tending.steady_now", lambda: now[0])
+    monkeypatch.setattr("snowmelt.client.leases.renewals.steady_now", lambda: now[0])
 
     def silent(body: Any) -> Any:
         if isinstance(body, Settle):
             now[0] = later(now[0], seconds(5))
         return willing(body)
 
-    asked, _ = answered(tending.close(), silent)
+    asked, _ = answered(renewals.close(), silent)
     assert len(told_of(asked)) == 1
 
 
@@ -320,7 +322,7 @@ def test_a_loop_collected_while_its_books_are_open_ends_after_that(node: LocalNo
         orders.put_many([b"one", b"two", b"three"])
         loop = orders.consume(prefetch=3)
         next(loop).ack()
-        lock = loop._tending._lock
+        lock = loop._renewals._lock
         circle: list[Any] = [loop]
         circle.append(circle)
         del loop, circle

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import Delivered, Refused
-from snowmelt.client.leases.steps import Late, Word
+from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
+from snowmelt.client.leases.steps import Late, LeaseUpdate
 from snowmelt.client.parted.held import together
 from snowmelt.client.parted.looks import summed
 from snowmelt.client.parted.order import PutOrder
@@ -93,7 +93,7 @@ class FakePart:
         self.name = name
         self.room = room
         self.asked: list[tuple[int, int | None]] = []
-        self.told: list[Word] = []
+        self.told: list[LeaseUpdate] = []
         self.refuses = False
         self.away = False
 
@@ -118,20 +118,22 @@ class FakePart:
         self.room -= items.count
         return PutDone(0, items.count, 1, True)
 
-    def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+    def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[LeasedItems | None]:
         raise NotImplementedError
 
-    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+    def tell(
+        self, delivered: LeasedItems, word: LeaseUpdate
+    ) -> Steps[tuple[Instant, LateRefusal | None]]:
         del delivered
         yield Rest(0)
         self.told.append(word)
-        return Instant(5), Refused(f"{self.name} refuses") if self.refuses else None
+        return Instant(5), LateRefusal(f"{self.name} refuses") if self.refuses else None
 
-    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
         del wait
         yield Rest(0)
         self.told += words
-        return {words[0].token: Refused(f"{self.name} refuses")} if self.refuses else {}
+        return {words[0].token: LateRefusal(f"{self.name} refuses")} if self.refuses else {}
 
     def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
         yield Query(body, timeout, weight=weight)
@@ -263,13 +265,13 @@ def test_a_child_has_no_puts_of_its_parent():
 # --- leases ---------------------------------------------------------------------------------------
 
 
-def piece(start: int, count: int, token: int, ends: int = 100) -> Delivered:
+def piece(start: int, count: int, token: int, ends: int = 100) -> LeasedItems:
     batch = Batch.of([b"%d" % (start + at) for at in range(count)])
     part = Part(start, bytes(batch.offsets), bytes(batch.blob))
-    return Delivered(token, (part,), Duration(30), Instant(ends))
+    return LeasedItems(token, (part,), Duration(30), Instant(ends))
 
 
-def shared() -> Delivered:
+def shared() -> LeasedItems:
     """0 to 2 of partition 1, 2 and 3 of partition 0, 4 of partition 2."""
     return together([(0, piece(2, 2, 7)), (1, piece(0, 2, 7, ends=50)), (2, piece(4, 1, 9))])
 
@@ -282,18 +284,18 @@ def test_what_several_gave_is_one_lease_in_order():
 
 def test_a_word_goes_to_whom_it_concerns():
     parts, delivered = parts_of(0, 0, 0), shared()
-    word = Word(delivered.token, done=(Interval(1, 3),), back=(Interval(3, 4),), reason="no")
+    word = LeaseUpdate(delivered.token, done=(Interval(1, 3),), back=(Interval(3, 4),), reason="no")
     taken(parts.tell(delivered, word))
     told = [part.told for part in parts.all]  # type: ignore[attr-defined]
-    assert told[0] == [Word(7, done=(Interval(2, 3),), back=(Interval(3, 4),), reason="no")]
-    assert told[1] == [Word(7, done=(Interval(1, 2),), reason="no")]
+    assert told[0] == [LeaseUpdate(7, done=(Interval(2, 3),), back=(Interval(3, 4),), reason="no")]
+    assert told[1] == [LeaseUpdate(7, done=(Interval(1, 2),), reason="no")]
     assert told[2] == []
 
 
 def test_what_is_extended_is_what_is_held_still():
     parts, delivered = parts_of(0, 0, 0), shared()
     delivered.settled((Interval(0, 2),))
-    asked, refused = taken(parts.tell(delivered, Word(delivered.token, extend=True)))
+    asked, refused = taken(parts.tell(delivered, LeaseUpdate(delivered.token, extend=True)))
     assert (asked, refused) == (5, None)
     assert [len(part.told) for part in parts.all] == [1, 0, 1]  # type: ignore[attr-defined]
 
@@ -301,10 +303,10 @@ def test_what_is_extended_is_what_is_held_still():
 def test_what_one_partition_refuses_is_lost_alone():
     parts, delivered = parts_of(0, 0, 0), shared()
     parts.all[0].refuses = True  # type: ignore[attr-defined]
-    _, refused = taken(parts.tell(delivered, Word(delivered.token, done=(Interval(0, 5),))))
-    assert refused == Refused("log/0 refuses", (Interval(2, 4),))
-    late = taken(parts.tell_done([Word(delivered.token, done=(Interval(0, 3),))], Wait(1)))
-    assert late == {delivered.token: Refused("log/0 refuses", (Interval(2, 3),))}
+    _, refused = taken(parts.tell(delivered, LeaseUpdate(delivered.token, done=(Interval(0, 5),))))
+    assert refused == LateRefusal("log/0 refuses", (Interval(2, 4),))
+    late = taken(parts.tell_done([LeaseUpdate(delivered.token, done=(Interval(0, 3),))], Wait(1)))
+    assert late == {delivered.token: LateRefusal("log/0 refuses", (Interval(2, 3),))}
 
 
 def test_leases_of_different_partitions_have_different_numbers():

@@ -7,7 +7,7 @@ import pytest
 
 from snowmelt.client.leases.delivered import (
     PLACE_BITS,
-    Portion,
+    ItemSelection,
     portion,
     position_of,
     priority_of,
@@ -66,9 +66,9 @@ def test_an_item_knows_its_priority_and_its_position_in_it():
         (3, 7),
         (3, 8),
     ]
-    turned = Portion(place, EDGES, b"ab", b"", 0, "", kind=Ranks("q", 5, largest_first=True))
+    turned = ItemSelection(place, EDGES, b"ab", b"", 0, "", kind=Ranks("q", 5, largest_first=True))
     assert [priority_of(one, at) for one, at in _cut(turned)] == [1, 1]
-    keyed = Portion(7, EDGES, b"ab", b"", 0, "", keys=packed([4, 9]), kind=Ranks("q"))
+    keyed = ItemSelection(7, EDGES, b"ab", b"", 0, "", keys=packed([4, 9]), kind=Ranks("q"))
     assert [(priority_of(one, at), position_of(at)) for one, at in _cut(keyed)] == [
         (4, 7),
         (9, 8),

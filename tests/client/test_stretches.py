@@ -4,9 +4,10 @@ from random import Random
 
 import pytest
 
+from snowmelt.client.coalescing.joint_gets import dealt
 from snowmelt.client.leases.delivered import (
-    Delivered,
-    Portion,
+    ItemSelection,
+    LeasedItems,
     in_order,
     items_of,
     joined,
@@ -16,7 +17,6 @@ from snowmelt.client.leases.delivered import (
     put_at_of,
 )
 from snowmelt.client.queue.ranks import Ranks
-from snowmelt.client.together.joint_gets import dealt
 from snowmelt.core import times
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, seconds
@@ -27,10 +27,10 @@ Stretch = tuple[int, list[int], list[bytes]]
 """Where it begins, and the keys and bodies of its items."""
 
 
-def drawn(dice: Random) -> tuple[list[Portion], list[Portion]]:
+def drawn(dice: Random) -> tuple[list[ItemSelection], list[ItemSelection]]:
     """The same items of some homes: a portion for each stretch, and for each home."""
-    single: list[Portion] = []
-    gathered: list[Portion] = []
+    single: list[ItemSelection] = []
+    gathered: list[ItemSelection] = []
     kind = Ranks("jobs")
     at, homes = 0, dice.choice((1, 3))
     rows: list[list[Stretch]] = [[] for _ in range(homes)]
@@ -45,7 +45,7 @@ def drawn(dice: Random) -> tuple[list[Portion], list[Portion]]:
             one = Batch.of(bodies)
             put = times.whole(len(keys), 1_000_000_000 + start)
             single.append(
-                Portion(
+                ItemSelection(
                     start, bytes(one.offsets), bytes(one.blob), b"", 2, "why", put, packed(keys),
                     kind,
                 )
@@ -55,7 +55,7 @@ def drawn(dice: Random) -> tuple[list[Portion], list[Portion]]:
             stops = [start + len(keys) for start, keys, _ in row]
             put = b"".join([times.whole(len(keys), 1_000_000_000 + at) for at, keys, _ in row])
             gathered.append(
-                Portion(
+                ItemSelection(
                     row[0][0], bytes(whole.offsets), bytes(whole.blob), b"", 2, "why", put,
                     packed([key for _, keys, _ in row for key in keys]), kind,
                     spans([start for start, _, _ in row], stops),
@@ -64,7 +64,7 @@ def drawn(dice: Random) -> tuple[list[Portion], list[Portion]]:
     return single, gathered
 
 
-def told(parts: tuple[Portion, ...]) -> list[object]:
+def told(parts: tuple[ItemSelection, ...]) -> list[object]:
     return [
         (body, place, priority_of(part, place), put_at_of(part, place), label_of(part, place),
          part.failures, part.reason)
@@ -79,7 +79,9 @@ def test_one_piece_of_many_stretches_is_each_of_them(seed: int) -> None:
     assert told(gathered) == told(single)
     assert told(in_order(gathered)) == told(in_order(single)) == told(single)
     assert list(joined(gathered)) == list(joined(single))
-    one, other = (Delivered(7, parts, seconds(30), Instant(10**12)) for parts in (gathered, single))
+    one, other = (
+        LeasedItems(7, parts, seconds(30), Instant(10**12)) for parts in (gathered, single)
+    )
     assert (one.positions, one.left, len(one)) == (other.positions, other.left, len(other))
     total = len(one)
     wants = [1, total // 3, 2]
@@ -93,7 +95,7 @@ def test_some_of_a_piece_have_its_keys_times_and_places() -> None:
     for first in range(count):
         for stop in range(first + 1, count + 1):
             some = portion(whole, first, stop)
-            assert isinstance(some, Portion)
+            assert isinstance(some, ItemSelection)
             assert (
                 sorted(told((some,)), key=lambda one: one[1])
                 == sorted(  # type: ignore[index]

@@ -14,7 +14,7 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.leases import lookout, lookout_async
-from snowmelt.client.leases.looping import Pace
+from snowmelt.client.leases.looping import PrefetchSize
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import Producer, ranked_settings
@@ -51,7 +51,7 @@ def looking(monkeypatch):
 def takes(monkeypatch):
     """How many a loop takes at once, by hand."""
     size = [20]
-    monkeypatch.setattr(Pace, "next", lambda *_: size[0])
+    monkeypatch.setattr(PrefetchSize, "next", lambda *_: size[0])
     return size
 
 
@@ -247,7 +247,7 @@ def test_work_that_becomes_slow_holds_little(queues, name, takes, kind):
 
 
 def test_slow_work_has_one_in_hand():
-    pace, now = Pace(None), Instant(0)
+    pace, now = PrefetchSize(None), Instant(0)
     pace.came(now, now, 0)
     for settled in range(1, 600):  # at once
         most = pace.next(now := later(now, seconds(0.0001)), settled)
@@ -366,8 +366,8 @@ def test_when_nobody_answers_what_is_here_is_worked_on(queues, name, takes, monk
         def silent(*_):
             raise Unavailable("nobody is there")
 
-        monkeypatch.setattr(loop._tending, "get", silent)
-        monkeypatch.setattr(loop._tending, "release", silent)
+        monkeypatch.setattr(loop._renewals, "get", silent)
+        monkeypatch.setattr(loop._renewals, "release", silent)
         assert taken(loop, 19) == row(b"job", 20)[1:]
 
 
@@ -443,8 +443,8 @@ def test_threads_put_before_a_loop_takes():
     node = Node()
     settings = ranked_settings(priorities=4, replicas=1)
     jobs = PriorityQueue(node, RankedSteps("jobs", settings, Producer()))
-    line = jobs._puts._line
-    line._away._late = seconds(100)  # so that what gathers does so for as long as this takes
+    line = jobs._puts._coalescer
+    line._in_flight._late = seconds(100)  # so that what gathers does so for as long as this takes
     puts = [threading.Thread(target=jobs.put, args=(one,)) for one in (b"first", b"urgent")]
     puts[0].start()
     assert node.came.wait(20)

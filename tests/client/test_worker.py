@@ -10,7 +10,7 @@ import pytest
 import snowmelt
 from snowmelt import Retry, Worker
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.leases.intake import Intake
+from snowmelt.client.leases.intake import ItemSource
 
 AT_ONCE = Retry(first=0)
 SOON = 0.05
@@ -47,12 +47,12 @@ def test_so_many_threads_work_at_once(cluster: snowmelt.EmbeddedCluster) -> None
 def test_a_thread_that_waits_while_another_asks_is_not_idle(
     cluster: snowmelt.EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(intake: Intake, timeout: float) -> Any:
+    def slow(intake: ItemSource, timeout: float) -> Any:
         time.sleep(5 * SOON)
         return more(intake, timeout)
 
-    more = Intake._more
-    monkeypatch.setattr(Intake, "_more", slow)
+    more = ItemSource._more
+    monkeypatch.setattr(ItemSource, "_more", slow)
     orders, together = cluster.fifo("at-once"), threading.Barrier(4)
     orders.put_many([b"x"] * 4)
     Worker(orders, lambda _: together.wait(5), threads=4, retry=None).run(timeout=SOON)

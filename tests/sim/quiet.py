@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 from strict import Strict
 
+from snowmelt.client.coalescing.joint_gets import Gets
+from snowmelt.client.coalescing.joint_puts import Puts
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.staging_steps import publish, stage
-from snowmelt.client.together.joint_gets import Gets
-from snowmelt.client.together.joint_puts import Puts
 from snowmelt.core.errors import Full, LeaseLost, SnowmeltError
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId

@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.client.leases.consuming import Consumption
-from snowmelt.client.leases.consuming_async import Consumption as AsyncConsumption
-from snowmelt.client.pool.consuming import Consumption as PoolConsumption
-from snowmelt.client.pool.consuming_async import Consumption as AsyncPoolConsumption
+from snowmelt.client.leases.consuming import ItemLoop
+from snowmelt.client.leases.consuming_async import ItemLoop as AsyncConsumption
+from snowmelt.client.pool.consuming import ObjectLoop as PoolConsumption
+from snowmelt.client.pool.consuming_async import ObjectLoop as AsyncPoolConsumption
 
-LEASED: Final = {"Item": snowmelt.Item, "Items": snowmelt.Items, "loop": Consumption}
+LEASED: Final = {"Item": snowmelt.Item, "Items": snowmelt.Items, "loop": ItemLoop}
 FIFO: Final = {"Fifo": snowmelt.Fifo, **LEASED, "Group": snowmelt.Group}
 
 KINDS: Final[dict[str, dict[str, Any]]] = {

@@ -6,7 +6,7 @@ from typing import Self, Unpack
 import msgspec
 
 from snowmelt.client.baton.face import Baton
-from snowmelt.client.baton.keeper import Keeper
+from snowmelt.client.baton.renewer import HoldRenewer
 from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.clients import Clients
 from snowmelt.client.connection.session import TIMEOUT
@@ -49,7 +49,7 @@ class Cluster(Queues):
         self._client = Clients(self._place)
         super().__init__(self._client)
         self._parts = Parts()
-        self._keeper = Keeper(self._client)
+        self._renewer = HoldRenewer(self._client)
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +70,7 @@ class Cluster(Queues):
         try:
             self._parts.close()
         finally:
-            self._keeper.lose()
+            self._renewer.lose()
             self._client.close()
 
     @property
@@ -106,7 +106,7 @@ class Cluster(Queues):
         In `with cluster.baton("index") as held:` a turn is waited for as long as `timeout`
         says, and given up in the end.
         """
-        return Baton(self._client, self._keeper, name, timeout)
+        return Baton(self._client, self._renewer, name, timeout)
 
     def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
         """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
@@ -117,7 +117,7 @@ class Cluster(Queues):
 
     def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
         """A topic: everybody who listens to it hears the same messages in the same order."""
-        steps = TopicSteps(self._keeper.home, name)
+        steps = TopicSteps(self._renewer.home, name)
         return Multicast(self._client, steps, codec_of(codec))
 
     def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:

@@ -6,7 +6,7 @@ from typing import Self, Unpack
 import msgspec
 
 from snowmelt.client.baton.face_async import Baton
-from snowmelt.client.baton.keeper_async import Keeper
+from snowmelt.client.baton.renewer_async import HoldRenewer
 from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.asynchronous import AsyncClient
 from snowmelt.client.connection.session import TIMEOUT
@@ -51,7 +51,7 @@ class Cluster(Queues):
         self._client = AsyncClient(self._place)
         super().__init__(self._client)
         self._parts = Parts()
-        self._keeper = Keeper(self._client)
+        self._renewer = HoldRenewer(self._client)
 
     async def __aenter__(self) -> Self:
         return self
@@ -72,7 +72,7 @@ class Cluster(Queues):
         try:
             await asyncio.to_thread(self._parts.close)
         finally:
-            self._keeper.lose()
+            self._renewer.lose()
             await self._client.close()
 
     @property
@@ -108,7 +108,7 @@ class Cluster(Queues):
         In `async with cluster.baton("index") as held:` a turn is waited for as long as `timeout`
         says, and given up in the end.
         """
-        return Baton(self._client, self._keeper, name, timeout)
+        return Baton(self._client, self._renewer, name, timeout)
 
     def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
         """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
@@ -119,7 +119,7 @@ class Cluster(Queues):
 
     def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
         """A topic: everybody who listens to it hears the same messages in the same order."""
-        steps = TopicSteps(self._keeper.home, name)
+        steps = TopicSteps(self._renewer.home, name)
         return Multicast(self._client, steps, codec_of(codec))
 
     async def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:

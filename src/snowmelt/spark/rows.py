@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from snowmelt.client.leases.delivered import Part, as_they_lie, position_of, priority_of
+from snowmelt.client.leases.delivered import ItemBatch, as_they_lie, position_of, priority_of
 from snowmelt.core.batch import OFFSET_BYTES, Buffer
 from snowmelt.core.errors import BadOption
 from snowmelt.core.headers import Headers
@@ -41,7 +41,7 @@ class Rows:
         self._queue = queue
         self._schema = schema
 
-    def of(self, parts: Iterable[Part]) -> Iterator[pa.RecordBatch]:
+    def of(self, parts: Iterable[ItemBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of parts, in their order, in batches of bounded size."""
         for run in _runs(parts):
             whole = pa.RecordBatch.from_arrays(
@@ -52,7 +52,7 @@ class Rows:
             for first in range(0, len(whole), rows):
                 yield whole.slice(first, rows)
 
-    def _column(self, field: pa.Field, parts: Sequence[Part]) -> pa.Array:
+    def _column(self, field: pa.Field, parts: Sequence[ItemBatch]) -> pa.Array:
         counts = [part.count for part in parts]
         match field.name:
             case "value":
@@ -75,7 +75,7 @@ class Rows:
             case _:
                 return _headers(parts, field.type)
 
-    def _priorities(self, field: pa.Field, parts: Sequence[Part]) -> pa.Array:
+    def _priorities(self, field: pa.Field, parts: Sequence[ItemBatch]) -> pa.Array:
         places = [(part, at) for part in parts for at in range(part.start, part.start + part.count)]
         column = pa.array([priority_of(part, at) for part, at in places])
         try:
@@ -96,9 +96,9 @@ def joined_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
-def _runs(parts: Iterable[Part]) -> Iterator[list[Part]]:
+def _runs(parts: Iterable[ItemBatch]) -> Iterator[list[ItemBatch]]:
     """Each large part alone, and neighbours that are small together."""
-    run: list[Part] = []
+    run: list[ItemBatch] = []
     rows = size = 0
     for part in parts:
         if run and (part.count >= SMALL or rows >= ROWS_MAX or size >= BYTES_MAX):
@@ -113,7 +113,7 @@ def _runs(parts: Iterable[Part]) -> Iterator[list[Part]]:
         yield run
 
 
-def _bodies(parts: Sequence[Part]) -> pa.Array:
+def _bodies(parts: Sequence[ItemBatch]) -> pa.Array:
     if len(parts) > 1:
         batch = as_they_lie(parts)
         return _column_of(batch.offsets, batch.blob)
@@ -127,7 +127,7 @@ def _column_of(offsets: Buffer, blob: Buffer) -> pa.Array:
     )
 
 
-def _sound(part: Part) -> bytes:
+def _sound(part: ItemBatch) -> bytes:
     """The offsets of a part, looked at as a `Batch` does it, which for so many takes longer."""
     edges = np.frombuffer(part.offsets, np.int32)
     if edges[0] < 0 or edges[-1] > len(part.blob) or (edges[1:] < edges[:-1]).any():
@@ -135,7 +135,7 @@ def _sound(part: Part) -> bytes:
     return part.offsets
 
 
-def _times(parts: Sequence[Part]) -> pa.Array:
+def _times(parts: Sequence[ItemBatch]) -> pa.Array:
     """When each was put, in microseconds since 1970; null where that is not known."""
     known = chained([(part.count, part.times) for part in parts])
     runs = np.frombuffer(known, np.int64).reshape(-1, 2)
@@ -148,14 +148,14 @@ def _times(parts: Sequence[Part]) -> pa.Array:
     return pa.array(np.repeat(micros, counts), mask=np.repeat(micros == 0, counts))
 
 
-def _keys(parts: Sequence[Part]) -> pa.Array:
+def _keys(parts: Sequence[ItemBatch]) -> pa.Array:
     if not any(are_labels(part.headers) for part in parts):
         return pa.nulls(sum(part.count for part in parts), pa.binary())
     keys = (unpack(part.headers).keys or (None,) * part.count for part in parts)
     return pa.array(chain.from_iterable(keys), pa.binary())
 
 
-def _headers(parts: Sequence[Part], kind: pa.DataType) -> pa.Array:
+def _headers(parts: Sequence[ItemBatch], kind: pa.DataType) -> pa.Array:
     if not any(part.headers for part in parts):
         return pa.nulls(sum(part.count for part in parts), kind)
     rows: list[_Pairs | None] = []
@@ -183,7 +183,7 @@ def _pairs(headers: Headers, kind: pa.DataType, position: int) -> _Pairs | None:
         raise BadOption("includeHeaders", "true", allowed) from None
 
 
-def _as_type(column: pa.Array, field: pa.Field, parts: Sequence[Part]) -> pa.Array:
+def _as_type(column: pa.Array, field: pa.Field, parts: Sequence[ItemBatch]) -> pa.Array:
     """Bytes as they are, or as text, when they are text."""
     if field.type == pa.binary():
         return column

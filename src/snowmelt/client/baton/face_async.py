@@ -5,9 +5,9 @@ from collections.abc import Callable, Coroutine
 from types import FrameType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from snowmelt.client.baton.holding import AsyncHolding, Entered, leave_word
-from snowmelt.client.baton.keeper_async import Bell, Keeper, Way
-from snowmelt.client.baton.steps import TURN_SECONDS, Hold, Want, statuses
+from snowmelt.client.baton.holding import AsyncHeldBaton, Entered, leave_notice
+from snowmelt.client.baton.renewer_async import HoldRenewer, Wakeup, Way
+from snowmelt.client.baton.steps import TURN_SECONDS, AcquireRequest, BatonHold, statuses
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
@@ -22,7 +22,7 @@ from snowmelt.runtime.clock import seconds_until, steady_now
 T = TypeVar("T")
 
 
-class Held(AsyncHolding):
+class Held(AsyncHeldBaton):
     """The baton while it is yours. `Baton.acquire` gives it; release it, or use an `async with`.
 
     A task renews it for as long as you hold it; one that you drop is given up behind the scenes.
@@ -37,14 +37,14 @@ class Held(AsyncHolding):
     it.
     """
 
-    _keeper: Keeper
+    _renewer: HoldRenewer
 
-    def __init__(self, hold: Hold, way: Way, keeper: Keeper) -> None:
+    def __init__(self, hold: BatonHold, way: Way, renewer: HoldRenewer) -> None:
         super().__init__(hold)
         self._way = way
-        self._keeper = keeper
-        leave_word(self, hold, way, keeper.leave)
-        keeper.begin(hold, way)
+        self._renewer = renewer
+        leave_notice(self, hold, way, renewer.leave)
+        renewer.begin(hold, way)
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,7 +58,7 @@ class Held(AsyncHolding):
         if self._hold.over and not self._hold.lost:
             return  # given up within
         if kind is GeneratorExit:
-            self._keeper.dropped(self._hold, self._way)
+            self._renewer.dropped(self._hold, self._way)
             return
         try:
             await self._through(self._hold.release(changed=error is None))
@@ -70,7 +70,7 @@ class Held(AsyncHolding):
     async def wait_lost(self, timeout: float | None = None) -> bool:
         """Waits until it is over, or for so many seconds; whether it was lost."""
         end = None if timeout is None else later(steady_now(), seconds(max(0.0, checked(timeout))))
-        over = Bell()
+        over = Wakeup()
         self._hold.watch(over.ring)
         try:
             while not (self.lost or self._hold.over):
@@ -95,7 +95,7 @@ class Held(AsyncHolding):
         """Gives it up, with the value. Raises `BatonLost` when it was lost or given up before."""
         await self._through(self._hold.release())
 
-    async def through(self, steps: Callable[[Hold], Steps[T]]) -> T:
+    async def through(self, steps: Callable[[BatonHold], Steps[T]]) -> T:
         """Takes steps that end with the release."""
         return await self._through(steps(self._hold))
 
@@ -103,7 +103,7 @@ class Held(AsyncHolding):
         try:
             return await run_async(self._way, steps)
         finally:
-            self._keeper.done(self._hold, self._way)
+            self._renewer.done(self._hold, self._way)
 
 
 class Baton:
@@ -117,11 +117,11 @@ class Baton:
     __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(
-        self, port: KeepingPort, keeper: Keeper, name: str, timeout: float = TURN_SECONDS
+        self, port: KeepingPort, renewer: HoldRenewer, name: str, timeout: float = TURN_SECONDS
     ) -> None:
         self.name: Final = baton_name(name)
         self._port = port
-        self._keeper = keeper
+        self._renewer = renewer
         self._timeout = checked(timeout)
         self._entered: Entered[Held] = Entered()
 
@@ -157,12 +157,14 @@ class Baton:
         Raises `NotGranted` when it does not come in time; an answer that is on its way is given
         0.2 s more. What was waited for is given up then, and when the wait is interrupted.
         """
-        want = Want(self._keeper.home, self.name, self._timeout if timeout is None else timeout)
-        way = self._keeper.way()
+        want = AcquireRequest(
+            self._renewer.home, self.name, self._timeout if timeout is None else timeout
+        )
+        way = self._renewer.way()
         try:
-            return Held(await run_async(way, want.granted()), way, self._keeper)
+            return Held(await run_async(way, want.granted()), way, self._renewer)
         except BaseException as error:
-            self._keeper.in_vain(want, way, error)
+            self._renewer.in_vain(want, way, error)
             raise
 
     async def status(self, *, timeout: float = TIMEOUT) -> list[BatonStatus]:

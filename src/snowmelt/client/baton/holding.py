@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
-from snowmelt.client.baton.steps import Hold
+from snowmelt.client.baton.steps import BatonHold
 from snowmelt.client.connection.staying import stays
 from snowmelt.core.batch import Buffer
 
@@ -52,34 +52,36 @@ class Entered(Generic[H]):
         self._held = [one for one in self._held if one[2] is not held]
 
 
-class Word(weakref.ref[Any]):
+class DropNotice(weakref.ref[Any]):
     """What is left of a holder that is dropped, for whoever gives up what it held: rule 1."""
 
     __slots__ = ("hold", "way")
 
-    hold: Hold
+    hold: BatonHold
     way: Any
     """The connection that it came by, where it has one of its own."""
 
 
-def leave_word(holder: "Holding", hold: Hold, way: object, leave: Callable[[Word], object]) -> None:
+def leave_notice(
+    holder: "HeldBaton", hold: BatonHold, way: object, leave: Callable[[DropNotice], object]
+) -> None:
     """Once the holder is dropped its word is left by this, which is to be none of Python's own."""
-    word = Word(holder, leave)
+    word = DropNotice(holder, leave)
     word.hold, word.way = hold, way
     hold.word = word
 
 
-class Looking(Protocol):
+class DropListener(Protocol):
     """Who gives up what was held by those of whom a word is left."""
 
     def look(self) -> None:
         """There may be one."""
 
 
-class Holding:
+class HeldBaton:
     __reduce__ = stays("send its fence, by which others know who is the newest")
 
-    def __init__(self, hold: Hold) -> None:
+    def __init__(self, hold: BatonHold) -> None:
         self._hold = hold
 
     def __repr__(self) -> str:
@@ -132,11 +134,11 @@ class Holding:
         self._hold.check()
 
 
-class AsyncHolding(Holding):
-    """The same on an event loop, whose keeper would only look for words now and then."""
+class AsyncHeldBaton(HeldBaton):
+    """The same on an event loop, whose renewer would only look for words now and then."""
 
-    _keeper: Looking
+    _renewer: DropListener
 
     def __del__(self) -> None:
         if self._hold.word is not None and not sys.is_finalizing():
-            self._keeper.look()
+            self._renewer.look()

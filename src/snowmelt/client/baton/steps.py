@@ -1,7 +1,7 @@
 """What can be asked of a baton, as steps (`connection.steps`): no socket, no thread, no wait.
 
-A `Want` asks under one ticket, at one node (`Home`), until it is granted or gives up its place; a
-`Hold` is what comes of it.
+An `AcquireRequest` asks under one ticket, at one node (`CurrentNode`), until it is granted or gives
+up its place; a `BatonHold` is what comes of it.
 
 1. A hold may be believed in until its lease is over, counted from when the last request that was
    answered well was *sent*: the node counts from when it came, which is never earlier. What is over
@@ -62,7 +62,7 @@ _GOODBYE: Final = 0.05
 _ASK_SECONDS: Final = 2.0
 
 
-class Hold:
+class BatonHold:
     """One hold of a baton: what was granted, what is to be passed on, and whether it is over."""
 
     def __init__(
@@ -250,7 +250,7 @@ class Hold:
             told()
 
 
-def keep_many(holds: Sequence[Hold]) -> Steps[bool]:
+def keep_many(holds: Sequence[BatonHold]) -> Steps[bool]:
     """Asks for another lease of all these, which are at one node; whether there was an answer."""
     for hold in holds:
         hold.look()
@@ -283,7 +283,7 @@ def new_ticket() -> int:
     return secrets.randbits(63)
 
 
-class Home:
+class CurrentNode:
     """The node that a client asks for turns: one that was current when it was last looked for.
 
     It is kept, for a place in the line is a place at one node.
@@ -310,11 +310,11 @@ class Home:
         return self._target
 
 
-class Want:
+class AcquireRequest:
     """One wish for a baton; its place in the line is that of its ticket."""
 
     def __init__(
-        self, home: Home, name: str, timeout: float, tickets: Callable[[], int] = new_ticket
+        self, home: CurrentNode, name: str, timeout: float, tickets: Callable[[], int] = new_ticket
     ) -> None:
         self.open = False
         """Whether a node may know of it."""
@@ -326,7 +326,7 @@ class Want:
         self._origin = Origin()  # whoever asked: a child that goes on from here holds nothing
         self._target: NodeId | None = None
 
-    def granted(self) -> Steps[Hold]:
+    def granted(self) -> Steps[BatonHold]:
         """Asks until it is granted, or the time is over: rule 5."""
         longest = max(self._timeout + LATE_SECONDS, LEAST_SECONDS)
         try:
@@ -334,7 +334,7 @@ class Want:
         except OutcomeUnknown as error:
             raise self._refusal(error) from None
 
-    def _granted(self) -> Steps[Hold]:
+    def _granted(self) -> Steps[BatonHold]:
         end = later(steady_now(), seconds(self._timeout))
         look = self._home.target
         while True:
@@ -384,7 +384,7 @@ class Want:
             return
         self.open = False
 
-    def _ask(self, left: Duration) -> Steps[Hold | None]:
+    def _ask(self, left: Duration) -> Steps[BatonHold | None]:
         """Waits for as long as a node lets one wait; None when it is not granted."""
         wait = min(left, calls.POLL)
         asked = steady_now()
@@ -394,7 +394,7 @@ class Want:
         answer = yield Query(acquire, wait / SECOND + ANSWER_SECONDS, self._target, UNHURRIED)
         if type(answer) is not calls.Granted:
             return None
-        hold = Hold(self._name, self._ticket, answer, asked, self._origin)
+        hold = BatonHold(self._name, self._ticket, answer, asked, self._origin)
         if steady_now() < hold.renewal:
             return hold
         yield from hold.keep()  # it took long, and little may be left of the lease

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from snowmelt.client.baton.steps import Hold
+from snowmelt.client.baton.steps import BatonHold
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.counter.tally import advance
@@ -10,7 +10,7 @@ from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 
 
-def take(hold: Hold, count: int) -> Steps[Interval]:
+def take(hold: BatonHold, count: int) -> Steps[Interval]:
     """Takes so many numbers and gives the baton up; they are whoever's asked, once that is known.
 
     When something fails they are nobody's, and the value goes on as it came, or was last saved.

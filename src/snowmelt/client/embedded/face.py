@@ -34,7 +34,7 @@ from weakref import ref
 import msgspec
 
 from snowmelt.client.baton.face import Baton
-from snowmelt.client.baton.keeper import Keeper
+from snowmelt.client.baton.renewer import HoldRenewer
 from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.open_loops import end_loops
@@ -361,7 +361,7 @@ class EmbeddedCluster(Queues):
             self._machine = Machine(folder, store)
             super().__init__(self._machine)
             self._callers = LocalCallers(self._machine)
-            self._keeper = Keeper(self._callers)
+            self._renewer = HoldRenewer(self._callers)
         except BaseException:
             store.close()
             raise
@@ -384,7 +384,7 @@ class EmbeddedCluster(Queues):
             end_loops(self._machine)
             self._parts.close()
         finally:
-            self._keeper.lose()
+            self._renewer.lose()
             self._callers.close()
             self._machine.close()
 
@@ -403,7 +403,7 @@ class EmbeddedCluster(Queues):
 
         Whoever opens the folder next finds the value that was last given up, or saved.
         """
-        return Baton(self._callers, self._keeper, name, timeout)
+        return Baton(self._callers, self._renewer, name, timeout)
 
     def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
         """Numbers that nobody gets twice, by whichever process they were taken."""
@@ -411,7 +411,7 @@ class EmbeddedCluster(Queues):
 
     def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
         """A topic within this process: all who listen hear the same in one order."""
-        steps = TopicSteps(self._keeper.home, name)
+        steps = TopicSteps(self._renewer.home, name)
         return Multicast(self._callers, steps, codec_of(codec))
 
 

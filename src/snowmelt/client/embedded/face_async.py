@@ -17,7 +17,7 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 import msgspec
 
 from snowmelt.client.baton.face_async import Baton
-from snowmelt.client.baton.keeper_async import Keeper
+from snowmelt.client.baton.renewer_async import HoldRenewer
 from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.bound import Bound
 from snowmelt.client.connection.session import TIMEOUT, checked
@@ -214,7 +214,7 @@ class EmbeddedCluster(Queues):
         self._parts = Parts()
         self._driver = Driver(folder, timeout)
         super().__init__(self._driver)
-        self._keeper = Keeper(self._driver)
+        self._renewer = HoldRenewer(self._driver)
 
     async def __aenter__(self) -> Self:
         try:
@@ -237,7 +237,7 @@ class EmbeddedCluster(Queues):
         try:
             await asyncio.to_thread(self._parts.close)
         finally:
-            self._keeper.lose()
+            self._renewer.lose()
             await self._driver.close()
 
     def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
@@ -249,7 +249,7 @@ class EmbeddedCluster(Queues):
 
     def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
         """A lock among the tasks of this program; as `snowmelt.EmbeddedCluster.baton`."""
-        return Baton(self._driver, self._keeper, name, timeout)
+        return Baton(self._driver, self._renewer, name, timeout)
 
     def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
         """Numbers that nobody gets twice, by whichever process they were taken."""
@@ -257,7 +257,7 @@ class EmbeddedCluster(Queues):
 
     def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
         """A topic within this process: all who listen hear the same in one order."""
-        steps = TopicSteps(self._keeper.home, name)
+        steps = TopicSteps(self._renewer.home, name)
         return Multicast(self._driver, steps, codec_of(codec))
 
 

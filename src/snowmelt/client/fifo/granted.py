@@ -20,7 +20,7 @@ from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.fetching import CHANCE
 from snowmelt.client.leases.steps import (
-    Going,
+    CallRetries,
     LeaseSteps,
     ask_anybody,
 )
@@ -135,7 +135,7 @@ class GrantedSteps(LeaseSteps):
         looks until another has its place. Asking again is harmless, as each call names what it is
         about: a put its number, a word about items their lease.
         """
-        going = Going(wait)
+        going = CallRetries(wait)
         while True:
             try:
                 grant = self._grant  # another thread may hear meanwhile that it is over
@@ -165,7 +165,7 @@ class GrantedSteps(LeaseSteps):
 
     def _begin(self, wait: Wait, make: bool = True, eager: bool = False) -> Steps[None]:
         """Opens it, to learn whether it has several partitions."""
-        going = Going(wait)
+        going = CallRetries(wait)
         while self._grant is None:
             try:
                 self._grant = yield from self._open(wait, make)
@@ -174,7 +174,7 @@ class GrantedSteps(LeaseSteps):
 
     def _look(self, wait: Wait) -> Steps[None]:
         """What is there, whatever it was made with; raises `NoSuchQueue`, or `QueueExists`."""
-        going = Going(wait)
+        going = CallRetries(wait)
         while True:
             try:
                 grant = yield from self._opened(None, wait, make=False)
@@ -187,7 +187,7 @@ class GrantedSteps(LeaseSteps):
     def create(self, timeout: float) -> Steps[None]:
         """It is there from now on, as it should be; or raises `QueueExists`."""
         wait = Wait(timeout)
-        going = Going(wait)
+        going = CallRetries(wait)
         while True:
             try:
                 self._grant = yield from self._opened(self._settings, wait, make=True)

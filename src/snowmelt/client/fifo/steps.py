@@ -7,27 +7,29 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, Self, cast
 
+from snowmelt.client.coalescing.joint import CallerRequest
+from snowmelt.client.coalescing.joint_puts import PutRequest, Puts
 from snowmelt.client.connection.steps import Rest, SoFar, Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
 from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.fifo.granted import GrantedSteps, master_of, store_of
 from snowmelt.client.leases.delivered import (
     PLACE_BITS,
-    Delivered,
-    Portion,
-    Refused,
+    ItemSelection,
+    LateRefusal,
+    LeasedItems,
     part_items,
     runs,
     told_interval,
 )
-from snowmelt.client.leases.delivered import Part as Bodies
+from snowmelt.client.leases.delivered import ItemBatch as Bodies
 from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import (
     BYTES_HIGHEST,
-    Answer,
     Late,
+    LeaseReply,
+    LeaseUpdate,
     Seen,
-    Word,
     ask_anybody,
     delay_of,
     portions,
@@ -45,8 +47,6 @@ from snowmelt.client.queue.bodies import (
 )
 from snowmelt.client.queue.options import QueueOptions, altered_options
 from snowmelt.client.queue.ranks import Ranks
-from snowmelt.client.together.joint import Asked
-from snowmelt.client.together.joint_puts import One, Puts
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
     LeaseLost,
@@ -98,12 +98,14 @@ class FifoSteps(GrantedSteps):
 
     def one(
         self, body: Buffer, headers: Mapping[str, str | bytes] | None, delay: float, timeout: float
-    ) -> Asked:
+    ) -> CallerRequest:
         """One item to be put."""
-        one = One(parcel(body).blob, packed_headers(headers), delay_of(delay))
+        one = PutRequest(parcel(body).blob, packed_headers(headers), delay_of(delay))
         return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
 
-    def put(self, some: Sequence[One], wait: Wait, sequence: int | None = None) -> Steps[list[int]]:
+    def put(
+        self, some: Sequence[PutRequest], wait: Wait, sequence: int | None = None
+    ) -> Steps[list[int]]:
         """Items of one call and one number, with one delay; their positions.
 
         -1 for what was put before and is no longer remembered.
@@ -208,11 +210,11 @@ class FifoSteps(GrantedSteps):
         items_max: int,
         bytes_max: int,
         wait: Wait,
-        words: Sequence[Word],
+        words: Sequence[LeaseUpdate],
         *,
         ahead: bool,
         before: int,
-    ) -> Steps[Answer | None]:
+    ) -> Steps[LeaseReply | None]:
         """Asks for items once; as `LeaseSteps.ask_lease`, with a word of one lease at most.
 
         A queue that is not there yet is waited for, like its items.
@@ -242,12 +244,12 @@ class FifoSteps(GrantedSteps):
                 continue
             self.away = sum([one.size for one in leased.away])
             if settle is None or not leased.refused:
-                return Answer(leased, asked, {})
-            return Answer(leased, asked, {settle.token: Refused(leased.refused)})
+                return LeaseReply(leased, asked, {})
+            return LeaseReply(leased, asked, {settle.token: LateRefusal(leased.refused)})
 
     def delivered(
         self, leased: Leased | Gain, asked: Instant, bytes_max: int
-    ) -> Steps[Delivered | None]:
+    ) -> Steps[LeasedItems | None]:
         """What an answer leased; None when nobody could give any of it in time."""
         if isinstance(leased, Gain):
             assert self.parts is not None, "it came from there"
@@ -260,7 +262,7 @@ class FifoSteps(GrantedSteps):
         ends = later(asked, leased.lease)
         told = parts if self.ranks is None else with_ranks(parts, self.ranks)
         lease = self._lease if self._lease > leased.lease else leased.lease
-        return Delivered(leased.token, told, lease, ends)
+        return LeasedItems(leased.token, told, lease, ends)
 
     def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
         """The parts that came along and those fetched; what nobody can give goes back.
@@ -274,8 +276,8 @@ class FifoSteps(GrantedSteps):
             for gone in fetching.away:
                 damaged.remove(gone)
             words = (
-                Word(leased.token, back=tuple(damaged), reason=DAMAGED),
-                Word(leased.token, back=runs(fetching.away)),
+                LeaseUpdate(leased.token, back=tuple(damaged), reason=DAMAGED),
+                LeaseUpdate(leased.token, back=runs(fetching.away)),
             )
             try:
                 for one in [part for word in words if word.back for part in portions(word)]:
@@ -289,7 +291,9 @@ class FifoSteps(GrantedSteps):
             yield Rest(_AWAY)
         return tuple(sorted((*leased.parts, *fetching.parts), key=lambda part: part.start))
 
-    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+    def tell(
+        self, delivered: LeasedItems, word: LeaseUpdate
+    ) -> Steps[tuple[Instant, LateRefusal | None]]:
         """Tells one word to the master."""
         if self.parts is not None:
             return (yield from self.parts.tell(delivered, word))
@@ -299,12 +303,12 @@ class FifoSteps(GrantedSteps):
                 self._settle(word), Wait(0), master_of, make=False
             )
         except LeaseLost as error:
-            return steady_now(), Refused(str(error))
+            return steady_now(), LateRefusal(str(error))
         if settled.lease:
             delivered.lease = self._lease = settled.lease
         return asked, None
 
-    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
         """Tells what is done of one lease."""
         if self.parts is not None:
             return (yield from self.parts.tell_done(words, wait))
@@ -312,17 +316,19 @@ class FifoSteps(GrantedSteps):
         try:
             yield from self._ask(self._settle(word), wait, master_of, make=False)
         except LeaseLost as error:
-            return {word.token: Refused(str(error))}
+            return {word.token: LateRefusal(str(error))}
         return {}
 
-    def own(self, token: int, refused: Refused, done: tuple[Interval, ...]) -> Refused | None:
+    def own(
+        self, token: int, refused: LateRefusal, done: tuple[Interval, ...]
+    ) -> LateRefusal | None:
         """Of several partitions only some may have refused it."""
         del token
         if refused.lost is None:
             return refused
         held = IntervalSet(done)
         lost = tuple([one for gone in refused.lost for one in held.common(gone)])
-        return Refused(refused.why, lost) if lost else None
+        return LateRefusal(refused.why, lost) if lost else None
 
     def empty(self, timeout: float) -> str:
         """Why nothing came."""
@@ -405,7 +411,7 @@ class FifoSteps(GrantedSteps):
         status: QueueStatus = yield from self.ask_about(Describe(self.name), timeout)
         return status
 
-    def _settle(self, word: Word) -> Settle:
+    def _settle(self, word: LeaseUpdate) -> Settle:
         return Settle(
             self.name,
             word.token,
@@ -418,11 +424,11 @@ class FifoSteps(GrantedSteps):
         )
 
 
-def with_ranks(parts: Iterable[Bodies], ranks: Ranks) -> tuple[Portion, ...]:
+def with_ranks(parts: Iterable[Bodies], ranks: Ranks) -> tuple[ItemSelection, ...]:
     """The same, which know what their priorities mean."""
     return tuple(
         [
-            Portion(
+            ItemSelection(
                 one.start, one.offsets, one.blob, one.headers, one.failures, one.reason,
                 one.times, one.keys, ranks, one.spans,
             )

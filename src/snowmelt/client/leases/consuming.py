@@ -1,5 +1,5 @@
 # Made of consuming_async.py by scripts/faces.py, which `make faces` runs: change it there.
-"""The loop over a queue; blocking: items one by one, and a thread that tends their leases."""
+"""The loop over a queue; blocking: items one by one, and a thread that renews their leases."""
 
 import sys
 import threading
@@ -7,68 +7,70 @@ import time
 from collections.abc import Iterator
 from typing import Self
 
+from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.items import Item, items_under
 from snowmelt.client.leases.leasing import leasing
 from snowmelt.client.leases.leaving import GIVEN_UP, reason_left, reason_of
 from snowmelt.client.leases.lookout import Lookout
-from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
+from snowmelt.client.leases.looping import PASSING, PrefetchSize, Pursuit
+from snowmelt.client.leases.renewals import Hand, LeaseRenewals
+from snowmelt.client.leases.renewer import LeaseRenewer
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.leases.tender import Tender
-from snowmelt.client.leases.tending import Hand, Tending
 from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
 
 
-class Gathering:
-    """The desk of a consumer: acknowledgements are gathered, all else is sent at once."""
+class BufferedSender:
+    """What a consumer sends: acknowledgements are gathered, all else goes at once."""
 
-    def __init__(self, port: Port, steps: LeaseSteps, tending: Tending, codec: Codec) -> None:
+    def __init__(
+        self, port: Port, steps: LeaseSteps, renewals: LeaseRenewals, codec: Codec
+    ) -> None:
         self.codec = codec
         self._port = port
         self._steps = steps
-        self._tending = tending
+        self._renewals = renewals
 
     @property
     def queue(self) -> str:
         """The name of the queue that they are from."""
         return self._steps.name
 
-    def done(self, delivered: Delivered, position: int, *, wait: bool) -> None:
+    def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
         """Done with this one."""
         if wait:
-            run(self._port, self._tending.ack_now(delivered, position))
+            run(self._port, self._renewals.ack_now(delivered, position))
         else:
-            self._tending.done(delivered, position)
+            self._renewals.done(delivered, position)
 
-    def ack(self, delivered: Delivered, where: Interval | None) -> None:
+    def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
         """Done with these."""
-        self._tending.ack(delivered, where)
+        self._renewals.ack(delivered, where)
 
     def give_back(
         self,
-        delivered: Delivered,
+        delivered: LeasedItems,
         where: Interval | None,
         delay: float,
         reason: str,
         dead: bool = False,
     ) -> None:
         """These go back."""
-        run(self._port, self._tending.give_back(delivered, where, delay, reason, dead))
+        run(self._port, self._renewals.give_back(delivered, where, delay, reason, dead))
 
-    def extend(self, delivered: Delivered) -> None:
-        """The tender does that."""
+    def extend(self, delivered: LeasedItems) -> None:
+        """The renewer does that."""
         delivered.check_process()
         delivered.check_held(steady_now())
 
 
-class Consumption:
+class ItemLoop:
     """Items one by one, for a `for`; `queue.consume` gives it.
 
     Close it, or use it in a `with`. The item in hand when the loop is left by an exception
@@ -87,19 +89,19 @@ class Consumption:
         prefetch: int | None,
         timeout: float | None,
         codec: Codec = PLAIN,
-        puts: TogetherThreads | None = None,
+        puts: ThreadCoalescer | None = None,
     ) -> None:
         self._port = port
         self._steps = steps
-        self._tending = Tending(steps)
-        self._tender = Tender(port, self._tending, self)
-        self._gathering = Gathering(port, steps, self._tending, codec)
-        self._pace = pace = Pace(prefetch)
+        self._renewals = LeaseRenewals(steps)
+        self._renewer = LeaseRenewer(port, self._renewals, self)
+        self._gathering = BufferedSender(port, steps, self._renewals, codec)
+        self._pace = pace = PrefetchSize(prefetch)
         self._lookout: Lookout | None = None
         """Where something put later may be more urgent."""
         if puts is not None:
-            tending, counter = self._tending, self._gathering
-            self._lookout = Lookout(port, steps, tending, counter, pace, puts)
+            renewals, counter = self._renewals, self._gathering
+            self._lookout = Lookout(port, steps, renewals, counter, pace, puts)
         self._pursuit = Pursuit(steps.name, timeout)
         self._items: Iterator[Item] = iter(())
         self._hand: Item | None = None
@@ -120,7 +122,7 @@ class Consumption:
     def __next__(self) -> Item:
         for item in self._items:
             if not item.delivered.lost:  # else it is with others by now
-                if self._lookout is not None and self._tending.now >= self._lookout.due:
+                if self._lookout is not None and self._renewals.now >= self._lookout.due:
                     return self._more(item)
                 self._hand = item
                 return item
@@ -145,7 +147,7 @@ class Consumption:
         if self._over or self._origin.left:
             return
         self._over = True
-        self._tender.close(self._take_hand(), reason)
+        self._renewer.close(self._take_hand(), reason)
 
     def __del__(self) -> None:
         if not (self._over or self._origin.left or sys.is_finalizing()):
@@ -153,7 +155,7 @@ class Consumption:
             try:
                 reason = reason_left(sys._getframe(1), self._handled())  # noqa: SLF001
             finally:  # that takes a moment, in which a signal may come
-                self._tender.drop(self._take_hand(), reason)
+                self._renewer.drop(self._take_hand(), reason)
 
     def _handled(self) -> str:
         """Why what was in hand failed, if the exception that is being handled ended the loop."""
@@ -206,22 +208,22 @@ class Consumption:
         delivered = None if self._over else self._ask()
         if delivered is None:
             raise StopIteration
-        self._tender.see()
+        self._renewer.see()
         items = items_under(self._gathering, delivered)
         self._hand = item = next(items)
         self._items = items
         return item
 
-    def _ask(self) -> Delivered | None:
+    def _ask(self) -> LeasedItems | None:
         """The next lease; None when the time is over without one, or the loop."""
-        pursuit, tending, pace = self._pursuit, self._tending, self._pace
+        pursuit, renewals, pace = self._pursuit, self._renewals, self._pace
         pursuit.begin()
         asked = steady_now()
         while True:
-            most = pace.next(steady_now(), tending.settled)
+            most = pace.next(steady_now(), renewals.settled)
             if self._lookout is not None:
                 self._lookout.before_get(pursuit.left)
-            get = tending.get(most, BYTES_MAX, pursuit.left)
+            get = renewals.get(most, BYTES_MAX, pursuit.left)
             try:
                 delivered = leasing(self._port, self._steps, get)
             except PASSING as error:
@@ -230,9 +232,9 @@ class Consumption:
             if delivered is not None:
                 pursuit.answered()
                 now = steady_now()
-                pace.came(asked, now, tending.settled)
+                pace.came(asked, now, renewals.settled)
                 if self._lookout is not None:
                     self._lookout.got(now)
                 return delivered
-            if tending.closing or pursuit.over():
+            if renewals.closing or pursuit.over():
                 return None

@@ -1,6 +1,6 @@
 """What a get brought: items under one lease, as they came, with no object made for any of them.
 
-A `Delivered` is the part of a lease that the faces share: which positions it holds, what of it is
+A `LeasedItems` is the part of a lease that the faces share: which positions it holds, what of it is
 still open, how long it lasts by this process' clock, and whether it is known to be lost.
 
 Positions here are *places*: a position as its queue has it, with the rank of its priority in the
@@ -40,8 +40,8 @@ _START: Final = attrgetter("start")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Part(Protocol):
-    """Items at adjacent places, or in stretches (`Portion`), with what they have in common."""
+class ItemBatch(Protocol):
+    """Items at adjacent places, or in stretches, with what they have in common."""
 
     @property
     def start(self) -> int:
@@ -84,7 +84,7 @@ class Part(Protocol):
         """How many items it has."""
 
 
-class Portion(msgspec.Struct, frozen=True):
+class ItemSelection(msgspec.Struct, frozen=True):
     """Items with what they have in common: of a priority queue, or some of another part.
 
     They lie at adjacent places, but for what a get of any priorities brings from many puts.
@@ -110,7 +110,7 @@ class Portion(msgspec.Struct, frozen=True):
         return len(self.offsets) // OFFSET_BYTES - 1
 
 
-class Refused(msgspec.Struct, frozen=True):
+class LateRefusal(msgspec.Struct, frozen=True):
     """A word about a lease came too late."""
 
     why: str
@@ -118,7 +118,7 @@ class Refused(msgspec.Struct, frozen=True):
     """Only these are not held any more; None when it is all of the lease."""
 
 
-def part_items(part: Part) -> int:
+def part_items(part: ItemBatch) -> int:
     """How many items a part holds. O(1).
 
     >>> from snowmelt.protocols.queue.calls import Part
@@ -128,7 +128,7 @@ def part_items(part: Part) -> int:
     return len(part.offsets) // OFFSET_BYTES - 1
 
 
-def part_bodies(part: Part) -> list[bytes]:
+def part_bodies(part: ItemBatch) -> list[bytes]:
     """The bodies of a part, each as bytes of its own. O(bytes)."""
     if len(part.offsets) == 2 * OFFSET_BYTES:
         first, last = _ONE.unpack(part.offsets)
@@ -138,13 +138,13 @@ def part_bodies(part: Part) -> list[bytes]:
     return [blob[start:stop] for start, stop in pairwise(edges)]
 
 
-def portion(part: Part, first: int, stop: int) -> Part:
+def portion(part: ItemBatch, first: int, stop: int) -> ItemBatch:
     """Some of the items of a part, with their own bytes alone. O(bytes)."""
     if not first and stop == part_items(part):
         return part
     keys, lies, own = b"", part.start + first, b""
     kind: Ranks | None = None
-    if type(part) is Portion:
+    if type(part) is ItemSelection:
         keys, kind = keys_of(part.keys, first, stop), part.kind
         if part.spans:
             own = spans.part(part.spans, first, stop)
@@ -156,9 +156,9 @@ def portion(part: Part, first: int, stop: int) -> Part:
         edges = _ONE.pack(0, end - start)
         body = part.blob[start:end]
         failures, reason = part.failures, part.reason
-        return Portion(lies, edges, body, headers, failures, reason, put_at, keys, kind)
+        return ItemSelection(lies, edges, body, headers, failures, reason, put_at, keys, kind)
     some = Batch.known(part.offsets, part.blob).slice(first, stop).trimmed()
-    return Portion(
+    return ItemSelection(
         lies,
         bytes(some.offsets),
         bytes(some.blob),
@@ -172,34 +172,34 @@ def portion(part: Part, first: int, stop: int) -> Part:
     )
 
 
-def _index(part: Part, place: int) -> int:
+def _index(part: ItemBatch, place: int) -> int:
     """Which of a part's items lies at a place."""
     if part.spans:
         return spans.index_of(part.spans, place)
     return place - part.start
 
 
-def places_of(part: Part) -> Sequence[int]:
+def places_of(part: ItemBatch) -> Sequence[int]:
     """Where the items of a part lie, in order."""
     if part.spans:
         return spans.places(part.spans)
     return range(part.start, part.start + part_items(part))
 
 
-def _stretches(part: Part) -> tuple[Interval, ...]:
+def _stretches(part: ItemBatch) -> tuple[Interval, ...]:
     if part.spans:
         return spans.stretches(part.spans)
     return (Interval(part.start, part.start + part_items(part)),)
 
 
-def label_of(part: Part, position: int) -> tuple[bytes | None, Headers]:
+def label_of(part: ItemBatch, position: int) -> tuple[bytes | None, Headers]:
     """The key and the headers of the item at a position of a part."""
     return unpack(part.headers).of(_index(part, position))
 
 
-def priority_of(part: Part, place: int) -> int | float:
+def priority_of(part: ItemBatch, place: int) -> int | float:
     """Of the item at a place of a part: it is in the place, or goes with the part."""
-    if type(part) is not Portion or part.kind is None:
+    if type(part) is not ItemSelection or part.kind is None:
         return place >> PLACE_BITS
     if part.keys:
         return part.kind.told(key_at(part.keys, _index(part, place)))
@@ -211,20 +211,20 @@ def position_of(place: int) -> int:
     return place & (1 << PLACE_BITS) - 1
 
 
-def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def in_order(parts: tuple[ItemBatch, ...]) -> tuple[ItemBatch, ...]:
     """The same items, the most urgent first: what lies together comes with its keys, in no order.
 
     >>> from snowmelt.core.keys import packed
     >>> edges = b"".join(at.to_bytes(4, "little") for at in range(3))
     >>> rest = b"ab", b"", 0, "", b""
-    >>> parts = [Portion(at, edges, *rest, packed([at, 6]), Ranks("q")) for at in (5, 9)]
+    >>> parts = [ItemSelection(at, edges, *rest, packed([at, 6]), Ranks("q")) for at in (5, 9)]
     >>> [(one.start, one.blob, priority_of(one, one.start)) for one in in_order(tuple(parts))]
     [(5, b'ab', 5), (10, b'b', 6), (9, b'a', 9)]
     """
     if not _keyed(parts):
         return parts
     owners, places, order = _ordered(parts)
-    found: list[Part] = []
+    found: list[ItemBatch] = []
     first = 0
     for stop in range(1, len(order) + 1):
         part, place = owners[order[stop - 1]], places[order[stop - 1]]
@@ -236,7 +236,7 @@ def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def items_of(parts: tuple[Part, ...]) -> Iterator[tuple[Part, bytes, int]]:
+def items_of(parts: tuple[ItemBatch, ...]) -> Iterator[tuple[ItemBatch, bytes, int]]:
     """Each item of several parts in order: the part, the body and the place.
 
     Threads may share it, as no generator is.
@@ -254,18 +254,18 @@ def items_of(parts: tuple[Part, ...]) -> Iterator[tuple[Part, bytes, int]]:
     )
 
 
-def _keyed(parts: tuple[Part, ...]) -> TypeGuard[tuple[Portion, ...]]:
+def _keyed(parts: tuple[ItemBatch, ...]) -> TypeGuard[tuple[ItemSelection, ...]]:
     first = parts[0] if parts else None
-    if type(first) is not Portion or not first.keys:
+    if type(first) is not ItemSelection or not first.keys:
         return False
     return len(parts) > 1 or len(first.keys) > KEY_BYTES
 
 
-def _by_place(parts: Iterable[Portion]) -> list[Portion]:
+def _by_place(parts: Iterable[ItemSelection]) -> list[ItemSelection]:
     return sorted(parts, key=_START)
 
 
-def _ordered(parts: tuple[Portion, ...]) -> tuple[list[Portion], list[int], list[int]]:
+def _ordered(parts: tuple[ItemSelection, ...]) -> tuple[list[ItemSelection], list[int], list[int]]:
     """Of each item by place its part and its place; and which is first, which next."""
     several = _by_place(parts)
     owners = list(chain.from_iterable([repeat(part, part_items(part)) for part in several]))
@@ -277,7 +277,7 @@ def _ordered(parts: tuple[Portion, ...]) -> tuple[list[Portion], list[int], list
     return owners, places, sorted(order, key=keys.__getitem__)
 
 
-def put_at_of(part: Part, place: int) -> datetime | None:
+def put_at_of(part: ItemBatch, place: int) -> datetime | None:
     """When the item at a place of a part was put; None where that is not known.
 
     >>> from snowmelt.protocols.queue.calls import Part
@@ -289,7 +289,7 @@ def put_at_of(part: Part, place: int) -> datetime | None:
     return _EPOCH + timedelta(microseconds=time // 1000) if time else None
 
 
-def joined(parts: tuple[Part, ...]) -> Batch:
+def joined(parts: tuple[ItemBatch, ...]) -> Batch:
     """The bodies of all parts as one batch; nothing is copied when there is one part. O(bytes).
 
     >>> from snowmelt.protocols.queue.calls import Part
@@ -303,7 +303,7 @@ def joined(parts: tuple[Part, ...]) -> Batch:
     return as_they_lie(parts)
 
 
-def as_they_lie(parts: Sequence[Part]) -> Batch:
+def as_they_lie(parts: Sequence[ItemBatch]) -> Batch:
     """The same, in the order of the parts."""
     if len(parts) == 1:
         return Batch(parts[0].offsets, parts[0].blob)
@@ -344,9 +344,11 @@ def runs(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
     return tuple(IntervalSet(intervals))
 
 
-def by_lease(hands: Iterable[tuple["Delivered", Interval]]) -> dict["Delivered", list[Interval]]:
+def by_lease(
+    hands: Iterable[tuple["LeasedItems", Interval]],
+) -> dict["LeasedItems", list[Interval]]:
     """What of each lease these are."""
-    found: dict[Delivered, list[Interval]] = {}
+    found: dict[LeasedItems, list[Interval]] = {}
     for delivered, where in hands:
         found.setdefault(delivered, []).append(where)
     return found
@@ -361,7 +363,7 @@ def shortened(reason: str) -> str:
     return reason.encode(errors="backslashreplace")[:REASON_BYTES].decode(errors="ignore")
 
 
-def positions_of(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
+def positions_of(parts: tuple[ItemBatch, ...]) -> tuple[Interval, ...]:
     """Where parts lie, one after another; neighbours become one."""
     if len(parts) == 1:
         return _stretches(parts[0])
@@ -375,7 +377,7 @@ def positions_of(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
     return (*found, Interval(start, stop))
 
 
-def _in_turn(parts: tuple[Portion, ...]) -> tuple[Interval, ...]:
+def _in_turn(parts: tuple[ItemSelection, ...]) -> tuple[Interval, ...]:
     """Where items lie, one behind the other as they are in order."""
     _, places, order = _ordered(parts)
     found: list[Interval] = []
@@ -388,15 +390,15 @@ def _in_turn(parts: tuple[Portion, ...]) -> tuple[Interval, ...]:
     return (*found, Interval(start, stop))
 
 
-class Share(msgspec.Struct, eq=False):
+class LeaseShare(msgspec.Struct, eq=False):
     """What one caller holds of a lease that several have: its own time, and none of the bodies."""
 
-    of: "ref[Delivered]"
+    of: "ref[LeasedItems]"
     left: IntervalSet
     ends: Instant
 
 
-class Delivered:
+class LeasedItems:
     """Items under one lease; where several callers share it, those of one of them."""
 
     __slots__ = (
@@ -415,12 +417,14 @@ class Delivered:
         "token",
     )
 
-    def __init__(self, token: int, parts: tuple[Part, ...], lease: Duration, ends: Instant) -> None:
+    def __init__(
+        self, token: int, parts: tuple[ItemBatch, ...], lease: Duration, ends: Instant
+    ) -> None:
         self._origin = Origin()
         self._returned: tuple[Interval, ...] = ()
         self._lock = threading.Lock()  # a consumer and who renews its leases are two threads
-        self._share: Share | None = None
-        self._shares: list[Share] = []
+        self._share: LeaseShare | None = None
+        self._shares: list[LeaseShare] = []
         """All of the lease, this one's among them; who shares it has the same list, and lock."""
         self.token = token
         self.parts = parts
@@ -449,7 +453,7 @@ class Delivered:
         with self._lock:
             self.left.remove_all(intervals)
 
-    def refused(self, refused: Refused) -> None:
+    def refused(self, refused: LateRefusal) -> None:
         with self._lock:
             before = self.left.total
             gone = [one for lost in refused.lost or () for one in self.left.common(lost)]
@@ -514,28 +518,28 @@ class Delivered:
         if self._share is not None:
             self._share.ends = self.ends
 
-    def divided(self, hands: Sequence[tuple[Part, ...]]) -> "list[Delivered | None]":
+    def divided(self, hands: Sequence[tuple[ItemBatch, ...]]) -> "list[LeasedItems | None]":
         """In parts, each one caller's; None for who has nothing."""
         found = [
-            Delivered(self.token, hand, self.lease, self.ends) if hand else None for hand in hands
+            LeasedItems(self.token, hand, self.lease, self.ends) if hand else None for hand in hands
         ]
         mates = [one for one in found if one is not None]
-        shares = [Share(ref(one), one.left, one.ends) for one in mates]
+        shares = [LeaseShare(ref(one), one.left, one.ends) for one in mates]
         for one, share in zip(mates, shares, strict=True):
             one.shares(share, shares, self._lock)
         return found
 
-    def shares(self, own: Share, shares: list[Share], lock: threading.Lock) -> None:
+    def shares(self, own: LeaseShare, shares: list[LeaseShare], lock: threading.Lock) -> None:
         """It is one of several parts of a lease; told before anybody else has it."""
         self._share, self._shares, self._lock = own, shares, lock
 
-    def overdue(self, now: Instant) -> tuple[list[Share], tuple[Interval, ...]]:
+    def overdue(self, now: Instant) -> tuple[list[LeaseShare], tuple[Interval, ...]]:
         """Who of the same lease did not extend it and is over time, and what they hold."""
         with self._lock:
             late = [one for one in self._shares if one is not self._share and one.ends <= now]
             return late, runs([interval for one in late for interval in one.left])
 
-    def passed_on(self, shares: Sequence[Share]) -> None:
+    def passed_on(self, shares: Sequence[LeaseShare]) -> None:
         with self._lock:
             self._shares[:] = [one for one in self._shares if one not in shares]
             for one in shares:

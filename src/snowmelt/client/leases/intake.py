@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.leases.consuming import Gathering
+from snowmelt.client.leases.consuming import BufferedSender
 from snowmelt.client.leases.items import Item, items_under
 from snowmelt.client.leases.lookout import Lookout
-from snowmelt.client.leases.looping import Pace
+from snowmelt.client.leases.looping import PrefetchSize
+from snowmelt.client.leases.renewals import LeaseRenewals
+from snowmelt.client.leases.renewer import LeaseRenewer
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.leases.tender import Tender
-from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
-from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.runtime.clock import steady_now
 
@@ -29,7 +29,7 @@ ASKED_SECONDS: Final = 1.5
 """A worker's gets wait for a second."""
 
 
-class Intake:
+class ItemSource:
     """A queue's items, one by one, to threads that share this."""
 
     def __init__(
@@ -38,17 +38,17 @@ class Intake:
         steps: LeaseSteps,
         codec: Codec,
         prefetch: int | None,
-        puts: TogetherThreads | None = None,
+        puts: ThreadCoalescer | None = None,
     ) -> None:
         self.port = port
-        self._tending = Tending(steps)
-        self._tender = Tender(port, self._tending, self)
-        self._gathering = Gathering(port, steps, self._tending, codec)
-        self._pace = pace = Pace(prefetch)
+        self._renewals = LeaseRenewals(steps)
+        self._renewer = LeaseRenewer(port, self._renewals, self)
+        self._gathering = BufferedSender(port, steps, self._renewals, codec)
+        self._pace = pace = PrefetchSize(prefetch)
         self._lookout: Lookout | None = None
         if puts is not None:
-            tending, counter = self._tending, self._gathering
-            self._lookout = Lookout(port, steps, tending, counter, pace, puts)
+            renewals, counter = self._renewals, self._gathering
+            self._lookout = Lookout(port, steps, renewals, counter, pace, puts)
         self._turn = threading.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()
         self.empty = False
@@ -75,7 +75,7 @@ class Intake:
             while self._ahead and self._free.is_set():
                 item = self._ahead.popleft()
                 if not item.held[0].lost:  # else it is with others by now
-                    if self._tending.works_alone(item.failures, item.reason):
+                    if self._renewals.works_alone(item.failures, item.reason):
                         self._alone = get_ident()
                         self._free.clear()
                     return item
@@ -92,7 +92,7 @@ class Intake:
     def settled(self, item: Item) -> bool:
         """Whether somebody has said what becomes of it."""
         delivered, where = item.held
-        return not delivered.open_in(where) or self._tending.settles(delivered, where.start)
+        return not delivered.open_in(where) or self._renewals.settles(delivered, where.start)
 
     def rest(self) -> None:
         """Nobody is given anything from now on; what is there goes back as if it were not taken."""
@@ -100,7 +100,7 @@ class Intake:
         with self._turn:
             ahead, self._ahead = self._ahead, deque()
         if ahead:
-            run(self.port, self._tending.release([item.held for item in ahead]))
+            run(self.port, self._renewals.release([item.held for item in ahead]))
 
     def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is.
@@ -109,13 +109,13 @@ class Intake:
         program that ends has no thread any more that could give it back.
         """
         with suppress(SnowmeltError):  # what was not taken is logged: its handlers have ended
-            self._tender.close(None, "")
+            self._renewer.close(None, "")
         if self._turn.acquire(timeout=ASKED_SECONDS):
             self._turn.release()
 
     def abandon(self) -> None:
         """Nobody waits any more for what it has to tell."""
-        self._tender.abandon()
+        self._renewer.abandon()
 
     def end(self) -> None:
         """The same, when its cluster is closed before."""
@@ -133,15 +133,15 @@ class Intake:
 
     def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()
-        most = self._pace.next(asked, self._tending.settled)
+        most = self._pace.next(asked, self._renewals.settled)
         if self._lookout is not None:
             self._lookout.before_get(timeout)
-        delivered = run(self.port, self._tending.get(most, BYTES_MAX, timeout))
+        delivered = run(self.port, self._renewals.get(most, BYTES_MAX, timeout))
         if delivered is None:
             return ()
-        self._tender.see()
+        self._renewer.see()
         now = steady_now()
-        self._pace.came(asked, now, self._tending.settled)
+        self._pace.came(asked, now, self._renewals.settled)
         if self._lookout is not None:
             self._lookout.got(now)
         return items_under(self._gathering, delivered)

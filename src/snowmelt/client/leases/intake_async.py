@@ -5,24 +5,24 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 
+from snowmelt.client.coalescing.tasks import TaskCoalescer
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.connection.until_set import until_set
-from snowmelt.client.leases.consuming_async import Gathering
+from snowmelt.client.leases.consuming_async import BufferedSender
 from snowmelt.client.leases.items_async import Item, items_under
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.lookout_async import Lookout
-from snowmelt.client.leases.looping import Pace
+from snowmelt.client.leases.looping import PrefetchSize
+from snowmelt.client.leases.renewals import LeaseRenewals
+from snowmelt.client.leases.renewer_async import LeaseRenewer
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.leases.tender_async import Tender
-from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
-from snowmelt.client.together.tasks import TogetherAsync
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.runtime.clock import steady_now
 
 
-class Intake:
+class ItemSource:
     """A queue's items, one by one, to tasks that share this."""
 
     def __init__(
@@ -31,18 +31,18 @@ class Intake:
         steps: LeaseSteps,
         codec: Codec,
         prefetch: int | None,
-        puts: TogetherAsync | None = None,
+        puts: TaskCoalescer | None = None,
     ) -> None:
         self.port = port
         self._steps = steps
-        self._tending = Tending(steps)
-        self._tender = Tender(port, self._tending, self)
-        self._gathering = Gathering(port, steps, self._tending, codec)
-        self._pace = pace = Pace(prefetch)
+        self._renewals = LeaseRenewals(steps)
+        self._renewer = LeaseRenewer(port, self._renewals, self)
+        self._gathering = BufferedSender(port, steps, self._renewals, codec)
+        self._pace = pace = PrefetchSize(prefetch)
         self._lookout: Lookout | None = None
         if puts is not None:
-            tending, counter = self._tending, self._gathering
-            self._lookout = Lookout(port, steps, tending, counter, pace, puts)
+            renewals, counter = self._renewals, self._gathering
+            self._lookout = Lookout(port, steps, renewals, counter, pace, puts)
         self._turn = asyncio.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()
         self._rests = False
@@ -64,7 +64,7 @@ class Intake:
             while self._ahead and self._free.is_set():
                 item = self._ahead.popleft()
                 if not item.held[0].lost:  # else it is with others by now
-                    if self._tending.works_alone(item.failures, item.reason):
+                    if self._renewals.works_alone(item.failures, item.reason):
                         self._alone = asyncio.current_task()
                         self._free.clear()
                     return item
@@ -79,7 +79,7 @@ class Intake:
     def settled(self, item: Item) -> bool:
         """Whether somebody has said what becomes of it."""
         delivered, where = item.held
-        return not delivered.open_in(where) or self._tending.settles(delivered, where.start)
+        return not delivered.open_in(where) or self._renewals.settles(delivered, where.start)
 
     async def rest(self) -> None:
         """Nobody is given anything from now on; what is there goes back as if it were not taken."""
@@ -87,12 +87,12 @@ class Intake:
         async with self._turn:
             ahead, self._ahead = self._ahead, deque()
         if ahead:
-            await run_async(self.port, self._tending.release([item.held for item in ahead]))
+            await run_async(self.port, self._renewals.release([item.held for item in ahead]))
 
     async def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is."""
         with suppress(SnowmeltError):  # what was not taken is logged: its handlers have ended
-            await self._tender.close(None, "")
+            await self._renewer.close(None, "")
 
     async def end(self) -> None:
         """The same, when its cluster is closed before."""
@@ -110,16 +110,16 @@ class Intake:
 
     async def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()
-        most = self._pace.next(asked, self._tending.settled)
+        most = self._pace.next(asked, self._renewals.settled)
         if self._lookout is not None:
             await self._lookout.before_get(timeout)
-        get = self._tending.get(most, BYTES_MAX, timeout)
+        get = self._renewals.get(most, BYTES_MAX, timeout)
         delivered = await leasing(self.port, self._steps, get)
         if delivered is None:
             return ()
-        self._tender.see()
+        self._renewer.see()
         now = steady_now()
-        self._pace.came(asked, now, self._tending.settled)
+        self._pace.came(asked, now, self._renewals.settled)
         if self._lookout is not None:
             self._lookout.got(now)
         return items_under(self._gathering, delivered)

@@ -1,9 +1,9 @@
 # Made of items_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """What a get gives a person: one `Item`, or `Items` under one lease; blocking.
 
-Items know how to be acknowledged, but not by what way: that is their desk's matter. A `Desk` sends
-each word, and waits until it is taken; `consume` has another, which gathers acknowledgements (see
-`consuming.py`).
+Items know how to be acknowledged, but not by what way: that is the matter of their sender. An
+`ImmediateSender` sends each word, and waits until it is taken; `consume` has another, which gathers
+acknowledgements (see `consuming.py`).
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,13 @@ from functools import partial
 from itertools import starmap
 from typing import Any, Protocol, Self
 
+from snowmelt.client.coalescing.joint_acks import Acks
+from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.delivered import (
-    Delivered,
-    Part,
+    ItemBatch,
+    LeasedItems,
     items_of,
     joined,
     label_of,
@@ -29,15 +31,13 @@ from snowmelt.client.leases.delivered import (
 from snowmelt.client.leases.reasons import failure_text, told_reason
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.client.together.joint_acks import Acks
-from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.headers import Headers
 from snowmelt.core.interval import Interval, Position
 
 
-class Counter(Protocol):
+class UpdateSender(Protocol):
     """Where words about a lease are handed in."""
 
     codec: Codec
@@ -47,15 +47,15 @@ class Counter(Protocol):
     def queue(self) -> str:
         """The name of the queue that they are from."""
 
-    def done(self, delivered: Delivered, position: int, *, wait: bool) -> None:
+    def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
         """Done with this one."""
 
-    def ack(self, delivered: Delivered, where: Interval | None) -> None:
+    def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
         """Done with these, or with all."""
 
     def give_back(
         self,
-        delivered: Delivered,
+        delivered: LeasedItems,
         where: Interval | None,
         delay: float,
         reason: str,
@@ -63,11 +63,11 @@ class Counter(Protocol):
     ) -> None:
         """These go back."""
 
-    def extend(self, delivered: Delivered) -> None:
+    def extend(self, delivered: LeasedItems) -> None:
         """Still at work."""
 
 
-class Desk:
+class ImmediateSender:
     """Sends every word, acknowledgements together, and waits until it is taken."""
 
     def __init__(self, port: Port, steps: LeaseSteps, codec: Codec = PLAIN) -> None:
@@ -75,19 +75,19 @@ class Desk:
         self._port = port
         self._steps = steps
         self._kind = Acks(steps)
-        self._acks = TogetherThreads(port, self._kind)
+        self._acks = ThreadCoalescer(port, self._kind)
 
     @property
     def queue(self) -> str:
         """The name of the queue that they are from."""
         return self._steps.name
 
-    def done(self, delivered: Delivered, position: int, *, wait: bool) -> None:
+    def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
         """Done with this one."""
         del wait  # it does, always
         self.ack(delivered, Interval(position, position + 1))
 
-    def ack(self, delivered: Delivered, where: Interval | None) -> None:
+    def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
         """Done with these, or with all."""
         delivered.check_process()
         done = delivered.open_in(where)
@@ -100,7 +100,7 @@ class Desk:
 
     def give_back(
         self,
-        delivered: Delivered,
+        delivered: LeasedItems,
         where: Interval | None,
         delay: float,
         reason: str,
@@ -109,7 +109,7 @@ class Desk:
         """These go back."""
         run(self._port, self._steps.give_back(delivered, where, delay, reason, dead))
 
-    def extend(self, delivered: Delivered) -> None:
+    def extend(self, delivered: LeasedItems) -> None:
         """Still at work."""
         run(self._port, self._steps.extend(delivered))
 
@@ -132,7 +132,12 @@ class Item:
     __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
 
     def __init__(
-        self, counter: Counter, delivered: Delivered, part: Part, body: bytes, place: int
+        self,
+        counter: UpdateSender,
+        delivered: LeasedItems,
+        part: ItemBatch,
+        body: bytes,
+        place: int,
     ) -> None:
         self._counter = counter
         self.delivered = delivered
@@ -221,7 +226,7 @@ class Item:
         self._counter.extend(self.delivered)
 
     @property
-    def held(self) -> tuple[Delivered, Interval]:
+    def held(self) -> tuple[LeasedItems, Interval]:
         """Its lease, and what of it this is; for the queue's own use."""
         return self.delivered, self._where()
 
@@ -252,7 +257,7 @@ class Items:
 
     __reduce__ = stays("send its bodies as bytes, and acknowledge here when the answer is back")
 
-    def __init__(self, counter: Counter, delivered: Delivered) -> None:
+    def __init__(self, counter: UpdateSender, delivered: LeasedItems) -> None:
         self._counter = counter
         self._delivered = delivered
         self._batch: Batch | None = None
@@ -289,7 +294,7 @@ class Items:
         return self._delivered.loss
 
     @property
-    def delivered(self) -> Delivered:
+    def delivered(self) -> LeasedItems:
         """The lease itself, for the queue's own use."""
         return self._delivered
 
@@ -328,12 +333,12 @@ def leave(held: Item | Items, error: BaseException | None) -> None:
             held.release()
 
 
-def items_under(counter: Counter, delivered: Delivered) -> Iterator[Item]:
+def items_under(counter: UpdateSender, delivered: LeasedItems) -> Iterator[Item]:
     """All of a lease, made when they are wanted; threads may share it, as no generator is."""
     return starmap(partial(Item, counter, delivered), items_of(delivered.parts))
 
 
-def only(counter: Counter, delivered: Delivered) -> Item:
+def only(counter: UpdateSender, delivered: LeasedItems) -> Item:
     """The first item of a lease on one."""
     part = delivered.parts[0]
     return Item(counter, delivered, part, part_bodies(part)[0], part.start)

@@ -11,13 +11,13 @@ from snowmelt.client.connection.forking import Origin, Own
 from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.steps import Port, Steps, run
 from snowmelt.client.connection.waits import CLOSING_LONGEST
-from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps
 
 T = TypeVar("T")
 
 
-def leasing(port: Port, steps: LeaseSteps, get: Steps[Delivered | None]) -> Delivered | None:
+def leasing(port: Port, steps: LeaseSteps, get: Steps[LeasedItems | None]) -> LeasedItems | None:
     del steps
     return run(port, get)
 

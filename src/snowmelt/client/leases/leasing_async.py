@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from snowmelt.client.connection.steps import KeepingPort, Query, Rest, Steps, run_async
-from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.core.errors import Closed, SnowmeltError
 from snowmelt.protocols.queue.calls import Get
@@ -20,16 +20,16 @@ from snowmelt.protocols.queue.calls import Get
 T = TypeVar("T")
 
 
-class Leaves(msgspec.Struct):
+class Cancellation(msgspec.Struct):
     """Whether anybody waits for what some steps bring."""
 
     nobody_waits: bool = False
 
 
-def unless_left(steps: Steps[T], leaves: Leaves) -> Steps[T]:
+def unless_left(steps: Steps[T], leaves: Cancellation) -> Steps[T]:
     """The same steps, which ask for no items, and wait for nothing, once nobody waits for them.
 
-    >>> leaves = Leaves()
+    >>> leaves = Cancellation()
     >>> steps = unless_left((rest for rest in [Rest(1), Rest(1)]), leaves)
     >>> next(steps)
     Rest(seconds=1)
@@ -57,10 +57,10 @@ def unless_left(steps: Steps[T], leaves: Leaves) -> Steps[T]:
 
 
 async def leasing(
-    port: KeepingPort, steps: LeaseSteps, get: Steps[Delivered | None]
-) -> Delivered | None:
+    port: KeepingPort, steps: LeaseSteps, get: Steps[LeasedItems | None]
+) -> LeasedItems | None:
     """Takes the steps of a get; when it is cancelled meanwhile, they leave, and end in a return."""
-    leaves = Leaves()
+    leaves = Cancellation()
     task = asyncio.ensure_future(run_async(port, unless_left(get, leaves)))
     try:
         return await asyncio.shield(task)
@@ -72,7 +72,7 @@ async def leasing(
 
 
 async def _return(
-    port: KeepingPort, steps: LeaseSteps, task: asyncio.Future[Delivered | None]
+    port: KeepingPort, steps: LeaseSteps, task: asyncio.Future[LeasedItems | None]
 ) -> None:
     try:
         delivered = await task

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from snowmelt.client.coalescing.tasks import TaskCoalescer
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.leases.items_async import Counter, Item, items_under
+from snowmelt.client.leases.items_async import Item, UpdateSender, items_under
 from snowmelt.client.leases.leasing_async import leasing
-from snowmelt.client.leases.looping import Pace
+from snowmelt.client.leases.looping import PrefetchSize
+from snowmelt.client.leases.renewals import LeaseRenewals
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.leases.tending import Tending
-from snowmelt.client.together.tasks import TogetherAsync
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.runtime.clock import steady_now
@@ -34,16 +34,16 @@ class Lookout:
         self,
         port: KeepingPort,
         steps: LeaseSteps,
-        tending: Tending,
-        counter: Counter,
-        pace: Pace,
-        puts: TogetherAsync,
+        renewals: LeaseRenewals,
+        counter: UpdateSender,
+        pace: PrefetchSize,
+        puts: TaskCoalescer,
     ) -> None:
         self.due = Instant(0)
         """When to look next."""
         self._port = port
         self._steps = steps
-        self._tending = tending
+        self._renewals = renewals
         self._counter = counter
         self._pace = pace
         self._puts = puts
@@ -64,17 +64,17 @@ class Lookout:
         """One that waits, those behind it, and before them what is more urgent."""
         asked = steady_now()
         await self.before_get(0.0)
-        self._most = most = self._pace.next(asked, self._tending.settled)
+        self._most = most = self._pace.next(asked, self._renewals.settled)
         ahead: Iterable[Item] = ()
         with suppress(SnowmeltError):  # rule 5
-            get = self._tending.get(most, BYTES_MAX, 0.0, waits.held[1].start)
+            get = self._renewals.get(most, BYTES_MAX, 0.0, waits.held[1].start)
             delivered = await leasing(self._port, self._steps, get)
             if delivered is not None:
                 ahead = items_under(self._counter, delivered)
         here = [*ahead, waits, *others]
         now = steady_now()
         self._took = Duration(now - asked)
-        self._pace.came(asked, now, self._tending.settled)
+        self._pace.came(asked, now, self._renewals.settled)
         self.got(now)
         return here
 
@@ -86,6 +86,6 @@ class Lookout:
         rest = here[most:]
         try:
             with suppress(SnowmeltError):  # else they are worked on here
-                await run_async(self._port, self._tending.release([one.held for one in rest]))
+                await run_async(self._port, self._renewals.release([one.held for one in rest]))
         finally:
             here[most:] = [one for one in rest if one.delivered.open_in(one.held[1])]

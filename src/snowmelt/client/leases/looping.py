@@ -37,10 +37,10 @@ PASSING: Final = (OutcomeUnknown, Unavailable, Unreachable)
 """Failures that may end by themselves."""
 
 
-class Pace:
+class PrefetchSize:
     """How many items a loop takes at once.
 
-    >>> pace = Pace(None)
+    >>> pace = PrefetchSize(None)
     >>> pace.came(Instant(0), Instant(0), 0)
     >>> pace.next(Instant(milliseconds(10)), 1), pace.next(Instant(milliseconds(20)), 5)
     (4, 16)

@@ -1,6 +1,6 @@
 """What is asked about leased items, as steps, of whatever queue they came from.
 
-Items, loops and their tending know a queue by `LeaseSteps` alone: how items are leased, and how a
+Items, loops and their renewals know a queue by `LeaseSteps` alone: how items are leased, and how a
 word about them is told. Each queue says both in the messages of its own protocol.
 """
 
@@ -15,9 +15,9 @@ import msgspec
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import (
-    Delivered,
-    Part,
-    Refused,
+    ItemBatch,
+    LateRefusal,
+    LeasedItems,
     label_of,
     part_bodies,
     position_of,
@@ -55,7 +55,7 @@ _LAST: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
 
 
-class Word(msgspec.Struct, frozen=True):
+class LeaseUpdate(msgspec.Struct, frozen=True):
     """About a lease: these are done, those go back, and what is left is worked on still."""
 
     token: int
@@ -85,7 +85,7 @@ class Seen(msgspec.Struct, frozen=True):
     """When it was put, by the clock of the node that took it."""
 
 
-Late: TypeAlias = dict[int, Refused]
+Late: TypeAlias = dict[int, LateRefusal]
 """What came too late, by tokens."""
 
 
@@ -94,7 +94,7 @@ Heard: TypeAlias = Callable[[Late], object]
 _NOBODY: Final[Heard] = bool
 
 
-class Answer(msgspec.Struct, frozen=True):
+class LeaseReply(msgspec.Struct, frozen=True):
     leased: Any
     """In the words of its protocol; without a token when there is nothing."""
     asked: Instant
@@ -104,7 +104,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class LeaseSteps(ABC):
-    """One queue as its items, loops and tenders know it."""
+    """One queue as its items, loops and renewers know it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -123,11 +123,11 @@ class LeaseSteps(ABC):
         items_max: int,
         bytes_max: int,
         wait: Wait,
-        words: Sequence[Word],
+        words: Sequence[LeaseUpdate],
         *,
         ahead: bool,
         before: int,
-    ) -> Steps[Answer | None]:
+    ) -> Steps[LeaseReply | None]:
         """Asks for items once, and tells `words` first; None when there was no queue in time.
 
         What is leased `ahead` waits for its turn (`suspects.py`). With the place of an item, only
@@ -135,15 +135,17 @@ class LeaseSteps(ABC):
         """
 
     @abstractmethod
-    def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+    def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[LeasedItems | None]:
         """What an answer leased, to be handed out; None when it was lost on its way."""
 
     @abstractmethod
-    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+    def tell(
+        self, delivered: LeasedItems, word: LeaseUpdate
+    ) -> Steps[tuple[Instant, LateRefusal | None]]:
         """Tells one word; when that was asked for which it was answered, and what was too late."""
 
     @abstractmethod
-    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
         """Tells in one call what is done of leases that `joins` puts together."""
 
     @abstractmethod
@@ -158,7 +160,9 @@ class LeaseSteps(ABC):
     def joins(self, token: int) -> Hashable:
         """What leases have in common of which one call may tell."""
 
-    def own(self, token: int, refused: Refused, done: tuple[Interval, ...]) -> Refused | None:
+    def own(
+        self, token: int, refused: LateRefusal, done: tuple[Interval, ...]
+    ) -> LateRefusal | None:
         """What of a word came too late, as far as it was about these."""
         del token, done
         return refused
@@ -168,12 +172,12 @@ class LeaseSteps(ABC):
         items_max: int,
         bytes_max: int,
         wait: Wait,
-        words: Sequence[Word] = (),
+        words: Sequence[LeaseUpdate] = (),
         heard: Heard = _NOBODY,
         *,
         ahead: bool = False,
         before: int = -1,
-    ) -> Steps[tuple[Delivered | None, Late]]:
+    ) -> Steps[tuple[LeasedItems | None, Late]]:
         """Leases items; None when nothing came. And which of `words`, told first, came too late.
 
         That nothing came is told when the time is over, and not before (`connection/waits.py`).
@@ -214,9 +218,9 @@ class LeaseSteps(ABC):
         items_max: int,
         bytes_max: int,
         timeout: float,
-        word: Word | None = None,
+        word: LeaseUpdate | None = None,
         heard: Heard = _NOBODY,
-    ) -> Steps[tuple[Delivered | None, Refused | None]]:
+    ) -> Steps[tuple[LeasedItems | None, LateRefusal | None]]:
         """Leases items; None when nothing came. And whether `word`, told first, came too late."""
         words = () if word is None else (word,)
         steps = self.lease(items_max, bytes_max, Wait(timeout), words, heard)
@@ -224,8 +228,8 @@ class LeaseSteps(ABC):
         return delivered, None if word is None else late.get(word.token)
 
     def get_after(
-        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
-    ) -> Steps[Delivered | None]:
+        self, before: LeasedItems | None, items_max: int, bytes_max: int, timeout: float
+    ) -> Steps[LeasedItems | None]:
         """Leases items, and with the same call says that an earlier lease's are done."""
         if before is None:
             return (yield from self.get_many(items_max, bytes_max, timeout))[0]
@@ -234,22 +238,22 @@ class LeaseSteps(ABC):
         if len(done) > PIECES_MAX:  # more than one call may name
             yield from self.ack(before, None)
             done = ()
-        word = Word(before.token, done=done) if done else None
+        word = LeaseUpdate(before.token, done=done) if done else None
         heard = partial(self.noted, before, done)
         steps = self.get_many(items_max, bytes_max, timeout, word, heard=heard)
         return (yield from steps)[0]
 
-    def ack(self, delivered: Delivered, where: Interval | None) -> Steps[None]:
+    def ack(self, delivered: LeasedItems, where: Interval | None) -> Steps[None]:
         """These are done; nothing is sent when they are settled already."""
         delivered.check_process()
         done = delivered.open_in(where)
         if done:
-            yield from self.settle(delivered, Word(delivered.token, done=done))
+            yield from self.settle(delivered, LeaseUpdate(delivered.token, done=done))
         delivered.check_kept(where)
 
     def give_back(
         self,
-        delivered: Delivered,
+        delivered: LeasedItems,
         where: Interval | None,
         delay: float,
         reason: str,
@@ -260,37 +264,39 @@ class LeaseSteps(ABC):
         back = delivered.open_in(where)
         if back:
             held, why, dead = delay_of(delay), shortened(reason), checked_flag("dead", dead)
-            word = Word(delivered.token, back=back, delay=held, reason=why, dead=dead)
+            word = LeaseUpdate(delivered.token, back=back, delay=held, reason=why, dead=dead)
             yield from self.settle(delivered, word)
 
-    def extend(self, delivered: Delivered) -> Steps[None]:
+    def extend(self, delivered: LeasedItems) -> Steps[None]:
         """What is left of the lease lasts its whole time again."""
         delivered.check_process()
         yield from self._pass_on(delivered)
-        yield from self.settle(delivered, Word(delivered.token, extend=True))
+        yield from self.settle(delivered, LeaseUpdate(delivered.token, extend=True))
 
-    def _pass_on(self, delivered: Delivered) -> Steps[None]:
+    def _pass_on(self, delivered: LeasedItems) -> Steps[None]:
         """Nodes extend a lease as a whole: what is others' and not extended by them goes back."""
         overdue, back = delivered.overdue(steady_now())
         if not back:
             return
         try:
-            yield from self.tell(delivered, Word(delivered.token, back=back, reason=LEASE_ENDED))
+            yield from self.tell(
+                delivered, LeaseUpdate(delivered.token, back=back, reason=LEASE_ENDED)
+            )
         except SnowmeltError:
             return  # with the next extension, then
         delivered.passed_on(overdue)
 
-    def settle(self, delivered: Delivered, word: Word) -> Steps[None]:
+    def settle(self, delivered: LeasedItems, word: LeaseUpdate) -> Steps[None]:
         """Says something about a lease; raises `LeaseLost` when it came too late."""
         refused = yield from self.told(delivered, word)
         if refused is not None:
             raise LeaseLost(refused.why)
 
-    def told(self, delivered: Delivered, word: Word) -> Steps[Refused | None]:
+    def told(self, delivered: LeasedItems, word: LeaseUpdate) -> Steps[LateRefusal | None]:
         """Says something about a lease, and keeps the books of it; what of it came too late."""
         if delivered.lost:
-            return Refused(delivered.lost)
-        late: Refused | None = None
+            return LateRefusal(delivered.lost)
+        late: LateRefusal | None = None
         for one in portions(word):
             asked, refused = yield from self.tell(delivered, one)
             if refused is not None:
@@ -304,7 +310,9 @@ class LeaseSteps(ABC):
                 delivered.extended(asked)
         return late
 
-    def noted(self, delivered: Delivered, done: tuple[Interval, ...], late: Late) -> Refused | None:
+    def noted(
+        self, delivered: LeasedItems, done: tuple[Interval, ...], late: Late
+    ) -> LateRefusal | None:
         """Keeps the books of what was told to be done; what of it came too late."""
         refused = late.get(delivered.token)
         mine = None if refused is None else self.own(delivered.token, refused, done)
@@ -314,7 +322,7 @@ class LeaseSteps(ABC):
             delivered.settled(done)
         return mine
 
-    def held(self, delivered: Delivered) -> Steps[bool]:
+    def held(self, delivered: LeasedItems) -> Steps[bool]:
         """Whether a lease is held; one that was long on its way is extended, to know it.
 
         A lease says how much of it was left when it was told. That is counted from when it was
@@ -336,17 +344,17 @@ class LeaseSteps(ABC):
         return f"nothing came into {self.name} in {timeout:g} s{why}"
 
 
-def both(one: Refused, other: Refused) -> Refused:
+def both(one: LateRefusal, other: LateRefusal) -> LateRefusal:
     """What came too late of two words."""
     if one.lost is None or other.lost is None:
-        return Refused(one.why)
-    return Refused(one.why, (*one.lost, *other.lost))
+        return LateRefusal(one.why)
+    return LateRefusal(one.why, (*one.lost, *other.lost))
 
 
-def portions(word: Word) -> Iterator[Word]:
+def portions(word: LeaseUpdate) -> Iterator[LeaseUpdate]:
     """In as many calls as it takes, since one names no more than so many intervals.
 
-    >>> one = Word(7, done=(Interval(0, 1),), back=(Interval(2, 3),), extend=True)
+    >>> one = LeaseUpdate(7, done=(Interval(0, 1),), back=(Interval(2, 3),), extend=True)
     >>> list(portions(one)) == [one]
     True
     """
@@ -364,7 +372,7 @@ def portions(word: Word) -> Iterator[Word]:
         extend = False
 
 
-class Going:
+class CallRetries:
     """Goes on asking after failures that may end, until the time is over."""
 
     def __init__(self, wait: Wait) -> None:
@@ -399,7 +407,7 @@ class Going:
 
 def ask_anybody(body: Any, wait: Wait, weight: int = 0) -> Steps[Any]:
     """Asks whoever answers, and goes on until the time is over."""
-    going = Going(wait)
+    going = CallRetries(wait)
     while True:
         try:
             return (yield Query(body, wait.left, None, weight))
@@ -432,7 +440,7 @@ def delay_of(delay: float) -> Duration:
     return seconds_of("delay", delay, 0, _DELAY_SECONDS)
 
 
-def shown(parts: Sequence[Part]) -> list[Seen]:
+def shown(parts: Sequence[ItemBatch]) -> list[Seen]:
     """All items of some parts, for `peek`."""
     return [
         Seen(

@@ -3,13 +3,15 @@
 
 from typing import Any, Generic, TypeVar
 
+from snowmelt.client.coalescing.joint_gets import Gets
+from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.leases.consuming import Consumption
-from snowmelt.client.leases.delivered import Delivered
-from snowmelt.client.leases.intake import Intake
-from snowmelt.client.leases.items import Desk, Item, Items, only
+from snowmelt.client.leases.consuming import ItemLoop
+from snowmelt.client.leases.delivered import LeasedItems
+from snowmelt.client.leases.intake import ItemSource
+from snowmelt.client.leases.items import ImmediateSender, Item, Items, only
 from snowmelt.client.leases.leasing import leasing
 from snowmelt.client.leases.looping import checked_prefetch
 from snowmelt.client.leases.steps import (
@@ -21,18 +23,16 @@ from snowmelt.client.leases.steps import (
     checked_count,
 )
 from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.client.together.joint_gets import Gets
-from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, Empty
 
 S = TypeVar("S", bound=LeaseSteps)
 
 
-class Taking(Generic[S]):
+class LeasingQueue(Generic[S]):
     """A queue, as far as its items are leased."""
 
-    _first: TogetherThreads | None = None
+    _first: ThreadCoalescer | None = None
     """What goes before each get, where something put later may come first."""
 
     __reduce__ = stays("send the queue's name and the URL, and connect there")
@@ -41,9 +41,9 @@ class Taking(Generic[S]):
         self._codec = codec
         self._port = port
         self._steps = steps
-        self._desk = Desk(self._port, steps, codec)
+        self._sender = ImmediateSender(self._port, steps, codec)
         self._kind = Gets(steps)
-        self._gets = TogetherThreads(self._port, self._kind)
+        self._gets = ThreadCoalescer(self._port, self._kind)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -67,7 +67,7 @@ class Taking(Generic[S]):
 
     def get(self, *, timeout: float = TIMEOUT) -> Item:
         """Leases the first item. Raises `Empty` when none came in the time given."""
-        return only(self._desk, self._leased(None, 1, BYTES_HIGHEST, timeout))
+        return only(self._sender, self._leased(None, 1, BYTES_HIGHEST, timeout))
 
     def get_many(
         self,
@@ -90,15 +90,15 @@ class Taking(Generic[S]):
                 "ack", ack, "the Items of an earlier get_many; an Item has its own ack()"
             )
         before = ack.delivered if ack is not None else None
-        return Items(self._desk, self._leased(before, items_max, bytes_max, timeout))
+        return Items(self._sender, self._leased(before, items_max, bytes_max, timeout))
 
     def _leased(
-        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
-    ) -> Delivered:
+        self, before: LeasedItems | None, items_max: int, bytes_max: int, timeout: float
+    ) -> LeasedItems:
         if self._first is not None:
             self._first.send(timeout)
         asked = self._kind.asked(items_max, bytes_max, timeout, before)
-        delivered: Delivered | None
+        delivered: LeasedItems | None
         if asked is None:
             get = self._steps.get_after(before, items_max, bytes_max, timeout)
             delivered = leasing(self._port, self._steps, get)
@@ -117,7 +117,7 @@ class Taking(Generic[S]):
         """Removes all items that wait (or all dead ones) for ever; returns how many."""
         return run(self._port, self._steps.purge(dead, timeout))
 
-    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> ItemLoop:
         """Items one by one, for ever, or until none came for `timeout` seconds.
 
         As many are leased at once as are worked off in a moment, or up to `prefetch`; a thread
@@ -136,8 +136,10 @@ class Taking(Generic[S]):
         once.
         """
         most = checked_prefetch(prefetch)
-        return Consumption(self._port, self._steps, most, timeout, self._codec, self._first)
+        return ItemLoop(self._port, self._steps, most, timeout, self._codec, self._first)
 
-    def intake(self, prefetch: int | None = None) -> Intake:
+    def intake(self, prefetch: int | None = None) -> ItemSource:
         """Items for a `Worker`: any number in hand at once, each for as long as it takes."""
-        return Intake(self._port, self._steps, self._codec, checked_prefetch(prefetch), self._first)
+        return ItemSource(
+            self._port, self._steps, self._codec, checked_prefetch(prefetch), self._first
+        )

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from snowmelt.client.baton.steps import ANSWER_SECONDS, UNHURRIED, Home, new_ticket
+from snowmelt.client.baton.steps import ANSWER_SECONDS, UNHURRIED, CurrentNode, new_ticket
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.queue.bodies import parcel
@@ -74,7 +74,9 @@ class Hearing:
 class TopicSteps:
     """One topic, asked for through the home of a cluster's clients."""
 
-    def __init__(self, home: Home, name: str, tickets: Callable[[], int] = new_ticket) -> None:
+    def __init__(
+        self, home: CurrentNode, name: str, tickets: Callable[[], int] = new_ticket
+    ) -> None:
         self.name = topic_name(name)
         self._home = home
         self._tickets = tickets

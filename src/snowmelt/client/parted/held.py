@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from snowmelt.client.leases.delivered import Delivered, positions_of
-from snowmelt.client.leases.steps import Word
+from snowmelt.client.leases.delivered import LeasedItems, positions_of
+from snowmelt.client.leases.steps import LeaseUpdate
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.settings import PARTITIONS_MAX
 
@@ -21,7 +21,7 @@ class Held(msgspec.Struct, frozen=True, eq=False):
         """What of these places it gave."""
         return tuple([each for one in some for each in self.places.common(one)])
 
-    def word(self, whole: Word, left: Sequence[Interval]) -> Word | None:
+    def word(self, whole: LeaseUpdate, left: Sequence[Interval]) -> LeaseUpdate | None:
         """What a word about all says of this; None for nothing. `left` is what is held still."""
         done, back = self.common(whole.done), self.common(whole.back)
         extend = whole.extend and len(self.common(left)) > 0
@@ -54,7 +54,7 @@ def held_of(token: int) -> tuple[Held, ...]:
     return token.held
 
 
-def together(pieces: Sequence[tuple[int, Delivered]]) -> Delivered:
+def together(pieces: Sequence[tuple[int, LeasedItems]]) -> LeasedItems:
     """What several partitions gave, as one lease: it ends with the first of theirs."""
     leases = [one for _, one in pieces]
     token = SharedToken.of(
@@ -62,4 +62,4 @@ def together(pieces: Sequence[tuple[int, Delivered]]) -> Delivered:
     )
     parts = sorted([part for one in leases for part in one.parts], key=lambda part: part.start)
     lease, ends = min([one.lease for one in leases]), min([one.ends for one in leases])
-    return Delivered(token, tuple(parts), lease, ends)
+    return LeasedItems(token, tuple(parts), lease, ends)

@@ -16,8 +16,8 @@ import msgspec
 
 from snowmelt.client.connection.steps import Rest, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import Part as Bodies
-from snowmelt.client.leases.delivered import Portion, part_items, portion
+from snowmelt.client.leases.delivered import ItemBatch as Bodies
+from snowmelt.client.leases.delivered import ItemSelection, part_items, portion
 from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import BYTES_HIGHEST
 from snowmelt.client.parted.parts import ROUND, Part, Parts
@@ -236,8 +236,8 @@ def _singly(rows: Sequence[Bodies]) -> list[Bodies]:
     ]
 
 
-def _as_portion(row: Bodies) -> Portion:
-    return Portion(
+def _as_portion(row: Bodies) -> ItemSelection:
+    return ItemSelection(
         row.start, row.offsets, row.blob, row.headers, row.failures, row.reason,
         row.times, row.keys, None, row.spans,
     )  # fmt: skip

@@ -23,8 +23,8 @@ import msgspec
 
 from snowmelt.client.connection.steps import Rest, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import Delivered, Refused
-from snowmelt.client.leases.steps import Answer, Late, Word, both
+from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
+from snowmelt.client.leases.steps import Late, LeaseReply, LeaseUpdate, both
 from snowmelt.client.parted.held import held_of, together
 from snowmelt.client.queue.bodies import Parcel
 from snowmelt.client.queue.options import Producer
@@ -67,13 +67,15 @@ class Part(Protocol):
     ) -> Steps[PutDone]:
         """Puts the items of one call; with `eager` it does not wait for nodes that are away."""
 
-    def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+    def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[LeasedItems | None]:
         """What it leased."""
 
-    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+    def tell(
+        self, delivered: LeasedItems, word: LeaseUpdate
+    ) -> Steps[tuple[Instant, LateRefusal | None]]:
         """Tells one word of a lease."""
 
-    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
         """Tells what is done."""
 
     def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
@@ -183,10 +185,10 @@ class Parts:
         items_max: int,
         bytes_max: int,
         wait: Wait,
-        words: Sequence[Word],
+        words: Sequence[LeaseUpdate],
         ahead: bool,
         before: int,
-    ) -> Steps[Answer]:
+    ) -> Steps[LeaseReply]:
         """Tells `words`, and then asks for items once (rules 4 and 5)."""
         late = (yield from self.tell_done(words, Wait(0))) if words else {}
         longest = min(MOMENT, wait.left / 2) if self.bounded else wait.left / 2
@@ -198,9 +200,9 @@ class Parts:
         gathered, asked = yield from self._door.ask_door(get, wait, min(bytes_max, _WEIGHT_MAX))
         self._door.away_parts = gathered.away
         pieces = tuple([one for one in gathered.pieces if one.leased.token])
-        return Answer(Gain(len(pieces), pieces), asked, late)
+        return LeaseReply(Gain(len(pieces), pieces), asked, late)
 
-    def delivered(self, gain: Gain, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+    def delivered(self, gain: Gain, asked: Instant, bytes_max: int) -> Steps[LeasedItems | None]:
         """What several partitions leased, as one lease; None when all of it was lost."""
         some = [self.all[one.part].delivered(one.leased, asked, bytes_max) for one in gain.pieces]
         ends = all_of((yield from at_once(some)))
@@ -213,11 +215,15 @@ class Parts:
 
     # --- words about leases -----------------------------------------------------------------------
 
-    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+    def tell(
+        self, delivered: LeasedItems, word: LeaseUpdate
+    ) -> Steps[tuple[Instant, LateRefusal | None]]:
         """Tells one word, to each partition what concerns it."""
         return self.about(self._tell(delivered, word), of_lease=True)
 
-    def _tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+    def _tell(
+        self, delivered: LeasedItems, word: LeaseUpdate
+    ) -> Steps[tuple[Instant, LateRefusal | None]]:
         left = delivered.open_in(None) if word.extend else ()
         words = [(held, own) for held in held_of(word.token) if (own := held.word(word, left))]
         told = [self.all[held.part].tell(delivered, own) for held, own in words]
@@ -227,14 +233,14 @@ class Parts:
             first = min(first, asked)
             if refused is not None:
                 lost = own.done + own.back + (held.common(left) if own.extend else ())
-                late = _joined(late, Refused(refused.why, lost))
+                late = _joined(late, LateRefusal(refused.why, lost))
         return first, late
 
-    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
         """Tells what is done of some leases."""
         return self.about(self._tell_done(words, wait), of_lease=True)
 
-    def _tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+    def _tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
         each = [
             (word.token, held.part, own)
             for word in words
@@ -245,7 +251,7 @@ class Parts:
         found: Late = {}
         for (token, _, own), late in zip(each, all_of((yield from at_once(told))), strict=True):
             for refused in late.values():
-                found[token] = _joined(found.get(token), Refused(refused.why, own.done))
+                found[token] = _joined(found.get(token), LateRefusal(refused.why, own.done))
         return found
 
 
@@ -263,7 +269,7 @@ def is_bounded(settings: QueueSettings) -> bool:
     return settings.items_max > 0 or settings.bytes_max > 0
 
 
-def _joined(before: Refused | None, refused: Refused) -> Refused:
+def _joined(before: LateRefusal | None, refused: LateRefusal) -> LateRefusal:
     return refused if before is None else both(before, refused)
 
 

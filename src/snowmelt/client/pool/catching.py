@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.takers import Taker
-from snowmelt.client.leases.looping import Pace
+from snowmelt.client.leases.looping import PrefetchSize
 from snowmelt.client.pool.loans import Loan, taken
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.pool.steps import BYTES_MAX, patience
@@ -69,7 +69,7 @@ class Catch:
         """What was handed out last, by who has it."""
         self._timeout = timeout
         self._learns = prefetch is None
-        self._pace = Pace(None if prefetch is None else prefetch + 1)
+        self._pace = PrefetchSize(None if prefetch is None else prefetch + 1)
         self._settled = 0
         self._largest = 1
         self._enough = 0

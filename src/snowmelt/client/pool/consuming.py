@@ -16,7 +16,7 @@ from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.protocols.pool.calls import Got
 
 
-class Consumption:
+class ObjectLoop:
     """Objects one by one, for a `for`; `Pool.consume` gives it.
 
     Close it, or use it in a `with`. Threads may share a loop; when it ends for one, it ends

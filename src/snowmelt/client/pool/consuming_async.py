@@ -15,7 +15,7 @@ from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.protocols.pool.calls import Got
 
 
-class Consumption:
+class ObjectLoop:
     """Objects one by one, for an `async for`; `Pool.consume` gives it.
 
     Close it, or use it in an `async with`. Tasks may share a loop; when it ends for one, it ends

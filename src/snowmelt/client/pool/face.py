@@ -11,7 +11,7 @@ from snowmelt.client.connection.steps import run
 from snowmelt.client.leases.steps import checked_count
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.asking import Asking
-from snowmelt.client.pool.consuming import Consumption
+from snowmelt.client.pool.consuming import ObjectLoop
 from snowmelt.client.pool.loans import taken
 from snowmelt.client.pool.making import Making
 from snowmelt.client.pool.objects import Object, Objects, only
@@ -131,7 +131,7 @@ class Pool:
         asked = self._port.ask(pool_steps.get(objects_max, bytes_max, timeout), timeout)
         return Objects(self._port, *taken(asked, self._part.me, once=self._part.once), self._codec)
 
-    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> ObjectLoop:
         """Objects one by one, for ever, or until none was found for `timeout` seconds.
 
         An object is done when the next is asked for, unless it was given back by then; when the
@@ -144,7 +144,7 @@ class Pool:
         check_prefetch(prefetch)
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
-        return Consumption(self._part, self._port, prefetch, timeout, self._codec)
+        return ObjectLoop(self._part, self._port, prefetch, timeout, self._codec)
 
     def __iter__(self) -> Iterator[Object]:
         return self.consume()

@@ -11,7 +11,7 @@ from snowmelt.client.connection.takers import this_task
 from snowmelt.client.leases.steps import checked_count
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.asking_async import Asking
-from snowmelt.client.pool.consuming_async import Consumption
+from snowmelt.client.pool.consuming_async import ObjectLoop
 from snowmelt.client.pool.loans import taken
 from snowmelt.client.pool.making_async import Making
 from snowmelt.client.pool.objects_async import Object, Objects, only
@@ -133,7 +133,7 @@ class Pool:
         asked = await self._port.ask(pool_steps.get(objects_max, bytes_max, timeout), timeout)
         return Objects(self._port, *taken(asked, self._part.me, once=self._part.once), self._codec)
 
-    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> ObjectLoop:
         """Objects one by one, for ever, or until none was found for `timeout` seconds.
 
         An object is done when the next is asked for, unless it was given back by then; when the
@@ -146,7 +146,7 @@ class Pool:
         check_prefetch(prefetch)
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
-        return Consumption(self._part, self._port, prefetch, timeout, self._codec)
+        return ObjectLoop(self._part, self._port, prefetch, timeout, self._codec)
 
     def __aiter__(self) -> AsyncIterator[Object]:
         return self.consume()

@@ -12,6 +12,8 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from snowmelt.client.coalescing.joint import CallerRequest
+from snowmelt.client.coalescing.joint_puts import PutRequest, Puts
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.granted import Grant
@@ -24,8 +26,6 @@ from snowmelt.client.queue.bodies import packed_headers, parcel
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.ranks import Ranks, checked_priority
 from snowmelt.client.queue.staging_steps import stage
-from snowmelt.client.together.joint import Asked
-from snowmelt.client.together.joint_puts import One, Puts
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
     NoSuchQueue,
@@ -64,13 +64,15 @@ class RankedSteps(FifoSteps):
         headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
-    ) -> Asked:
+    ) -> CallerRequest:
         """One item to be put."""
         own = checked_priority(priority)
-        one = One(parcel(body).blob, packed_headers(headers), delay_of(delay), own)
+        one = PutRequest(parcel(body).blob, packed_headers(headers), delay_of(delay), own)
         return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
 
-    def put(self, some: Sequence[One], wait: Wait, sequence: int | None = None) -> Steps[list[int]]:
+    def put(
+        self, some: Sequence[PutRequest], wait: Wait, sequence: int | None = None
+    ) -> Steps[list[int]]:
         """Items of one call, with one delay; their positions within priorities, as `FifoSteps`."""
         ranks = yield from self.known(wait)
         own = ranks.ranks([one.priority for one in some])

@@ -4,20 +4,20 @@
 from collections.abc import Iterable
 from typing import Self, TypeVar, Unpack
 
+from snowmelt.client.coalescing.joint_puts import Puts
+from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.forking import Own
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, Steps, run
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
-from snowmelt.client.leases.taking import Taking
+from snowmelt.client.leases.taking import LeasingQueue
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.consumers import Consumer, consumers
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.queue.groups import Group
 from snowmelt.client.queue.options import QueueOptions
 from snowmelt.client.queue.staging_steps import plan, publish
-from snowmelt.client.together.joint_puts import Puts
-from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import (
     GroupStatus,
@@ -32,12 +32,12 @@ from snowmelt.protocols.queue.calls import (
 S = TypeVar("S", bound=FifoSteps)
 
 
-class Queue(Taking[S]):
+class Queue(LeasingQueue[S]):
     """A queue, but for how items come in."""
 
     def __init__(self, port: Port, steps: S, codec: Codec = PLAIN) -> None:
         super().__init__(port, steps, codec)
-        self._puts = TogetherThreads(self._port, Puts(steps.put))
+        self._puts = ThreadCoalescer(self._port, Puts(steps.put))
 
     # --- for groups -------------------------------------------------------------------------------
 

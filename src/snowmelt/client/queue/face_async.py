@@ -3,20 +3,20 @@
 from collections.abc import Iterable
 from typing import Self, TypeVar, Unpack
 
+from snowmelt.client.coalescing.joint_puts import Puts
+from snowmelt.client.coalescing.tasks import TaskCoalescer
 from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
-from snowmelt.client.leases.taking_async import Taking
+from snowmelt.client.leases.taking_async import LeasingQueue
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.consumers import Consumer, consumers
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.queue.groups_async import Group
 from snowmelt.client.queue.options import QueueOptions
 from snowmelt.client.queue.staging_steps import plan, publish
-from snowmelt.client.together.joint_puts import Puts
-from snowmelt.client.together.tasks import TogetherAsync
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import (
     GroupStatus,
@@ -31,12 +31,12 @@ from snowmelt.protocols.queue.calls import (
 S = TypeVar("S", bound=FifoSteps)
 
 
-class Queue(Taking[S]):
+class Queue(LeasingQueue[S]):
     """A queue, but for how items come in."""
 
     def __init__(self, port: KeepingPort, steps: S, codec: Codec = PLAIN) -> None:
         super().__init__(port, steps, codec)
-        self._puts = TogetherAsync(self._port, Puts(steps.put))
+        self._puts = TaskCoalescer(self._port, Puts(steps.put))
 
     # --- for groups -------------------------------------------------------------------------------
 

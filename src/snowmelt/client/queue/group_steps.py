@@ -16,7 +16,7 @@ from snowmelt.client.connection.session import checked_kind, new_name
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.delivered import Part
+from snowmelt.client.leases.delivered import ItemBatch
 from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.interval import POSITION_MAX, Interval
@@ -48,7 +48,7 @@ class Advance(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    parts: tuple[Part, ...]
+    parts: tuple[ItemBatch, ...]
     """In the order of the spans."""
     unread: tuple[Interval, ...]
     """Positions that no node could give just now."""

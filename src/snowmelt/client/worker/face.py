@@ -12,7 +12,7 @@ from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.embedded.face import Machine
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.leases.intake import Intake
+from snowmelt.client.leases.intake import ItemSource
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.worker.options import (
@@ -23,7 +23,7 @@ from snowmelt.client.worker.options import (
     weighed,
     worker_settings,
 )
-from snowmelt.client.worker.pools import PoolIntake
+from snowmelt.client.worker.pools import ObjectSource
 from snowmelt.client.worker.processes import Crew
 from snowmelt.client.worker.shift import Shift
 from snowmelt.client.worker.shifts import Running, Shifts
@@ -162,9 +162,9 @@ class Worker:
         return some[0] if len(some) == 1 else Shifts(some)
 
     def _shift(self, queue: Source, threads: int, idle: float | None) -> Shift:
-        intake: Intake | PoolIntake
+        intake: ItemSource | ObjectSource
         if isinstance(queue, Pool):
-            intake = PoolIntake(queue)
+            intake = ObjectSource(queue)
         else:
             intake = queue.intake(self._settings.prefetch)
         settings = msgspec.structs.replace(self._settings, at_once=threads)

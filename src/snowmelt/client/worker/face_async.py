@@ -11,7 +11,7 @@ import msgspec
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.fifo.face_async import Fifo
-from snowmelt.client.leases.intake_async import Intake
+from snowmelt.client.leases.intake_async import ItemSource
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.priority.face_async import PriorityQueue
 from snowmelt.client.worker.options import (
@@ -21,7 +21,7 @@ from snowmelt.client.worker.options import (
     weighed,
     worker_settings,
 )
-from snowmelt.client.worker.pools_async import PoolIntake
+from snowmelt.client.worker.pools_async import ObjectSource
 from snowmelt.client.worker.shift_async import Shift
 from snowmelt.client.worker.shifts import AsyncShifts
 from snowmelt.client.worker.signals import stopped_by_signals
@@ -124,9 +124,9 @@ class Worker:
         return self._running
 
     def _shift(self, queue: Source, tasks: int, idle: float | None) -> Shift:
-        intake: Intake | PoolIntake
+        intake: ItemSource | ObjectSource
         if isinstance(queue, Pool):
-            intake = PoolIntake(queue)
+            intake = ObjectSource(queue)
         else:
             intake = queue.intake(self._settings.prefetch)
         settings = msgspec.structs.replace(self._settings, at_once=tasks)

@@ -8,7 +8,7 @@ from snowmelt.client.pool.objects import Object
 from snowmelt.core.errors import Empty
 
 
-class PoolIntake:
+class ObjectSource:
     """A pool's objects, one by one; nothing is asked for ahead."""
 
     empty: Final = True

@@ -11,13 +11,13 @@ from queue import SimpleQueue
 from random import Random
 from typing import Any, Final
 
-from snowmelt.client.leases.intake import Intake
+from snowmelt.client.leases.intake import ItemSource
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects import Object
 from snowmelt.client.worker.limits import Limit
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings, check_worked
-from snowmelt.client.worker.pools import PoolIntake
+from snowmelt.client.worker.pools import ObjectSource
 from snowmelt.client.worker.retrying import Fate, last_line
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, later, seconds
@@ -38,7 +38,7 @@ class Shift:
     def __init__(
         self,
         name: str,
-        intake: Intake | PoolIntake,
+        intake: ItemSource | ObjectSource,
         handler: Callable[[Any], object],
         settings: Settings,
         idle: float | None,
@@ -128,19 +128,19 @@ class Shift:
         end = later(steady_now(), seconds(LAST_SECONDS))
         while not self._closed and self._hear(end):
             pass
-        if not self._closed and isinstance(self._intake, Intake):
+        if not self._closed and isinstance(self._intake, ItemSource):
             self._intake.abandon()
 
     # --- in threads of their own, for a node may be silent ----------------------------------------
 
     def _rest(self) -> None:
-        if isinstance(self._intake, Intake):
+        if isinstance(self._intake, ItemSource):
             with suppress(SnowmeltError):  # then when it is closed, or the lease ends
                 self._intake.rest()
 
     def _close(self) -> None:
         try:
-            if isinstance(self._intake, Intake):
+            if isinstance(self._intake, ItemSource):
                 self._intake.close()
             for held in list(self._hands.values()):
                 if isinstance(held, Object) and held.open:
@@ -229,7 +229,7 @@ class Shift:
         """Whether its handler has said what becomes of it (rule 1)."""
         if isinstance(held, Object):
             return not held.open
-        return isinstance(self._intake, Intake) and self._intake.settled(held)
+        return isinstance(self._intake, ItemSource) and self._intake.settled(held)
 
     @property
     def _ends(self) -> bool:

@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 from snowmelt.client.connection.until_set import until_set
-from snowmelt.client.leases.intake_async import Intake
+from snowmelt.client.leases.intake_async import ItemSource
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects_async import Object
 from snowmelt.client.worker.limits import over_text
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings
-from snowmelt.client.worker.pools_async import PoolIntake
+from snowmelt.client.worker.pools_async import ObjectSource
 from snowmelt.client.worker.shift import POLL_SECONDS, Tally, tell_failed, tell_untold
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant, later, seconds
@@ -28,7 +28,7 @@ class Shift:
     def __init__(
         self,
         name: str,
-        intake: Intake | PoolIntake,
+        intake: ItemSource | ObjectSource,
         handler: Callable[[Any], Any],
         settings: Settings,
         idle: float | None,
@@ -104,7 +104,7 @@ class Shift:
         return later(steady_now(), seconds(self._settings.grace))
 
     async def _rest(self) -> None:
-        if isinstance(self._intake, Intake):
+        if isinstance(self._intake, ItemSource):
             with suppress(SnowmeltError):  # then when it is closed, or the lease ends
                 await self._intake.rest()
 
@@ -118,7 +118,7 @@ class Shift:
             self._resting.cancel()
 
     async def _close(self) -> None:
-        if isinstance(self._intake, Intake):
+        if isinstance(self._intake, ItemSource):
             await self._intake.close()
         for held in list(self._hands.values()):
             if isinstance(held, Object) and held.open:
@@ -231,7 +231,7 @@ class Shift:
         """Whether its handler has said what becomes of it (rule 1)."""
         if isinstance(held, Object):
             return not held.open
-        return isinstance(self._intake, Intake) and self._intake.settled(held)
+        return isinstance(self._intake, ItemSource) and self._intake.settled(held)
 
     def _idle_for_long(self) -> bool:
         if self._idle is None or self._hands:

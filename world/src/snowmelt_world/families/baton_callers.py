@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from snowmelt.client.baton.steps import Hold
+from snowmelt.client.baton.steps import BatonHold
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.counter.steps import take
 from snowmelt.core.instant import Duration, later, milliseconds, seconds
@@ -34,7 +34,7 @@ class Carrier(Caller):
         """What it was told last to be on the disk, or got."""
         super().__init__(stage, name, nodes, chance, ledger)
 
-    def work(self, hold: Hold) -> Steps[None]:
+    def work(self, hold: BatonHold) -> Steps[None]:
         """A `with` over a baton."""
         load, kind = self.stage.load, self.chance.choice((0, 0, 1))
         most = HOG if self.way is Way.HOG else (load.short, load.hold)[kind]
@@ -59,18 +59,18 @@ class Carrier(Caller):
                 end = min(end, later(self.now, SHORT))
             yield pause(max(Duration(1), min(LOOK, Duration(end - self.now))))
 
-    def _next_value(self, hold: Hold) -> bytes:
+    def _next_value(self, hold: BatonHold) -> bytes:
         self._number += 1
         return f"{self.name}/{hold.fence}/{self._number}".encode()
 
-    def _saves(self, hold: Hold) -> Steps[None]:
+    def _saves(self, hold: BatonHold) -> Steps[None]:
         timeout = 10.0 if self.stage.draining else self.chance.choice(SAVE_SECONDS)
         value = self._next_value(hold)
         yield from hold.save(value, timeout)
         self.told_saved(hold.fence, value)
         self._safe = value
 
-    def _sets(self, hold: Hold) -> None:
+    def _sets(self, hold: BatonHold) -> None:
         match self.chance.choice(("set", "set", "as got", "nothing", "fails")):
             case "set":
                 hold.set_value(self._next_value(hold))
@@ -79,7 +79,7 @@ class Carrier(Caller):
             case "fails":
                 raise Interrupted
 
-    def _gives_up(self, hold: Hold, *, changed: bool) -> Steps[None]:
+    def _gives_up(self, hold: BatonHold, *, changed: bool) -> Steps[None]:
         """What it means to leave is what it set last, or what surely is safe."""
         self.ledger.holds[hold.fence].meant = hold.value if changed else self._safe
         try:
@@ -103,7 +103,7 @@ class Counting(Caller):
         self._counter = numbers
         super().__init__(stage, name, nodes, chance, numbers.ledger)
 
-    def work(self, hold: Hold) -> Steps[None]:
+    def work(self, hold: BatonHold) -> Steps[None]:
         """One call of `next`."""
         self._counter.takes(hold.fence, hold.made)
         if self.way is Way.MUTE:

@@ -1,7 +1,7 @@
 """Those who want the batons of a simulated world: programs over the shipped steps.
 
 A program asks for a turn, for as long as its patience lasts, and has what it got renewed by the
-shipped books (`client/baton/keeping.py`) while it works. Some are interrupted, some hold on for
+shipped books (`client/baton/renewals.py`) while it works. Some are interrupted, some hold on for
 ever, some stand still so that nothing is renewed, and some die. What it does with a baton, and how
 it gives it up, stands in `baton_callers.py`. When the faults are over everybody wants a baton once
 more, for a short time, until it has had it.
@@ -19,8 +19,8 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from snowmelt.client.baton.keeping import LOOK, Keeping
-from snowmelt.client.baton.steps import Hold, Home, Want
+from snowmelt.client.baton.renewals import LOOK, RenewalPlan
+from snowmelt.client.baton.steps import AcquireRequest, BatonHold, CurrentNode
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
@@ -115,11 +115,11 @@ class Caller(Client):
         super().__init__(stage, name, nodes, chance)
         self.served = False
         """Whether it had its turn after the faults."""
-        self.hold: Hold | None = None
+        self.hold: BatonHold | None = None
         self.way = Way.WORK
         self.ledger = ledger
-        self._home = Home()
-        self._keeping = Keeping()
+        self._home = CurrentNode()
+        self._keeping = RenewalPlan()
         self._tends = False
         self._blocks = chance.random() < 0.5
         """Whether each hold begins with a connection of its own, as in a program of threads."""
@@ -192,9 +192,9 @@ class Caller(Client):
             yield pause(min(SHORT, Duration(end - self.now)))
         yield pause(self.some(SHORT))
 
-    def _want(self) -> Steps[Hold | None]:
+    def _want(self) -> Steps[BatonHold | None]:
         patience = WANT_SECONDS * (1.0 if self.stage.draining else self.chance.random())
-        want = Want(self._home, self.ledger.name, patience, self.tickets)
+        want = AcquireRequest(self._home, self.ledger.name, patience, self.tickets)
         try:
             return (yield from want.granted())
         except FAILURES as error:
@@ -202,7 +202,7 @@ class Caller(Client):
                 self.run(want.withdraw(), must_end_well)
             return None
 
-    def _dies(self, hold: Hold | None) -> None:
+    def _dies(self, hold: BatonHold | None) -> None:
         if self.hold is hold and not self.stage.draining:
             self.die()
 
@@ -214,7 +214,7 @@ class Caller(Client):
 
     # --- holding ----------------------------------------------------------------------------------
 
-    def _holds(self, hold: Hold) -> None:
+    def _holds(self, hold: BatonHold) -> None:
         self.hold = hold
         self.served = self.stage.draining
         load = self.stage.load
@@ -232,13 +232,13 @@ class Caller(Client):
                 self._tends = True
                 self.run(self._tend(), must_end_well)
 
-    def _lets_go(self, hold: Hold) -> None:
+    def _lets_go(self, hold: BatonHold) -> None:
         """Whatever was broken off is said again behind the scenes."""
         self.hold = None
         if not hold.settled:
             self.run(hold.give_back(), must_end_well)
 
-    def work(self, hold: Hold) -> Steps[None]:
+    def work(self, hold: BatonHold) -> Steps[None]:
         """What it does while it holds the baton; it gives it up in the end."""
         raise NotImplementedError
 
@@ -254,7 +254,7 @@ class Caller(Client):
                 yield Rest(min(seconds_until(due), LOOK / SECOND))
         self._tends = False
 
-    def _believes(self, hold: Hold) -> None:
+    def _believes(self, hold: BatonHold) -> None:
         if self.hold is not hold:
             return
         if hold.over:
@@ -263,7 +263,7 @@ class Caller(Client):
             since = Instant(hold.until - hold.lease)
             self.ledger.believes(self.name, hold.fence, hold.until, since, self.now)
 
-    def _act(self, hold: Hold) -> None:
+    def _act(self, hold: BatonHold) -> None:
         """Acts, as long as it believes that it may; what it does arrives at once, or late."""
         if self.hold is not hold or hold.over or self.now >= hold.until:
             return

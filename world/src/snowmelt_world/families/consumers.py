@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.client.connection.steps import Steps
-from snowmelt.client.leases.delivered import Delivered
-from snowmelt.client.leases.steps import LeaseSteps, Word
+from snowmelt.client.leases.delivered import LeasedItems
+from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, seconds
 from snowmelt.core.interval import Interval
@@ -43,7 +43,7 @@ class Consumer(Program):
     habits: Habits
     delays = True
     """Whether some of what it gives back is for later."""
-    _with_next: tuple[Delivered, Word] | None = None
+    _with_next: tuple[LeasedItems, LeaseUpdate] | None = None
     """What its next get says of an earlier lease."""
 
     def begin(self) -> None:
@@ -80,7 +80,7 @@ class Consumer(Program):
                 self.got(delivered)
                 yield from self.decide(delivered)
 
-    def _get(self) -> Steps[Delivered | None]:
+    def _get(self) -> Steps[LeasedItems | None]:
         chance, steps, waits = self.chance, self.steps, self.waits()
         patience = self.some(waits) / SECOND if chance.random() < 0.8 else 0.0
         items, size = self.wants()
@@ -100,7 +100,7 @@ class Consumer(Program):
 
     # --- what becomes of it -----------------------------------------------------------------------
 
-    def decide(self, delivered: Delivered) -> Steps[None]:
+    def decide(self, delivered: LeasedItems) -> Steps[None]:
         habits, lease, share = self.habits, self.ledger.terms.lease, 1.0
         work = habits.work
         if self.stage.phase is Phase.LOAD:
@@ -120,14 +120,14 @@ class Consumer(Program):
         self.believes(delivered)
         yield from self._end(delivered, share)
 
-    def _extend(self, delivered: Delivered) -> Steps[None]:
+    def _extend(self, delivered: LeasedItems) -> Steps[None]:
         try:
             yield from self.steps.extend(delivered)
         except FAILURES:
             return
         self.believes(delivered)
 
-    def _end(self, delivered: Delivered, share: float) -> Steps[None]:
+    def _end(self, delivered: LeasedItems, share: float) -> Steps[None]:
         """Acknowledges this share of what it has, and gives back the rest, or leaves it."""
         chance, load = self.chance, self.stage.phase is Phase.LOAD
         there = self.sorts(places(delivered.open_in(None)))
@@ -138,7 +138,7 @@ class Consumer(Program):
         reason = FAILED.ljust(self.habits.reason, "!") if failed else ""
         delayed = load and chance.random() < 0.3 and self.delays
         delay = self.some(seconds(3)) if delayed else Duration(0)
-        word = Word(
+        word = LeaseUpdate(
             delivered.token,
             done=intervals(done),
             back=intervals(rest),
@@ -164,12 +164,12 @@ class Consumer(Program):
         dead = self.habits.dead
         return bool(reason and dead) and self.chance.random() < dead
 
-    def _tell(self, delivered: Delivered, word: Word) -> Steps[None]:
+    def _tell(self, delivered: LeasedItems, word: LeaseUpdate) -> Steps[None]:
         """In one word."""
         yield from self.steps.settle(delivered, word)
         self.told_done(delivered, word.done)
 
-    def _tell_apart(self, delivered: Delivered, word: Word) -> Steps[None]:
+    def _tell_apart(self, delivered: LeasedItems, word: LeaseUpdate) -> Steps[None]:
         """Piece by piece."""
         for one in word.done:
             yield from self.steps.ack(delivered, one)
@@ -177,6 +177,6 @@ class Consumer(Program):
         for one in word.back:
             yield from self._give_back(delivered, one, word)
 
-    def _give_back(self, delivered: Delivered, where: Interval, word: Word) -> Steps[None]:
+    def _give_back(self, delivered: LeasedItems, where: Interval, word: LeaseUpdate) -> Steps[None]:
         delay: Any = word.delay / SECOND
         yield from self.steps.give_back(delivered, where, delay, word.reason, word.dead)

@@ -13,7 +13,7 @@ import msgspec
 
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.queue.options import Producer as Numbers
 from snowmelt.core.errors import SnowmeltError, StateError, Unavailable, Unreachable
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
@@ -246,7 +246,7 @@ class Consumer(consumers.Consumer, Program):
         chance = self.chance
         return chance.choice((1, 5, 20, 100)), chance.choice((1, 60, 1 << 20, 1 << 20))
 
-    def decide(self, delivered: Delivered) -> Steps[None]:
+    def decide(self, delivered: LeasedItems) -> Steps[None]:
         """What could not be had is somebody's reason to look how the queue is."""
         held = self.held[delivered.token]
         if len(held.seen) < len(held.positions) and self.load.late > self.chance.random():

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from snowmelt.client.fifo.steps import DAMAGED, FifoSteps
-from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import OperationId
@@ -166,7 +166,7 @@ class Program(programs.Program):
 
     # --- what a person is told --------------------------------------------------------------------
 
-    def got(self, delivered: Delivered) -> None:
+    def got(self, delivered: LeasedItems) -> None:
         held = self.held[delivered.token]
         for part in delivered.parts:
             self.ledger.read(part, self.now, held)

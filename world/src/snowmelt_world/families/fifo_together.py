@@ -1,7 +1,7 @@
 """Programs of a simulated world whose callers share a queue: what they ask goes together.
 
-The machine, the kinds and the driver are the shipped ones (`client/together`): which tickets go in
-one call, how an answer is shared out, what each is told when its time is over or its call is
+The machine, the kinds and the driver are the shipped ones (`client/coalescing`): which tickets go
+in one call, how an answer is shared out, what each is told when its time is over or its call is
 refused. What is here is what waits and makes calls: scripts, as `tasks.py` has tasks.
 
 Each caller is judged as if it were alone: its own put is where it is told, what it is told is
@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import msgspec
 
+from snowmelt.client.coalescing.callers import CoalescedCallers
+from snowmelt.client.coalescing.joint import CallerRequest, CallKind, Value
+from snowmelt.client.coalescing.joint_acks import Acks
+from snowmelt.client.coalescing.joint_gets import Gets
+from snowmelt.client.coalescing.joint_puts import Puts
+from snowmelt.client.coalescing.tickets import Bundle
 from snowmelt.client.connection.steps import Query, Steps
-from snowmelt.client.leases.delivered import Delivered
-from snowmelt.client.together.joint import Asked, Kind, Value
-from snowmelt.client.together.joint_acks import Acks
-from snowmelt.client.together.joint_gets import Gets
-from snowmelt.client.together.joint_puts import Puts
-from snowmelt.client.together.line import Line
-from snowmelt.client.together.tickets import Bundle
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
@@ -70,13 +70,15 @@ class Caller:
 class Joint:
     """What is asked of one queue, of one kind, by the scripts of one program."""
 
-    def __init__(self, program: Program, kind: Kind) -> None:
+    def __init__(self, program: Program, kind: CallKind) -> None:
         self._program = program
         self._kind = kind
-        self._line: Line[Caller] = Line(kind, Caller.tell, attrgetter("done"))
+        self._line: CoalescedCallers[Caller] = CoalescedCallers(
+            kind, Caller.tell, attrgetter("done")
+        )
         self._looking = False
 
-    def ask(self, asked: Asked) -> Steps[Value]:
+    def ask(self, asked: CallerRequest) -> Steps[Value]:
         """What one caller is told; raises what it is refused for."""
         caller = Caller()
         number = self._line.ask(asked, caller)
@@ -219,7 +221,7 @@ class SharingConsumer(SharedQueue, Consumer):
             self.after(self.some(seconds(30)), partial(self._interrupt, run))
 
     def work(self) -> Steps[None]:
-        before: Delivered | None = None
+        before: LeasedItems | None = None
         while self.ledger.drained is None or before is not None:
             if self.stage.phase is Phase.REST and before is None:
                 yield pause(PAUSE)
@@ -238,15 +240,15 @@ class SharingConsumer(SharedQueue, Consumer):
             self._sees(delivered)
             before = yield from self._end_one(delivered)
 
-    def _lease(self, before: Delivered | None) -> Steps[Delivered | None]:
+    def _lease(self, before: LeasedItems | None) -> Steps[LeasedItems | None]:
         patience = self.some(DELAY) / SECOND if self.chance.random() < 0.5 else USUALLY
         asked = self._kind.asked(self.chance.choice((1, 1, 3, 20)), 1 << 20, patience, before)
         if asked is None:
             return (yield from self.steps.get_after(before, 20, 1 << 20, patience))
-        delivered: Delivered | None = yield from self.gets.ask(asked)
+        delivered: LeasedItems | None = yield from self.gets.ask(asked)
         return delivered
 
-    def _sees(self, delivered: Delivered) -> None:
+    def _sees(self, delivered: LeasedItems) -> None:
         """What is dealt to one is nobody else's."""
         for part in delivered.parts:  # a part of a part is as good
             self.ledger.read(part, self.now, self.held[delivered.token])
@@ -257,7 +259,7 @@ class SharingConsumer(SharedQueue, Consumer):
                 self.ledger.wrong(text, self.name)
             self._dealt[delivered.token, where] = None
 
-    def _end_one(self, delivered: Delivered) -> Steps[Delivered | None]:
+    def _end_one(self, delivered: LeasedItems) -> Steps[LeasedItems | None]:
         """Works on what it has, and says what became of it, or leaves that to its next get."""
         yield pause(self.some(self.load.work))
         self.believes(delivered)
@@ -275,7 +277,7 @@ class SharingConsumer(SharedQueue, Consumer):
             pass
         return None
 
-    def _acknowledge(self, delivered: Delivered) -> Steps[None]:
+    def _acknowledge(self, delivered: LeasedItems) -> Steps[None]:
         done = delivered.open_in(None)
         if not done:
             return

@@ -1,7 +1,7 @@
 """Those who loop over a queue, of whatever family, as `consume` does: items one by one.
 
 A lease is renewed while its items are worked on, however long that takes, and acknowledgements are
-gathered (`client.leases.tending`), by a second script that goes on while the first one works. A
+gathered (`client.leases.renewals`), by a second script that goes on while the first one works. A
 loop is left in order, by a failure, by an interrupt, or its process dies; some processes stand
 still for longer than a lease lasts. Whatever happens, an acknowledgement that was gathered is not
 forgotten: a node takes it, or it is said that it was missed.
@@ -10,10 +10,10 @@ forgotten: a node takes it, or it is said that it was missed.
 from typing import Any, Final
 
 from snowmelt.client.connection.steps import Rest, Steps
-from snowmelt.client.leases.delivered import Delivered, items_of
-from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
+from snowmelt.client.leases.delivered import LeasedItems, items_of
+from snowmelt.client.leases.looping import PASSING, PrefetchSize, Pursuit
+from snowmelt.client.leases.renewals import Hand, LeaseRenewals
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.leases.tending import Hand, Tending
 from snowmelt.core.errors import LeaseLost, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
@@ -39,7 +39,7 @@ class Left(Exception):
 
 class Loop:
     def __init__(self, steps: LeaseSteps) -> None:
-        self.tending = Tending(steps, self._note)
+        self.renewals = LeaseRenewals(steps, self._note)
         self.left: Left | None = None
         self.broken = False
         """Whether it was interrupted: an answer may have come that it was not told."""
@@ -91,13 +91,13 @@ class Looper(Consumer):
 
     def _tend(self, loop: Loop) -> Steps[None]:
         """What the thread does that renews, and tells what was gathered."""
-        tending = loop.tending
+        renewals = loop.renewals
         while loop.goes_on():
-            yield Rest(tending.tick)
-            if loop.goes_on() and not tending.idle:
-                yield from tending.tend()
+            yield Rest(renewals.tick)
+            if loop.goes_on() and not renewals.idle:
+                yield from renewals.tend()
         left = loop.left or Left()
-        yield from tending.close(left.hand, left.reason)
+        yield from renewals.close(left.hand, left.reason)
         loop.over = True
 
     def _judge(self, loop: Loop) -> None:
@@ -116,7 +116,7 @@ class Looper(Consumer):
     # --- the loop ---------------------------------------------------------------------------------
 
     def _loop(self, loop: Loop) -> Steps[None]:
-        pace = Pace(self.chance.choice((None, None, 1, 30)))
+        pace = PrefetchSize(self.chance.choice((None, None, 1, 30)))
         pursuit = Pursuit(self.queue, self.some(DELAY) / SECOND)
         while True:
             if self.stage.phase is Phase.LOAD:
@@ -130,26 +130,26 @@ class Looper(Consumer):
                 if not delivered.lost:  # else they are with others by now
                     yield from self._one(loop, delivered, Interval(where, where + 1))
 
-    def _next(self, loop: Loop, pace: Pace, pursuit: Pursuit) -> Steps[Delivered | None]:
+    def _next(self, loop: Loop, pace: PrefetchSize, pursuit: Pursuit) -> Steps[LeasedItems | None]:
         """The next lease; None when the time is over without one."""
         pursuit.begin()
-        tending, asked = loop.tending, steady_now()
+        renewals, asked = loop.renewals, steady_now()
         while self.stage.phase is not Phase.REST:
-            most = pace.next(steady_now(), tending.settled)
+            most = pace.next(steady_now(), renewals.settled)
             try:
-                delivered = yield from tending.get(most, BYTES_MAX, pursuit.left)
+                delivered = yield from renewals.get(most, BYTES_MAX, pursuit.left)
             except PASSING as error:
                 yield Rest(pursuit.failed(error))
                 continue
             if delivered is not None:
                 pursuit.answered()
-                pace.came(asked, steady_now(), tending.settled)
+                pace.came(asked, steady_now(), renewals.settled)
                 return delivered
             if pursuit.over():
                 break
         return None
 
-    def _one(self, loop: Loop, delivered: Delivered, where: Interval) -> Steps[None]:
+    def _one(self, loop: Loop, delivered: LeasedItems, where: Interval) -> Steps[None]:
         chance, loads = self.chance, self.stage.phase is Phase.LOAD
         yield pause(self.some(self._takes(len(delivered))))
         self.believes(delivered)
@@ -160,7 +160,7 @@ class Looper(Consumer):
             reason = FAILED if chance.random() < 0.6 else ""
             delay = self.some(seconds(3)) / SECOND if chance.random() < 0.3 and self.delays else 0
             try:
-                yield from loop.tending.give_back(
+                yield from loop.renewals.give_back(
                     delivered, where, delay, reason, self.dooms(reason)
                 )
             except SnowmeltError:
@@ -181,9 +181,9 @@ class Looper(Consumer):
         most = 3 * lease if self._long and self.chance.random() < 0.2 else self.habits.work
         return Duration(max(2, min(most, 3 * lease // count)))
 
-    def _acknowledge(self, loop: Loop, delivered: Delivered, where: Interval) -> None:
+    def _acknowledge(self, loop: Loop, delivered: LeasedItems, where: Interval) -> None:
         try:
-            loop.tending.done(delivered, where.start)
+            loop.renewals.done(delivered, where.start)
         except LeaseLost:
             return
         loop.gathered.setdefault(delivered.token, {})[where.start] = None

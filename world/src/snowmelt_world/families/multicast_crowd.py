@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.baton.steps import Home
+from snowmelt.client.baton.steps import CurrentNode
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.multicast.steps import Hearing, TopicSteps
 from snowmelt.core.errors import SnowmeltError
@@ -68,7 +68,7 @@ class Actor(Program):
         self.stage = stage
         self.topic = topic
         self.ledger = stage.ledgers[topic]
-        self.steps = TopicSteps(Home(), topic, self.tickets)
+        self.steps = TopicSteps(CurrentNode(), topic, self.tickets)
 
     def script(self, steps: Steps[None], over: Callable[[], None]) -> None:
         """Runs it to its end; at times it is interrupted, until the faults are over."""

@@ -25,7 +25,7 @@ from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.steps import Query, Rest
 from snowmelt.client.connection.takers import Taker, known_as
 from snowmelt.client.pool import steps as pool_steps
-from snowmelt.client.pool.consuming_async import Consumption
+from snowmelt.client.pool.consuming_async import ObjectLoop
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object, Objects
 from snowmelt.client.pool.parts import Part as ShippedPart
@@ -380,7 +380,7 @@ class Program(Process):
             self.run(self._loop_over(loop))
         await self._loop_over(loop)
 
-    async def _loop_over(self, loop: Consumption) -> None:
+    async def _loop_over(self, loop: ObjectLoop) -> None:
         one: Object | None = None
         try:
             while self._goes_on:

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.client.connection.steps import Query, Rest, Steps
-from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.core.errors import Full, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later
 from snowmelt.core.interval import Interval
@@ -154,10 +154,10 @@ class Program(Actor):
     # --- what a person is told --------------------------------------------------------------------
 
     @abstractmethod
-    def got(self, delivered: Delivered) -> None:
+    def got(self, delivered: LeasedItems) -> None:
         """Items came."""
 
-    def handed(self, delivered: Delivered, came: Iterable[int]) -> None:
+    def handed(self, delivered: LeasedItems, came: Iterable[int]) -> None:
         """Of what came, a loop keeps some from the others (4); of a lease that is over, nothing."""
         held = self.held[delivered.token]
         out, back, over = set(places(delivered.positions)), held.named, self.now >= held.lasts
@@ -166,7 +166,7 @@ class Program(Actor):
                 text = "handed out, and went back" if where in out else "kept from who asked"
                 self.ledger.wrong(f"{self.name}: position {where} is {text}", self.name)
 
-    def believes(self, delivered: Delivered) -> bool:
+    def believes(self, delivered: LeasedItems) -> bool:
         """Whether it takes a lease for its own now (3)."""
         mine = not delivered.lost and self.now < delivered.ends
         longer = delivered.ends - self.held[delivered.token].lasts
@@ -192,7 +192,7 @@ class Program(Actor):
         """What of a lease nodes said is done."""
         return self._acked.get(token, {})
 
-    def told_done(self, delivered: Delivered, done: Iterable[Interval]) -> None:
+    def told_done(self, delivered: LeasedItems, done: Iterable[Interval]) -> None:
         """It is told that these are acknowledged (1)."""
         taken = self.acked(delivered.token)
         for where in places(done):

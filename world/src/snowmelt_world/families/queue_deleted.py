@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.delivered import Delivered
-from snowmelt.client.leases.steps import Word
+from snowmelt.client.leases.delivered import LeasedItems
+from snowmelt.client.leases.steps import LeaseUpdate
 from snowmelt.client.queue.deleting import delete
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.batch import Batch
@@ -132,10 +132,10 @@ class User(Actor):
         except FAILURES:
             return
 
-    def _ack(self, steps: FifoSteps, delivered: Delivered, values: list[str]) -> Steps[None]:
+    def _ack(self, steps: FifoSteps, delivered: LeasedItems, values: list[str]) -> Steps[None]:
         called, since = self.now, steps.since
         self.ledger.acking(values)
-        word = Word(delivered.token, done=delivered.positions)
+        word = LeaseUpdate(delivered.token, done=delivered.positions)
         _, refused = yield from steps.tell(delivered, word)
         if refused is None:
             self.ledger.done(since, called, self.now)
@@ -239,7 +239,7 @@ class Names:
         return ""
 
 
-def _values(delivered: Delivered) -> list[str]:
+def _values(delivered: LeasedItems) -> list[str]:
     return [
         bytes(body).rstrip(b".").decode()
         for part in delivered.parts

@@ -10,13 +10,13 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
+from snowmelt.client.coalescing.joint import CallerRequest
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.priority.sorting import ranked_parcels
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import CALL, CallLimit, Parcel, parcels
-from snowmelt.client.together.joint import Asked
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
@@ -51,7 +51,7 @@ class ByBody(RankedSteps):
 
     def one(
         self, body: Buffer, headers: Mapping[str, str | bytes] | None, delay: float, timeout: float
-    ) -> Asked:
+    ) -> CallerRequest:
         """One item to be put."""
         return self.ranked(body, self._rank(bytes(body)), headers, delay, timeout)
 

@@ -1,17 +1,17 @@
-"""The task that tends the leases of a loop over a queue."""
+"""The task that renews the leases of a loop over a queue."""
 
 import asyncio
 
 from snowmelt.client.connection.steps import Ending, KeepingPort, run_async
-from snowmelt.client.leases.tending import Hand, Tending
+from snowmelt.client.leases.renewals import Hand, LeaseRenewals
 
 
-class Tender:
+class LeaseRenewer:
     """Renews a consumer's leases, sends what it gathered, and has the last word."""
 
-    def __init__(self, port: KeepingPort, tending: Tending, loop: Ending) -> None:
+    def __init__(self, port: KeepingPort, renewals: LeaseRenewals, loop: Ending) -> None:
         self._port = port
-        self._tending = tending
+        self._renewals = renewals
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -20,7 +20,7 @@ class Tender:
     def see(self) -> None:
         if self._task is None:
             self._loop = asyncio.get_running_loop()
-            self._task = self._loop.create_task(_tend(self._port, self._tending, self._wake))
+            self._task = self._loop.create_task(_tend(self._port, self._renewals, self._wake))
         self._wake.set()
 
     async def close(self, hand: Hand | None, reason: str) -> None:
@@ -34,7 +34,7 @@ class Tender:
         except asyncio.CancelledError:
             self._port.keep(_seen(ending))
             raise
-        self._tending.check_told()
+        self._renewals.check_told()
 
     def drop(self, hand: Hand | None, reason: str) -> None:
         """The loop was dropped, perhaps by the collector of garbage, which may be anywhere."""
@@ -43,20 +43,20 @@ class Tender:
             loop.call_soon_threadsafe(self._port.keep, self._ended(hand, reason))
 
     async def _ended(self, hand: Hand | None, reason: str) -> None:
-        self._tending.closing = True
+        self._renewals.closing = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])  # which lets a cancellation of whoever waits through
-        await run_async(self._port, self._tending.close(hand, reason))
+        await run_async(self._port, self._renewals.close(hand, reason))
 
 
-async def _tend(port: KeepingPort, tending: Tending, wake: asyncio.Event) -> None:
+async def _tend(port: KeepingPort, renewals: LeaseRenewals, wake: asyncio.Event) -> None:
     while True:
         await wake.wait()
         wake.clear()
-        while not tending.idle:
-            await asyncio.sleep(tending.tick)
-            await run_async(port, tending.tend())
+        while not renewals.idle:
+            await asyncio.sleep(renewals.tick)
+            await run_async(port, renewals.tend())
 
 
 async def _seen(ending: asyncio.Future[None]) -> None:

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from snowmelt.client.coalescing.joint_gets import dealt
+from snowmelt.client.coalescing.machine import Coalescer
+from snowmelt.client.coalescing.tickets import Bundle
 from snowmelt.client.leases.delivered import part_bodies
-from snowmelt.client.together.joint_gets import dealt
-from snowmelt.client.together.machine import Together
-from snowmelt.client.together.tickets import Bundle
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.protocols.queue.calls import Part
@@ -37,11 +37,11 @@ def _nothing_of_others() -> None:
         gc.collect()
 
 
-def line(worth: int = 100, crowd: int = 99, *, ordered: bool = False) -> Together:
-    return Together(worth, LATE, OVERDUE, crowd, ordered=ordered)
+def line(worth: int = 100, crowd: int = 99, *, ordered: bool = False) -> Coalescer:
+    return Coalescer(worth, LATE, OVERDUE, crowd, ordered=ordered)
 
 
-def asked(one: Together, *whats: str, key: object = "key", weight: int = 1) -> list[int]:
+def asked(one: Coalescer, *whats: str, key: object = "key", weight: int = 1) -> list[int]:
     return [one.ask(what, key, weight, FAR) for what in whats]
 
 

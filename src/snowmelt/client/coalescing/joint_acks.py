@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.client.coalescing.joint import CallerRequest, Value
+from snowmelt.client.coalescing.joint_gets import words_of
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps
-from snowmelt.client.together.joint import Asked, Value
-from snowmelt.client.together.joint_gets import words_of
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, Unavailable
 from snowmelt.core.interval import Interval
 
@@ -19,8 +19,8 @@ WORTH: Final = 1_000
 FEW: Final = 64
 
 
-class Done(msgspec.Struct, frozen=True, eq=False):
-    delivered: Delivered
+class AckRequest(msgspec.Struct, frozen=True, eq=False):
+    delivered: LeasedItems
     where: tuple[Interval, ...]
 
 
@@ -33,18 +33,18 @@ class Acks:
     def __init__(self, steps: LeaseSteps) -> None:
         self._steps = steps
 
-    def asked(self, delivered: Delivered, where: tuple[Interval, ...]) -> Asked | None:
+    def asked(self, delivered: LeasedItems, where: tuple[Interval, ...]) -> CallerRequest | None:
         """What one caller asks; None for what goes with no others."""
         if len(where) > FEW:
             return None
         if delivered.lost:
             raise LeaseLost(delivered.lost)
         key = self._steps.joins(delivered.token)
-        return Asked(Done(delivered, where), Wait(0), key, len(where))
+        return CallerRequest(AckRequest(delivered, where), Wait(0), key, len(where))
 
-    def call(self, asked: Sequence[Asked]) -> Steps[list[Value]]:
+    def call(self, asked: Sequence[CallerRequest]) -> Steps[list[Value]]:
         """One word for each lease; what each caller is told, who may have left by then."""
-        told: list[tuple[Delivered, tuple[Interval, ...]]] = [
+        told: list[tuple[LeasedItems, tuple[Interval, ...]]] = [
             (each.what.delivered, each.what.where) for each in asked
         ]
         wait = Wait.longest([each.wait for each in asked])
@@ -58,12 +58,12 @@ class Acks:
     at_once = call
 
     def share(
-        self, answer: list[Value], asked: Sequence[Asked | None]
+        self, answer: list[Value], asked: Sequence[CallerRequest | None]
     ) -> tuple[list[Value], Value]:
         del asked
         return answer, None
 
-    def late(self, asked: Asked, *, gone: bool) -> Value:
+    def late(self, asked: CallerRequest, *, gone: bool) -> Value:
         """It may be known to the queue, if it was sent."""
         del asked
         if gone:

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from snowmelt.client.baton.keeper import Keeper
-from snowmelt.client.baton.keeping import Keeping
-from snowmelt.client.baton.steps import Hold
+from snowmelt.client.baton.renewals import RenewalPlan
+from snowmelt.client.baton.renewer import HoldRenewer
+from snowmelt.client.baton.steps import BatonHold
 from snowmelt.client.connection.clients import Borrowed, Clients
 from snowmelt.client.connection.steps import run
 from snowmelt.core.errors import BatonLost, OutcomeUnknown
@@ -73,14 +73,14 @@ class Nodes:
         return self._nodes[body.where.node].call(body, timeout)
 
 
-def keeper_of(**nodes: Node) -> tuple[Keeper, Callable[[], Borrowed], Nodes]:
+def renewer_of(**nodes: Node) -> tuple[HoldRenewer, Callable[[], Borrowed], Nodes]:
     clients = cast("Clients", Nodes(**nodes))
-    return Keeper(clients), lambda: Borrowed(clients), cast("Nodes", clients)
+    return HoldRenewer(clients), lambda: Borrowed(clients), cast("Nodes", clients)
 
 
-def hold(ticket: int, node: str, lease: Duration = LEASE) -> Hold:
+def hold(ticket: int, node: str, lease: Duration = LEASE) -> BatonHold:
     where = Where(NodeId(node), 1, Address("127.0.0.1", int(node[1:])))
-    return Hold("index", ticket, Granted(1, 1, b"", lease, where), steady_now())
+    return BatonHold("index", ticket, Granted(1, 1, b"", lease, where), steady_now())
 
 
 def comes(condition: Callable[[], bool]) -> None:
@@ -92,11 +92,11 @@ def comes(condition: Callable[[], bool]) -> None:
 
 def test_what_a_silent_node_holds_costs_the_others_nothing() -> None:
     silent, awake = Node(silent=True), Node()
-    keeper, borrowed, _ = keeper_of(n1=silent, n2=awake)
+    renewer, borrowed, _ = renewer_of(n1=silent, n2=awake)
     lost = [hold(ticket, "n1") for ticket in range(10)]
     kept = [hold(ticket, "n2") for ticket in range(10, 20)]
     for one in lost + kept:
-        keeper.add(one, borrowed())
+        renewer.add(one, borrowed())
     end = time.monotonic() + 3  # longer than a lease
     while time.monotonic() < end:
         assert min(one.seconds_left for one in kept) > 0.5
@@ -104,51 +104,51 @@ def test_what_a_silent_node_holds_costs_the_others_nothing() -> None:
     assert all(one.seconds_left == 0 for one in lost)
     assert awake.asked < 10 * 3 / 0.3 + 20, "each is renewed when a fifth of its lease is over"
     assert awake.calls < awake.asked / 5
-    keeper.lose()
+    renewer.lose()
 
 
 def test_a_node_that_wakes_up_in_time_keeps_what_it_held() -> None:
     node, one = Node(silent=True), hold(1, "n1")
-    keeper, borrowed, _ = keeper_of(n1=node)
-    keeper.add(one, borrowed())
+    renewer, borrowed, _ = renewer_of(n1=node)
+    renewer.add(one, borrowed())
     time.sleep(1.2)
     node.silent = False
     time.sleep(2)
     one.check()
-    keeper.lose()
+    renewer.lose()
 
 
 def test_the_thread_ends_with_the_keeper_and_what_was_held_is_lost() -> None:
     before = threading.active_count()
-    keeper, borrowed, _ = keeper_of(n1=Node())
+    renewer, borrowed, _ = renewer_of(n1=Node())
     one, told = hold(1, "n1"), threading.Event()
     one.watch(told.set)
-    keeper.add(one, borrowed())
+    renewer.add(one, borrowed())
     assert threading.active_count() == before + 1
-    keeper.lose()
+    renewer.lose()
     assert told.is_set()
     assert threading.active_count() == before
     with pytest.raises(BatonLost, match="the cluster was closed while baton 'index' was held"):
         one.check()
     late = hold(2, "n1")
-    keeper.add(late, borrowed())
+    renewer.add(late, borrowed())
     assert late.lost
     assert threading.active_count() == before
 
 
 def test_what_begins_while_the_thread_sleeps_is_renewed_in_time() -> None:
-    keeper, borrowed, _ = keeper_of(n1=Node())
+    renewer, borrowed, _ = renewer_of(n1=Node())
     long, short = hold(1, "n1", seconds(60)), hold(2, "n1", seconds(0.5))
-    keeper.add(long, borrowed())
+    renewer.add(long, borrowed())
     time.sleep(0.1)
-    keeper.add(short, borrowed())
+    renewer.add(short, borrowed())
     time.sleep(1)
     short.check()
-    keeper.lose()
+    renewer.lose()
 
 
 def test_a_thousand_holds_are_renewed_by_a_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    keeping, node = Keeping(), Node()
+    keeping, node = RenewalPlan(), Node()
     holds = [hold(ticket, f"n{ticket % 2}") for ticket in range(2 * KEEPS_AT_ONCE + 2)]
     for one in holds:
         keeping.add(one)
@@ -166,30 +166,30 @@ def test_a_thousand_holds_are_renewed_by_a_few_calls(monkeypatch: pytest.MonkeyP
 
 
 def test_the_connection_that_a_hold_came_by_is_free_once_it_was_renewed_by_another() -> None:
-    keeper, borrowed, nodes = keeper_of(n1=Node())
+    renewer, borrowed, nodes = renewer_of(n1=Node())
     holds = [hold(ticket, "n1") for ticket in range(100)]
     for one in holds:
-        keeper.add(one, borrowed())
+        renewer.add(one, borrowed())
     assert nodes.borrowed >= 100
     comes(lambda: nodes.borrowed == 1)  # the thread's own
     for one in holds:
         one.check()
-    keeper.lose()
+    renewer.lose()
     assert nodes.borrowed == 0
 
 
 def test_what_is_dropped_in_any_place_is_given_up_by_the_thread() -> None:
     node = Node()
-    keeper, borrowed, _ = keeper_of(n1=node)
+    renewer, borrowed, _ = renewer_of(n1=node)
     kept, gone = hold(1, "n1"), hold(2, "n1")
     for one in (kept, gone):
-        keeper.add(one, borrowed())
-    with keeper._turn:  # as within the collector of garbage, while another thread has the lock
-        in_time = threading.Timer(0, keeper.dropped, (gone, borrowed()))
+        renewer.add(one, borrowed())
+    with renewer._turn:  # as within the collector of garbage, while another thread has the lock
+        in_time = threading.Timer(0, renewer.dropped, (gone, borrowed()))
         in_time.start()
         in_time.join(5)
         assert not in_time.is_alive()
     comes(lambda: bool(node.released))
     assert [one.ticket for one in node.released] == [2]
     kept.check()
-    keeper.lose()
+    renewer.lose()

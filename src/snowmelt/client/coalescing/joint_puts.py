@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.client.coalescing.joint import AGAIN, CallerRequest, Value
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.together.joint import AGAIN, Asked, Value
 from snowmelt.core.errors import Full, OutcomeUnknown, Unavailable
 from snowmelt.core.instant import Duration
 
@@ -24,14 +24,14 @@ _BODY: Final = 128
 """What a body weighs besides its bytes."""
 
 
-class One(msgspec.Struct, frozen=True):
+class PutRequest(msgspec.Struct, frozen=True):
     body: bytes
     headers: bytes
     delay: Duration
     priority: int | float = 0
 
 
-Put = Callable[[Sequence[One], Wait], Steps[list[int]]]
+Put = Callable[[Sequence[PutRequest], Wait], Steps[list[int]]]
 """Puts some that are alike; the position of each."""
 
 
@@ -45,16 +45,16 @@ class Puts:
         self._put = put
 
     @staticmethod
-    def asked(one: One, wait: Wait, alike: Hashable) -> Asked:
-        return Asked(one, wait, alike, len(one.body) + len(one.headers) + _BODY)
+    def asked(one: PutRequest, wait: Wait, alike: Hashable) -> CallerRequest:
+        return CallerRequest(one, wait, alike, len(one.body) + len(one.headers) + _BODY)
 
-    def call(self, asked: Sequence[Asked]) -> Steps[list[int]]:
+    def call(self, asked: Sequence[CallerRequest]) -> Steps[list[int]]:
         if len(asked) == 1:
             return self._put([asked[0].what], asked[0].wait)
         wait = Wait.longest([each.wait for each in asked])
         return self._put([each.what for each in asked], wait.impatient)
 
-    def at_once(self, asked: Sequence[Asked]) -> Steps[list[Value]]:
+    def at_once(self, asked: Sequence[CallerRequest]) -> Steps[list[Value]]:
         """Waiting for no room: one for which there is none asks once more for itself."""
         wait = Wait.longest([each.wait for each in asked])
         try:
@@ -65,12 +65,12 @@ class Puts:
             return [AGAIN]
 
     def share(
-        self, answer: list[Value], asked: Sequence[Asked | None]
+        self, answer: list[Value], asked: Sequence[CallerRequest | None]
     ) -> tuple[list[Value], Value]:
         del asked
         return list(answer), None
 
-    def late(self, asked: Asked, *, gone: bool) -> Value:
+    def late(self, asked: CallerRequest, *, gone: bool) -> Value:
         """It may be in the queue if it was sent."""
         del asked
         if gone:

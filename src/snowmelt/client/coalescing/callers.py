@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from snowmelt.client.coalescing.joint import CallerRequest, CallKind, Value, refused, sorted_out
+from snowmelt.client.coalescing.machine import Coalescer
+from snowmelt.client.coalescing.tickets import Bundle, Ticket
 from snowmelt.client.connection.steps import Steps
-from snowmelt.client.together.joint import Asked, Kind, Value, refused, sorted_out
-from snowmelt.client.together.machine import Together
-from snowmelt.client.together.tickets import Bundle, Ticket
 from snowmelt.core.instant import Instant
 from snowmelt.runtime.clock import steady_now
 
@@ -28,40 +28,40 @@ class Brought(msgspec.Struct, frozen=True):
     """The calls to be made now of those that go alone."""
 
 
-class Line(Generic[C]):
+class CoalescedCallers(Generic[C]):
     """What is asked of one queue, of one kind."""
 
     def __init__(
-        self, kind: Kind, tell: Callable[[C, Value], None], told: Callable[[C], bool]
+        self, kind: CallKind, tell: Callable[[C, Value], None], told: Callable[[C], bool]
     ) -> None:
         self._kind = kind
         self._tell = tell
         self._told = told
-        self._line = Together(kind.worth, ordered=kind.ordered)
-        self._callers: dict[int, tuple[Asked, C]] = {}
+        self._coalescer = Coalescer(kind.worth, ordered=kind.ordered)
+        self._callers: dict[int, tuple[CallerRequest, C]] = {}
         """By their tickets."""
 
-    def ask(self, asked: Asked, caller: C) -> int:
+    def ask(self, asked: CallerRequest, caller: C) -> int:
         """A caller asks; the number of its ticket."""
-        number = self._line.ask(asked, asked.key, asked.weight, asked.wait.until)
+        number = self._coalescer.ask(asked, asked.key, asked.weight, asked.wait.until)
         self._callers[number] = asked, caller
         return number
 
     def leave(self, number: int) -> int | None:
         """Only this caller's part goes along: in which call it has gone, 0 for none."""
         self._callers.pop(number, None)
-        return self._line.leave(number)
+        return self._coalescer.leave(number)
 
     def go(self, *, all_of_it: bool = False) -> list[Bundle]:
-        return self._line.go(steady_now(), all_of_it=all_of_it)
+        return self._coalescer.go(steady_now(), all_of_it=all_of_it)
 
     @property
     def due(self) -> Instant | None:
         """When to `expire`, and to `go` again."""
-        return self._line.due
+        return self._coalescer.due
 
     def expire(self) -> None:
-        for ticket, call in self._line.over(steady_now()):
+        for ticket, call in self._coalescer.over(steady_now()):
             asked, caller = self._callers.pop(ticket.number)
             self._tell(caller, self._kind.late(asked, gone=call != 0))
 
@@ -78,31 +78,31 @@ class Line(Generic[C]):
         for ticket, value in told:
             _, caller = self._callers.pop(ticket.number, (None, None))
             if caller is not None:
-                self._line.answered(ticket.number)
+                self._coalescer.answered(ticket.number)
                 self._tell(caller, value)
-        self._line.again(again)
-        alone = self._line.apart(apart, steady_now())
-        self._line.back(bundle)
+        self._coalescer.again(again)
+        alone = self._coalescer.apart(apart, steady_now())
+        self._coalescer.back(bundle)
         return Brought(spare, alone)
 
     def waits_for(self, bundle: Bundle) -> bool:
         """Whether anybody does."""
-        return any(self._line.within(each.number, bundle) for each in bundle.tickets)
+        return any(self._coalescer.within(each.number, bundle) for each in bundle.tickets)
 
     def abandon(self, bundle: Bundle) -> list[C]:
         """A call is broken off, and nobody is to be told of it by this; who waits for it."""
         left = [self._callers.pop(each.number, None) for each in bundle.tickets]
         for each in bundle.tickets:
-            self._line.answered(each.number)
-        self._line.back(bundle)
+            self._coalescer.answered(each.number)
+        self._coalescer.back(bundle)
         return [one[1] for one in left if one is not None]
 
     def check(self) -> None:
         """Every caller has a ticket that nobody has answered."""
-        self._line.check()
-        assert all(self._line.waits(number) for number in self._callers)
+        self._coalescer.check()
+        assert all(self._coalescer.waits(number) for number in self._callers)
 
-    def _here(self, ticket: Ticket) -> Asked | None:
+    def _here(self, ticket: Ticket) -> CallerRequest | None:
         """What was asked, if whoever asked is still there."""
         asked, caller = self._callers.get(ticket.number, (None, None))
         return None if caller is None or self._told(caller) else asked

@@ -10,40 +10,42 @@ from contextlib import suppress
 
 import msgspec
 
+from snowmelt.client.coalescing.callers import CoalescedCallers
+from snowmelt.client.coalescing.joint import CallerRequest, CallKind, Value
+from snowmelt.client.coalescing.tickets import Bundle
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.leases.leasing_async import Leaves, unless_left
-from snowmelt.client.together.joint import Asked, Kind, Value
-from snowmelt.client.together.line import Line
-from snowmelt.client.together.tickets import Bundle
+from snowmelt.client.leases.leasing_async import Cancellation, unless_left
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
 from snowmelt.runtime.clock import seconds_until
 
 
-class Call(msgspec.Struct, eq=False):
+class RunningCall(msgspec.Struct, eq=False):
     """One that is on its way."""
 
     bundle: Bundle
-    leaves: Leaves
+    leaves: Cancellation
     task: asyncio.Task[None] | None = None
 
 
-class TogetherAsync:
+class TaskCoalescer:
     """What is asked of one queue, of one kind, by the tasks of one loop."""
 
-    def __init__(self, port: KeepingPort, kind: Kind) -> None:
+    def __init__(self, port: KeepingPort, kind: CallKind) -> None:
         self._port = port
         self._kind = kind
-        self._line: Line[asyncio.Future[Value]] = Line(kind, _tell, asyncio.Future.done)
+        self._callers: CoalescedCallers[asyncio.Future[Value]] = CoalescedCallers(
+            kind, _tell, asyncio.Future.done
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, RunningCall] = {}
         self._looking = False
         """Whether it is looked at what was asked when this turn is over."""
         self._timer: asyncio.TimerHandle | None = None
         self._due: Instant | None = None
         """When the timer ends."""
 
-    async def ask(self, asked: Asked) -> Value:
+    async def ask(self, asked: CallerRequest) -> Value:
         """What one caller is told; raises what it is refused for."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
@@ -51,7 +53,7 @@ class TogetherAsync:
         elif self._loop is not loop:
             return await self._alone(asked)  # which says that this is the wrong loop
         caller: asyncio.Future[Value] = loop.create_future()
-        number = self._line.ask(asked, caller)
+        number = self._callers.ask(asked, caller)
         if not self._looking:
             self._looking = True
             loop.call_soon(self._look)
@@ -65,9 +67,9 @@ class TogetherAsync:
         """What gathers goes now, and so before whatever is asked next."""
         del timeout  # tasks wait for no answer: what they send stays in its order
         if self._loop is asyncio.get_running_loop():
-            self._make(self._line.go(all_of_it=True))
+            self._make(self._callers.go(all_of_it=True))
 
-    async def _alone(self, asked: Asked) -> Value:
+    async def _alone(self, asked: CallerRequest) -> Value:
         answer = await run_async(self._port, self._kind.call([asked]))
         [value], _ = self._kind.share(answer, [asked])
         if isinstance(value, Exception):
@@ -76,8 +78,8 @@ class TogetherAsync:
 
     def _cancelled(self, number: int, caller: asyncio.Future[Value]) -> None:
         """Only this caller's part goes along; what it was leased goes back."""
-        call = self._calls.get(self._line.leave(number) or 0)
-        if call is not None and self._kind.leaves and not self._line.waits_for(call.bundle):
+        call = self._calls.get(self._callers.leave(number) or 0)
+        if call is not None and self._kind.leaves and not self._callers.waits_for(call.bundle):
             call.leaves.nobody_waits = True
             if call.task is not None:
                 self._port.leave(call.task)
@@ -91,8 +93,8 @@ class TogetherAsync:
 
     def _look(self) -> None:
         self._looking = False
-        self._make(self._line.go())
-        due = self._line.due
+        self._make(self._callers.go())
+        due = self._callers.due
         if due is not None and (self._due is None or due < self._due):
             self._set_timer(due)
 
@@ -107,21 +109,21 @@ class TogetherAsync:
         asyncio.get_running_loop().call_soon(self._end)  # first whoever's answer is here by now
 
     def _end(self) -> None:
-        self._line.expire()
+        self._callers.expire()
         self._look()
 
     def _make(self, bundles: Sequence[Bundle]) -> None:
         for each in bundles:
-            self._calls[each.number] = call = Call(each, Leaves())
+            self._calls[each.number] = call = RunningCall(each, Cancellation())
             call.task = asyncio.ensure_future(self._call(call))
 
-    async def _call(self, call: Call) -> None:
+    async def _call(self, call: RunningCall) -> None:
         bundle = call.bundle
-        steps = self._line.call(bundle)
+        steps = self._callers.call(bundle)
         try:
             brought = await run_async(self._port, unless_left(steps, call.leaves))
         except asyncio.CancelledError:  # the loop ends
-            for caller in self._line.abandon(bundle):
+            for caller in self._callers.abandon(bundle):
                 caller.cancel()
             raise
         finally:

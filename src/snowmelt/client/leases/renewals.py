@@ -1,9 +1,9 @@
 """The leases of one consumer: renewed while it works, their acknowledgements gathered.
 
 An acknowledgement is kept until the next get takes it along, or for a tenth of a second at most. A
-lease is renewed when a third of it is over. `Tending` keeps the books; a thread or a task calls
-`tend` at every tick while there is a lease, so that an acknowledgement itself wakes nobody. The
-lock is held for moments, never while something is sent.
+lease is renewed when a third of it is over. `LeaseRenewals` keeps the books; a thread or a task
+calls `tend` at every tick while there is a lease, so that an acknowledgement itself wakes nobody.
+The lock is held for moments, never while something is sent.
 
 Rules:
 
@@ -24,14 +24,14 @@ from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP, Wait
 from snowmelt.client.leases.delivered import (
-    Delivered,
-    Refused,
+    LateRefusal,
+    LeasedItems,
     by_lease,
     position_of,
     positions_of,
     runs,
 )
-from snowmelt.client.leases.steps import Late, LeaseSteps, Word
+from snowmelt.client.leases.steps import Late, LeaseSteps, LeaseUpdate
 from snowmelt.client.leases.suspects import kept_together, works_alone
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
 from snowmelt.core.failures import is_suspect
@@ -47,14 +47,14 @@ CLOSING: Final = seconds(ANSWER_SECONDS)
 _AGAIN: Final = seconds(1)
 
 
-Hand: TypeAlias = tuple[Delivered, Interval]
+Hand: TypeAlias = tuple[LeasedItems, Interval]
 """The item that a loop is working on."""
 
 
-class Tended:
+class RenewedLease:
     """One lease that is worked on, and what of it was acknowledged and not yet told."""
 
-    def __init__(self, delivered: Delivered) -> None:
+    def __init__(self, delivered: LeasedItems) -> None:
         self.delivered = delivered
         self.since: Instant | None = None  # when the first of those was acknowledged
         self.renew = delivered.renewal
@@ -134,11 +134,11 @@ def log_missed(queue: str, done: tuple[Interval, ...], why: str) -> None:
     tell("acknowledgements lost", logging.WARNING, queue=queue, items=items, reason=why)
 
 
-class Tending:
+class LeaseRenewals:
     def __init__(self, steps: LeaseSteps, missed: Missed = log_missed) -> None:
         self._steps = steps
         self._missed = missed
-        self._leases: dict[int, Tended] = {}
+        self._leases: dict[int, RenewedLease] = {}
         self._lock = threading.Lock()
         self.tick = TICK
         """Seconds between two calls of `tend`."""
@@ -156,23 +156,23 @@ class Tending:
 
     @property
     def idle(self) -> bool:
-        """Whether there is no lease to be tended."""
+        """Whether there is no lease to renew."""
         return not self._leases
 
-    def took(self, delivered: Delivered) -> bool:
+    def took(self, delivered: LeasedItems) -> bool:
         """The consumer works on these now, unless its loop has ended."""
         self.tick = min(TICK, delivered.lease / SECOND / 8)
         with self._lock:
             if not self.closing:
-                self._leases[delivered.token] = Tended(delivered)
+                self._leases[delivered.token] = RenewedLease(delivered)
             return not self.closing
 
     def forked(self) -> None:
-        """In a child nothing is tended, and whoever held the lock is not here."""
+        """In a child nothing is renewed, and whoever held the lock is not here."""
         self._lock = threading.Lock()
         self._leases = {}
 
-    def done(self, delivered: Delivered, position: int) -> None:
+    def done(self, delivered: LeasedItems, position: int) -> None:
         """Gathers one. Raises `LeaseLost` when it is known to be too late."""
         self.now = now = steady_now()
         with self._lock:
@@ -180,22 +180,22 @@ class Tending:
                 delivered.check_held(now)
             if delivered.gone:
                 delivered.check_kept(Interval(position, position + 1))
-            tended = self._leases.get(delivered.token)
-            if tended is None:  # it was settled before, or is not to be settled here any more
+            leased = self._leases.get(delivered.token)
+            if leased is None:  # it was settled before, or is not to be settled here any more
                 delivered.check_own(Interval(position, position + 1))
                 return
-            tended.acked(position)
-            if tended.since is None:
-                tended.since = now
+            leased.acked(position)
+            if leased.since is None:
+                leased.since = now
             self.settled += 1
 
-    def settles(self, delivered: Delivered, position: int) -> bool:
+    def settles(self, delivered: LeasedItems, position: int) -> bool:
         """Whether what becomes of it was said, though the master may not have heard of it."""
         with self._lock:
-            tended = self._leases.get(delivered.token)
-            return tended is None or tended.has(position)
+            leased = self._leases.get(delivered.token)
+            return leased is None or leased.has(position)
 
-    def ack(self, delivered: Delivered, where: Interval | None) -> None:
+    def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
         """Gathers all of some positions that is still open, or of all."""
         delivered.check_own(where)
         for one in delivered.open_in(where):
@@ -204,7 +204,7 @@ class Tending:
 
     def give_back(
         self,
-        delivered: Delivered,
+        delivered: LeasedItems,
         where: Interval | None,
         delay: float,
         reason: str,
@@ -216,7 +216,7 @@ class Tending:
         yield from self._steps.give_back(delivered, where, delay, reason, dead)
         self._settled(delivered, back)
 
-    def ack_now(self, delivered: Delivered, position: int) -> Steps[None]:
+    def ack_now(self, delivered: LeasedItems, position: int) -> Steps[None]:
         """This one is done, and that is known when it returns; it waits for none of the others."""
         where = Interval(position, position + 1)
         delivered.check_own(where)
@@ -224,20 +224,20 @@ class Tending:
         yield from self._steps.ack(delivered, where)
         self._settled(delivered, done)
 
-    def _settled(self, delivered: Delivered, some: tuple[Interval, ...]) -> None:
+    def _settled(self, delivered: LeasedItems, some: tuple[Interval, ...]) -> None:
         self.settled += _count(some)
-        if not delivered.left.total:  # nothing is left to be tended
+        if not delivered.left.total:  # nothing is left to renew
             with self._lock:
                 self._leases.pop(delivered.token, None)
 
     def release(self, hands: Iterable[Hand]) -> Steps[None]:
         """These go back as if they had not been taken, with all of a lease in one word."""
         for delivered, where in by_lease(hands).items():
-            yield from self._steps.settle(delivered, Word(delivered.token, back=runs(where)))
+            yield from self._steps.settle(delivered, LeaseUpdate(delivered.token, back=runs(where)))
 
     def get(
         self, items_max: int, bytes_max: int, timeout: float, before: int = -1
-    ) -> Steps[Delivered | None]:
+    ) -> Steps[LeasedItems | None]:
         """Leases more, and takes along the acknowledgements of one lease.
 
         With the place of an item that waits here only what is more urgent. Mostly that is nothing:
@@ -247,7 +247,7 @@ class Tending:
             gathered = self._leases.values() if before < 0 else ()
             told = next((one for one in gathered if one.since is not None), None)
             done = told.take() if told is not None else ()
-        words = (Word(told.delivered.token, done=done),) if told is not None and done else ()
+        words = (LeaseUpdate(told.delivered.token, done=done),) if told is not None and done else ()
 
         def heard(late: Late) -> None:
             if told is not None:
@@ -275,7 +275,7 @@ class Tending:
         """Whether nothing else is to be begun while this item is in hand."""
         return self.suspects and works_alone(failures, reason, self._steps.deliveries_max)
 
-    def _part(self, delivered: Delivered) -> Steps[bool]:
+    def _part(self, delivered: LeasedItems) -> Steps[bool]:
         """Gives back what is not to be worked on with the rest (`suspects.py`).
 
         Where nobody hears of that, none is worked on: else the rest would be held as long.
@@ -286,13 +286,13 @@ class Tending:
             now = steady_now()
             with self._lock:
                 told = [one for one in self._leases.values() if one.since is not None]
-            for tended in told:
-                yield from self._tend(tended, now)
+            for leased in told:
+                yield from self._tend(leased, now)
         if kept is delivered.parts:
             return True
         back = _without(delivered.open_in(None), positions_of(kept))
         try:
-            yield from self._steps.told(delivered, Word(delivered.token, back=back))
+            yield from self._steps.told(delivered, LeaseUpdate(delivered.token, back=back))
         except SnowmeltError:
             with self._lock:
                 self._leases.pop(delivered.token, None)
@@ -306,10 +306,10 @@ class Tending:
         self.now = now = steady_now()
         with self._lock:
             due = [one for one in self._leases.values() if one.due <= now]
-        for tended in due:
+        for leased in due:
             if self.closing:
                 return
-            yield from self._tend(tended, now)
+            yield from self._tend(leased, now)
 
     def close(self, hand: Hand | None = None, reason: str = "") -> Steps[None]:
         """Tells what was acknowledged, and gives back the rest.
@@ -326,13 +326,17 @@ class Tending:
                 self._not_told(done, "no node answered in time", OutcomeUnknown)
                 continue
             failed = self._failed(delivered, back, hand) if reason else ()
-            words = [Word(delivered.token, done=done, back=failed, reason=reason)] if failed else []
+            words = (
+                [LeaseUpdate(delivered.token, done=done, back=failed, reason=reason)]
+                if failed
+                else []
+            )
             rest, left = _without(back, failed), () if failed else done
             if rest or left:
-                words.append(Word(delivered.token, done=left, back=rest))
+                words.append(LeaseUpdate(delivered.token, done=left, back=rest))
             yield from self._last_words(delivered, words)
 
-    def _last_words(self, delivered: Delivered, words: Sequence[Word]) -> Steps[None]:
+    def _last_words(self, delivered: LeasedItems, words: Sequence[LeaseUpdate]) -> Steps[None]:
         """Tells the last of a lease; of what is done only what was not taken is missed."""
         for word in words:
             try:
@@ -344,65 +348,67 @@ class Tending:
                 self._not_told(_late(delivered, word.done, refused), refused.why)
 
     def _ended(
-        self, tended: Tended
-    ) -> tuple[Delivered, tuple[Interval, ...], tuple[Interval, ...]]:
-        delivered, done = tended.delivered, tended.last()
+        self, leased: RenewedLease
+    ) -> tuple[LeasedItems, tuple[Interval, ...], tuple[Interval, ...]]:
+        delivered, done = leased.delivered, leased.last()
         back = _without(delivered.open_in(None), done)
         delivered.returned(back)
         return delivered, done, back
 
     def _failed(
-        self, delivered: Delivered, back: tuple[Interval, ...], hand: Hand | None
+        self, delivered: LeasedItems, back: tuple[Interval, ...], hand: Hand | None
     ) -> tuple[Interval, ...]:
         if hand is None or hand[0] is not delivered:
             return ()
         return tuple(IntervalSet(back).common(hand[1]))
 
-    def _tend(self, tended: Tended, now: Instant) -> Steps[None]:
-        delivered = tended.delivered
+    def _tend(self, leased: RenewedLease, now: Instant) -> Steps[None]:
+        delivered = leased.delivered
         with self._lock:  # not sooner: what is taken and not told is lost when this is broken off
-            done = tended.take()
-            told = tended.being_told
-        extend = tended.renew <= now and _count(told) < delivered.left.total
+            done = leased.take()
+            told = leased.being_told
+        extend = leased.renew <= now and _count(told) < delivered.left.total
         if not (done or extend):
             return
-        word = Word(delivered.token, done=done, extend=extend)
+        word = LeaseUpdate(delivered.token, done=done, extend=extend)
         try:
             refused = yield from self._steps.told(delivered, word)
         except SnowmeltError:
-            self._keep(tended, done)
+            self._keep(leased, done)
         except BaseException:
-            self._keep(tended, done)
+            self._keep(leased, done)
             raise
         else:
             if extend and not delivered.lost:
-                tended.renewed()
-            self._told(tended, done, refused)
+                leased.renewed()
+            self._told(leased, done, refused)
 
-    def _told(self, tended: Tended, done: tuple[Interval, ...], refused: Refused | None) -> None:
-        delivered = tended.delivered
+    def _told(
+        self, leased: RenewedLease, done: tuple[Interval, ...], refused: LateRefusal | None
+    ) -> None:
+        delivered = leased.delivered
         with self._lock:
-            own = done if tended.tells(done) else ()
-            tended.known(done)
+            own = done if leased.tells(done) else ()
+            leased.known(done)
             late: tuple[Interval, ...] = ()
             if refused is not None:
                 delivered.refused(refused)
-                late = (*_late(delivered, own, refused), *tended.lose(refused.lost or ()))
+                late = (*_late(delivered, own, refused), *leased.lose(refused.lost or ()))
             if delivered.lost:  # nobody will tell what was gathered meanwhile, or put back
-                late = (*late, *tended.take())
+                late = (*late, *leased.take())
             else:
                 delivered.settled(done)
             if delivered.lost or not delivered.left.total:
                 self._leases.pop(delivered.token, None)
         self._not_told(late, delivered.lost if refused is None else refused.why)
 
-    def _keep(self, tended: Tended, done: tuple[Interval, ...]) -> None:
-        now, delivered = steady_now(), tended.delivered
+    def _keep(self, leased: RenewedLease, done: tuple[Interval, ...]) -> None:
+        now, delivered = steady_now(), leased.delivered
         with self._lock:
-            own = done if tended.tells(done) else ()
-            tended.put_back(own, now)
-            tended.renew = max(tended.renew, later(now, Duration(delivered.lease // 10)))
-            kept = self._leases.get(delivered.token) is tended
+            own = done if leased.tells(done) else ()
+            leased.put_back(own, now)
+            leased.renew = max(leased.renew, later(now, Duration(delivered.lease // 10)))
+            kept = self._leases.get(delivered.token) is leased
         if delivered.loss and not kept:  # by another's word; nobody will tell them any more
             self._not_told(_unsettled(delivered, own), delivered.loss)
 
@@ -434,7 +440,7 @@ def _without(
 
 
 def _late(
-    delivered: Delivered, done: tuple[Interval, ...], refused: Refused
+    delivered: LeasedItems, done: tuple[Interval, ...], refused: LateRefusal
 ) -> tuple[Interval, ...]:
     """Which acknowledgements came too late; what was extended in vain is none of them."""
     late = _unsettled(delivered, done)
@@ -444,7 +450,7 @@ def _late(
     return tuple([one for some in refused.lost for one in held.common(some)])
 
 
-def _unsettled(delivered: Delivered, done: tuple[Interval, ...]) -> tuple[Interval, ...]:
+def _unsettled(delivered: LeasedItems, done: tuple[Interval, ...]) -> tuple[Interval, ...]:
     """What of these no word has told (rule 2)."""
     held = IntervalSet((*delivered.open_in(None), *delivered.gone))
     return tuple([one for some in done for one in held.common(some)])

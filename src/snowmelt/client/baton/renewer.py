@@ -1,6 +1,6 @@
 """Who renews what a process holds at the nodes of a cluster, and gives back what is dropped.
 
-A thread, for all batons of a cluster, which goes by the books (`keeping.py`):
+A thread, for all batons of a cluster, which follows the plan (`renewals.py`):
 
 1. The thread has a connection of its own. What a hold came by serves others at once, but stays open
    until the hold was renewed through the thread's: the node goes by who renewed last. Should it end
@@ -16,9 +16,9 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final, TypeAlias
 
-from snowmelt.client.baton.holding import Word
-from snowmelt.client.baton.keeping import LOOK, Keeping, lose
-from snowmelt.client.baton.steps import KEEP_SECONDS, Hold, Home, Want
+from snowmelt.client.baton.holding import DropNotice
+from snowmelt.client.baton.renewals import LOOK, RenewalPlan, lose
+from snowmelt.client.baton.steps import KEEP_SECONDS, AcquireRequest, BatonHold, CurrentNode
 from snowmelt.client.connection.clients import Borrowed, Clients
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import run
@@ -32,7 +32,7 @@ Way: TypeAlias = Borrowed
 """What a hold comes by, and is given up by."""
 
 
-class Bell:
+class Wakeup:
     """Rung from any thread, a handler of signals' included: it has no lock to be wanted twice."""
 
     def __init__(self) -> None:
@@ -46,11 +46,11 @@ class Bell:
             self._rung.get(timeout=timeout)
 
 
-class Keeper:
+class HoldRenewer:
     """The thread that renews what is held of a cluster's batons."""
 
     def __init__(self, clients: Clients) -> None:
-        self.home = Home()
+        self.home = CurrentNode()
         """Where all batons of the cluster are asked for."""
         self._clients = clients
         self._closed = False
@@ -58,9 +58,9 @@ class Keeper:
         watch(self)
 
     def _begin(self) -> None:
-        self._keeping = Keeping()
-        self._dropped: SimpleQueue[Word | tuple[Hold, Borrowed] | None] = SimpleQueue()
-        self.leave: Callable[[Word], None] = self._dropped.put
+        self._plan = RenewalPlan()
+        self._dropped: SimpleQueue[DropNotice | tuple[BatonHold, Borrowed] | None] = SimpleQueue()
+        self.leave: Callable[[DropNotice], None] = self._dropped.put
         """Takes the word of whoever is dropped: rule 2."""
         self._clients.ended = self._dropped.put  # rule 1
         self._turn = threading.RLock()  # a handler of signals may call within a call
@@ -75,26 +75,26 @@ class Keeper:
     def way(self) -> Way:
         return Borrowed(self._clients)
 
-    def in_vain(self, want: Want, way: Way, error: BaseException) -> None:
+    def in_vain(self, want: AcquireRequest, way: Way, error: BaseException) -> None:
         if want.open or not isinstance(error, SnowmeltError):
             way.close()  # the end of its connection ends the want too
         else:
             way.give_back()
 
-    def begin(self, hold: Hold, way: Way) -> None:
+    def begin(self, hold: BatonHold, way: Way) -> None:
         """It is held from now on; what it came by serves others, too."""
         self.add(hold, way)
         way.share()
 
-    def add(self, hold: Hold, way: Way) -> None:
+    def add(self, hold: BatonHold, way: Way) -> None:
         """Renews this from now on, until it is over."""
         with self._turn:
-            self._keeping.add(hold, way)
+            self._plan.add(hold, way)
             self._see(hold.renewal)
         if self._closed:
             lose(hold)
 
-    def done(self, hold: Hold, way: Way) -> None:
+    def done(self, hold: BatonHold, way: Way) -> None:
         """Its holder is done with it, or was interrupted: then it is given up behind the scenes."""
         if hold.settled:
             way.give_back()
@@ -103,7 +103,7 @@ class Keeper:
         with self._turn:
             self._see(None)
 
-    def dropped(self, hold: Hold, way: Way) -> None:
+    def dropped(self, hold: BatonHold, way: Way) -> None:
         """Given up behind the scenes, as told from within the collector of garbage: rule 2."""
         self._dropped.put((hold, way))
 
@@ -112,7 +112,7 @@ class Keeper:
         if self._thread is None and not self._closed:
             self._idle_end = later(steady_now(), IDLE)
             self._thread = thread = threading.Thread(
-                target=self._work, name="snowmelt-baton-keeper", daemon=True
+                target=self._work, name="snowmelt-baton-renewer", daemon=True
             )
             try:
                 thread.start()
@@ -129,20 +129,20 @@ class Keeper:
         thread = self._thread
         if thread is not None:
             thread.join(2 * KEEP_SECONDS)
-        self._keeping.close()
+        self._plan.close()
 
     def _work(self) -> None:
         me, mine = threading.current_thread(), Borrowed(self._clients)
         try:
             while self._thread is me and not self._ended():
-                due, pause = self._keeping.next(steady_now()), 0.0
+                due, pause = self._plan.next(steady_now()), 0.0
                 if isinstance(due, list):
-                    run(mine, self._keeping.renew(due))
+                    run(mine, self._plan.renew(due))
                 else:
                     pause = self._pause(due)
                 with suppress(Empty):
                     dropped = self._dropped.get(timeout=pause)
-                    if isinstance(dropped, Word):
+                    if isinstance(dropped, DropNotice):
                         dropped = dropped.hold, dropped.way
                     if dropped is not None:
                         hold, borrowed = dropped
@@ -156,7 +156,7 @@ class Keeper:
     def _pause(self, due: Instant | None) -> float:
         """For how long nothing is due; whoever adds something that is due sooner says so."""
         with self._turn:
-            if self._keeping.fresh:
+            if self._plan.fresh:
                 return 0.0
             idle = min(self._idle_end, later(steady_now(), LOOK))
             self._next = idle if due is None else due
@@ -166,9 +166,9 @@ class Keeper:
         """Rule 3. Whoever adds something then finds no thread, and begins one."""
         with self._turn:
             now = steady_now()
-            if self._keeping:
+            if self._plan:
                 self._idle_end = later(now, IDLE)
-            over = self._closed or (not self._keeping and now >= self._idle_end)
+            over = self._closed or (not self._plan and now >= self._idle_end)
             if over and self._dropped.empty():
                 self._thread = None
                 return True

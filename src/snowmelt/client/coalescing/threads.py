@@ -5,7 +5,7 @@ time left; the others wait, each no longer than its own time, and are woken with
 theirs, or to make the next call. The lock is held for moments, never while something is sent.
 
 A handler of signals may ask while its own thread is within a call: then it goes alone. It may also
-raise, at any place: a seat that is `gone` counts as nobody's, wherever its ticket is by then.
+raise, at any place: a caller that is `gone` counts as nobody's, wherever its ticket is by then.
 """
 
 import threading
@@ -14,21 +14,28 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from snowmelt.client.coalescing.joint import (
+    AGAIN,
+    CallerRequest,
+    CallKind,
+    Value,
+    refused,
+    sorted_out,
+)
+from snowmelt.client.coalescing.machine import Coalescer
+from snowmelt.client.coalescing.tickets import Bundle
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Port, Steps, run
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.together.joint import AGAIN, Asked, Kind, Value, refused, sorted_out
-from snowmelt.client.together.machine import Together
-from snowmelt.client.together.tickets import Bundle
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
 from snowmelt.runtime.clock import seconds_until, steady_now
 
 
-class Seat:
+class WaitingCaller:
     __slots__ = ("_awake", "asked", "call", "gone", "number", "told", "value")
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: CallerRequest) -> None:
         self.asked = asked
         self.number = 0
         self.call: Bundle | None = None
@@ -51,10 +58,10 @@ class Seat:
         self.wake()
 
 
-class TogetherThreads:
+class ThreadCoalescer:
     """What is asked of one queue, of one kind, by any threads."""
 
-    def __init__(self, port: Port, kind: Kind) -> None:
+    def __init__(self, port: Port, kind: CallKind) -> None:
         self._port = port
         self._kind = kind
         self.forked()
@@ -63,11 +70,11 @@ class TogetherThreads:
     def forked(self) -> None:
         """A child begins anew: whoever held the lock, or made a call, is not here."""
         self._lock = threading.Lock()
-        self._line = Together(self._kind.worth, ordered=self._kind.ordered)
+        self._coalescer = Coalescer(self._kind.worth, ordered=self._kind.ordered)
         self._within: set[int] = set()
         """The threads that ask; a change is one step, so it needs no lock."""
 
-    def ask(self, asked: Asked) -> Value:
+    def ask(self, asked: CallerRequest) -> Value:
         """What one caller is told; raises what it is refused for."""
         me = get_ident()
         if me in self._within:
@@ -76,14 +83,16 @@ class TogetherThreads:
         lone: Bundle | None = None
         try:
             with self._lock:
-                lone = self._line.lone(asked.key, steady_now())
-            return self._alone(asked) if lone is not None else _given(self._told(Seat(asked)))
+                lone = self._coalescer.lone(asked.key, steady_now())
+            return (
+                self._alone(asked) if lone is not None else _given(self._told(WaitingCaller(asked)))
+            )
         finally:
             if lone is not None:
                 with self._lock:
-                    self._line.back(lone)
-                    if self._line.waiting:
-                        self._hand_out(self._line.go(steady_now()))
+                    self._coalescer.back(lone)
+                    if self._coalescer.waiting:
+                        self._hand_out(self._coalescer.go(steady_now()))
             self._within.discard(me)
 
     def send(self, timeout: float) -> None:
@@ -92,13 +101,13 @@ class TogetherThreads:
         It makes the calls itself, and waits for them, unless it has less time than who asked.
         """
         me, until = get_ident(), Wait(timeout).until
-        if me in self._within or not self._line.waiting:
+        if me in self._within or not self._coalescer.waiting:
             return
         self._within.add(me)
         mine: list[Bundle] = []
         try:
             with self._lock:
-                for bundle in self._line.go(steady_now(), all_of_it=True):
+                for bundle in self._coalescer.go(steady_now(), all_of_it=True):
                     if max([each.until for each in bundle.tickets]) <= until:
                         mine.append(bundle)
                     else:
@@ -113,65 +122,69 @@ class TogetherThreads:
                     self._hand_out(mine[1:])
             self._within.discard(me)
 
-    def _alone(self, asked: Asked) -> Value:
+    def _alone(self, asked: CallerRequest) -> Value:
         some = [asked]
         values, _ = self._kind.share(run(self._port, self._kind.call(some)), some)
         return _given(values[0])
 
-    def _told(self, seat: Seat) -> Value:
-        asked = seat.asked
+    def _told(self, caller: WaitingCaller) -> Value:
+        asked = caller.asked
         call: Bundle | None = None
         try:
             with self._lock:
                 now = steady_now()
-                seat.number = self._line.ask(seat, asked.key, asked.weight, asked.wait.until)
-                self._hand_out(self._line.go(now))
-                due = self._line.due
+                caller.number = self._coalescer.ask(
+                    caller, asked.key, asked.weight, asked.wait.until
+                )
+                self._hand_out(self._coalescer.go(now))
+                due = self._coalescer.due
             while True:
-                call, seat.call = seat.call, None
+                call, caller.call = caller.call, None
                 if call is not None:
                     self._make(call, self._kind.call)
-                elif seat.told:
-                    return seat.value
+                elif caller.told:
+                    return caller.value
                 else:
-                    seat.wait(_pause(asked, due))
-                    due = self._look(seat) or due
+                    caller.wait(_pause(asked, due))
+                    due = self._look(caller) or due
         except BaseException:  # interrupted
-            self._leave(seat, call)
+            self._leave(caller, call)
             raise
 
-    def _look(self, seat: Seat) -> Instant | None:
+    def _look(self, caller: WaitingCaller) -> Instant | None:
         """Unless it was woken, does what is to be done by now; when to look again."""
-        if seat.told or seat.call is not None:
+        if caller.told or caller.call is not None:
             return None
         now = steady_now()
         with self._lock:
-            for ticket, call in self._line.over(now):
-                late: Seat = ticket.what
+            for ticket, call in self._coalescer.over(now):
+                late: WaitingCaller = ticket.what
                 late.tell(self._kind.late(late.asked, gone=call != 0))
-            if not self._line.waits(seat.number) and not seat.told:
+            if not self._coalescer.waits(caller.number) and not caller.told:
                 # Whoever was to tell it was interrupted.
-                seat.tell(self._kind.late(seat.asked, gone=True))
-            self._hand_out(self._line.go(now))
-            return self._line.due
+                caller.tell(self._kind.late(caller.asked, gone=True))
+            self._hand_out(self._coalescer.go(now))
+            return self._coalescer.due
 
     # --- calls ------------------------------------------------------------------------------------
 
     def _hand_out(self, bundles: Iterable[Bundle]) -> None:
         """Each to the one of its callers who has the most time."""
         for bundle in bundles:
-            seats: list[Seat] = [each.what for each in bundle.tickets if not each.what.gone]
-            if seats:
-                first = max(seats, key=lambda each: each.asked.wait.until)
+            callers: list[WaitingCaller] = [
+                each.what for each in bundle.tickets if not each.what.gone
+            ]
+            if callers:
+                first = max(callers, key=lambda each: each.asked.wait.until)
                 first.call = bundle
                 first.wake()
             else:
                 for each in bundle.tickets:
-                    self._line.answered(each.number)
-                self._line.back(bundle)
+                    self._coalescer.answered(each.number)
+                self._coalescer.back(bundle)
 
-    def _make(self, bundle: Bundle, call: Callable[[Sequence[Asked]], Steps[Any]]) -> None:
-        asked: list[Asked] = [each.what.asked for each in bundle.tickets]
+    def _make(self, bundle: Bundle, call: Callable[[Sequence[CallerRequest]], Steps[Any]]) -> None:
+        asked: list[CallerRequest] = [each.what.asked for each in bundle.tickets]
         spare: Value = None
         try:
             answer = run(self._port, call(asked))
@@ -181,7 +194,9 @@ class TogetherThreads:
         else:
             with self._lock:
                 here = [
-                    None if each.what.gone or not self._line.waits(each.number) else each.what.asked
+                    None
+                    if each.what.gone or not self._coalescer.waits(each.number)
+                    else each.what.asked
                     for each in bundle.tickets
                 ]
                 values, spare = self._kind.share(answer, here)
@@ -196,34 +211,34 @@ class TogetherThreads:
         mine = [
             (ticket, value)
             for ticket, value in zip(bundle.tickets, values, strict=True)
-            if self._line.within(ticket.number, bundle)
+            if self._coalescer.within(ticket.number, bundle)
         ]
         for ticket, _ in mine:
             if ticket.what.gone:  # interrupted
-                self._line.answered(ticket.number)
+                self._coalescer.answered(ticket.number)
         told, again, apart = sorted_out([one for one in mine if not one[0].what.gone])
         for ticket, value in told:
             ticket.what.tell(value)
-            self._line.answered(ticket.number)
-        self._line.again(again)
-        self._hand_out(self._line.apart(apart, now))
-        self._line.back(bundle)
-        self._hand_out(self._line.go(now))
+            self._coalescer.answered(ticket.number)
+        self._coalescer.again(again)
+        self._hand_out(self._coalescer.apart(apart, now))
+        self._coalescer.back(bundle)
+        self._hand_out(self._coalescer.go(now))
 
-    def _leave(self, seat: Seat, made: Bundle | None) -> None:
+    def _leave(self, caller: WaitingCaller, made: Bundle | None) -> None:
         """This thread was interrupted, anywhere, and the others were not.
 
         The call that it made is broken off; what it was to make is made by another.
         """
-        seat.gone = True
+        caller.gone = True
         with self._lock:
-            self._line.leave(seat.number)
-            self._line.restore()
+            self._coalescer.leave(caller.number)
+            self._coalescer.restore()
             if made is not None:
                 self._break_off(made)
-            if seat.call is not None:
-                self._back(seat.call, [AGAIN] * len(seat.call.tickets))
-            self._hand_out(self._line.go(steady_now()))
+            if caller.call is not None:
+                self._back(caller.call, [AGAIN] * len(caller.call.tickets))
+            self._hand_out(self._coalescer.go(steady_now()))
 
     def _break_off(self, made: Bundle) -> None:
         """Whoever made it was interrupted."""
@@ -237,7 +252,7 @@ def _given(value: Value) -> Value:
     return value
 
 
-def _pause(asked: Asked, due: Instant | None) -> float:
+def _pause(asked: CallerRequest, due: Instant | None) -> float:
     """Until its own time is over, and then until the line has something to do for it (rule 7)."""
     until = asked.wait.until
     return seconds_until(until if due is None or steady_now() < until < due else due)

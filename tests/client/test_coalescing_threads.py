@@ -14,11 +14,11 @@ import pytest
 
 import snowmelt
 from snowmelt.cli.local import LocalNode
+from snowmelt.client.coalescing.joint import AGAIN, CallerRequest, Value
+from snowmelt.client.coalescing.machine import Coalescer
+from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.together.joint import AGAIN, Asked, Value
-from snowmelt.client.together.machine import Together
-from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.errors import Full, OutcomeUnknown, SnowmeltError
 from snowmelt.core.instant import seconds
 
@@ -63,11 +63,13 @@ class Echoes:
         self.repeats = repeats
         self.hungry: set[Any] = set()
 
-    def call(self, asked: Sequence[Asked]) -> Steps[Any]:
+    def call(self, asked: Sequence[CallerRequest]) -> Steps[Any]:
         left = max(each.wait.left for each in asked)
         return (yield Query([each.what for each in asked], left))
 
-    def share(self, answer: Any, asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
+    def share(
+        self, answer: Any, asked: Sequence[CallerRequest | None]
+    ) -> tuple[list[Value], Value]:
         del asked
         if len(answer) == 1:
             return answer, None
@@ -75,7 +77,7 @@ class Echoes:
         self.hungry -= set(answer)
         return told, None
 
-    def late(self, asked: Asked, *, gone: bool) -> Value:
+    def late(self, asked: CallerRequest, *, gone: bool) -> Value:
         return OutcomeUnknown(f"{asked.what} {'gone' if gone else 'not sent'}")
 
     def unclaimed(self, value: Value) -> Steps[None]:
@@ -89,7 +91,7 @@ class Scene:
     def __init__(self, pool: ThreadPoolExecutor, *, repeats: bool = True) -> None:
         self.doors = Doors()
         self.kind = Echoes(repeats=repeats)
-        self.line = TogetherThreads(self.doors, self.kind)
+        self.line = ThreadCoalescer(self.doors, self.kind)
         self._pool = pool
         self._asked = 0
 
@@ -100,7 +102,7 @@ class Scene:
         def work() -> Any:
             wait = Wait(timeout)
             begun.set()
-            return self.line.ask(Asked(what, wait, "key", 1))
+            return self.line.ask(CallerRequest(what, wait, "key", 1))
 
         told = self._pool.submit(work)
         assert begun.wait(WAIT)
@@ -130,7 +132,7 @@ def test_each_of_many_threads_is_told_its_own_in_fewer_calls(pool: ThreadPoolExe
 
     def work(thread: int) -> None:
         for at in range(200):
-            assert scene.line.ask(Asked((thread, at), Wait(WAIT), "key", 1)) == (thread, at)
+            assert scene.line.ask(CallerRequest((thread, at), Wait(WAIT), "key", 1)) == (thread, at)
 
     for done in [pool.submit(work, thread) for thread in range(16)]:
         done.result(60)
@@ -209,7 +211,7 @@ def test_a_thread_that_is_interrupted_leaves_the_others_their_call(
 ) -> None:
     scene = Scene(pool, repeats=repeats)
     # so that nobody goes before the first call is back
-    line = scene.line._line = Together(100, seconds(WAIT), ordered=True)
+    line = scene.line._coalescer = Coalescer(100, seconds(WAIT), ordered=True)
     others: list[Future[Any]] = []
 
     interrupted = threading.Event()
@@ -230,7 +232,7 @@ def test_a_thread_that_is_interrupted_leaves_the_others_their_call(
     others = [scene.asks(at, timeout=10) for at in range(3)]
     disturbing = pool.submit(disturb)
     with handling(interrupt), pytest.raises(Interrupted):
-        scene.line.ask(Asked("mine", Wait(60), "key", 1))
+        scene.line.ask(CallerRequest("mine", Wait(60), "key", 1))
     scene.doors.open(100)
     disturbing.result(WAIT)
     assert begun.result(WAIT) == "begun"
@@ -263,7 +265,7 @@ def test_wherever_a_thread_is_interrupted_the_others_are_told_their_own(
     pool: ThreadPoolExecutor, step: str
 ) -> None:
     scene = Scene(pool)
-    line = scene.line._line = Together(100, seconds(60), ordered=True)
+    line = scene.line._coalescer = Coalescer(100, seconds(60), ordered=True)
     begun = scene.asks("begun")
     scene.doors.wait()
     others = [scene.asks(at) for at in range(3)]
@@ -277,7 +279,7 @@ def test_wherever_a_thread_is_interrupted_the_others_are_told_their_own(
     going = pool.submit(let_go)
     until(lambda: len(line._waiting) == len(others))
     with interrupted_at(step), suppress(Interrupted):
-        scene.line.ask(Asked("mine", Wait(60), "key", 1))
+        scene.line.ask(CallerRequest("mine", Wait(60), "key", 1))
     over.set()
     going.result(WAIT)
     assert begun.result(WAIT) == "begun"
@@ -298,7 +300,7 @@ def test_a_handler_of_signals_asks_though_its_thread_is_within_a_call(
             return
         handled.set()
         scene.doors.open(2)
-        told.append(scene.line.ask(Asked("handler", Wait(WAIT), "key", 1)))
+        told.append(scene.line.ask(CallerRequest("handler", Wait(WAIT), "key", 1)))
 
     def disturb() -> None:
         scene.doors.wait()
@@ -306,7 +308,7 @@ def test_a_handler_of_signals_asks_though_its_thread_is_within_a_call(
 
     disturbing = pool.submit(disturb)
     with handling(handle):
-        assert scene.line.ask(Asked("mine", Wait(WAIT), "key", 1)) == "mine"
+        assert scene.line.ask(CallerRequest("mine", Wait(WAIT), "key", 1)) == "mine"
     disturbing.result(WAIT)
     assert told == ["handler"]
 

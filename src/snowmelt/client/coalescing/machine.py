@@ -1,7 +1,7 @@
 """What is asked while a call is on its way goes together, as one; a machine without a clock.
 
 A *ticket* is what one caller asks. A *call* is made of tickets of one key: only those may go in it
-(`tickets.py`). Whether more may go while some are on their way is told by these (`away.py`).
+(`tickets.py`). Whether more may go while some are on their way is told by these (`in_flight.py`).
 
 1. When no call of its key is on its way, what is asked goes at once: nobody waits for company.
 2. While one is, tickets gather. They go when that is back, when a call's worth is there, or when
@@ -27,8 +27,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
-from snowmelt.client.together.away import Away
-from snowmelt.client.together.tickets import Bundle, Ticket, cut
+from snowmelt.client.coalescing.in_flight import InFlight
+from snowmelt.client.coalescing.tickets import Bundle, Ticket, cut
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.calling import LONGEST_MOVE
 
@@ -39,10 +39,10 @@ CROWD: Final = 32
 """So many tickets gain by going in halves; fewer lose by it, since each call costs a flush."""
 
 
-class Together:
+class Coalescer:
     """The tickets of one kind to one queue.
 
-    >>> line = Together(worth=100, late=Duration(50), ordered=True)
+    >>> line = Coalescer(worth=100, late=Duration(50), ordered=True)
     >>> one = line.ask("one", "a key", 1, Instant(1000))
     >>> [first] = line.go(Instant(0))
     >>> two = line.ask("two", "a key", 1, Instant(1000))
@@ -70,7 +70,7 @@ class Together:
         self._numbers = 0
         self._waiting: list[Ticket] = []
         self._weight = 0  # of those
-        self._away = Away(late, crowd)
+        self._in_flight = InFlight(late, crowd)
         self._ends: dict[int, Instant] = {}
         """When the time of the last ticket of each call is over."""
         self._open: dict[int, int] = {}
@@ -117,23 +117,23 @@ class Together:
         if not going:
             return []
         self._waiting = []
-        if self._weight < self._worth and self._away and not all_of_it:
+        if self._weight < self._worth and self._in_flight and not all_of_it:
             going, self._waiting = self._parted(going, now)
         self._weight = sum([each.weight for each in self._waiting])
         calls = cut(going, self._worth, ordered=self._ordered)
         if len(calls) == 1:
-            first = self._away.cuts(len(going))
+            first = self._in_flight.cuts(len(going))
             calls = [each for each in (going[:first], going[first:]) if each]
         return [self._gone(each, now) for each in calls]
 
     def back(self, bundle: Bundle) -> None:
         """A call is back; each of its tickets was answered, has left, or goes again."""
         self._ends.pop(bundle.number, None)
-        self._away.back(bundle.key, bundle.number)
+        self._in_flight.back(bundle.key, bundle.number)
 
     def lone(self, key: Hashable, now: Instant) -> Bundle | None:
         """A call without a ticket, by its one caller, when nothing else is there (rule 1)."""
-        return None if self._waiting or key in self._away else self._begun(key, (), now)
+        return None if self._waiting or key in self._in_flight else self._begun(key, (), now)
 
     def waits(self, number: int) -> bool:
         return number in self._open
@@ -176,7 +176,7 @@ class Together:
     def due(self) -> Instant | None:
         """When something is to be done next: `go` or `over`."""
         keys = {each.key for each in self._waiting}
-        opens = [self._away.opens(key) for key in keys if key in self._away]
+        opens = [self._in_flight.opens(key) for key in keys if key in self._in_flight]
         if self._next_over is not None:
             opens.append(self._next_over)
         return min(opens, default=None)
@@ -187,7 +187,7 @@ class Together:
         assert self._tickets.keys() == self._open.keys()
         waiting = {each.number for each in self._waiting}
         assert waiting == {number for number, call in self._open.items() if call == 0}
-        away = self._away.numbers
+        away = self._in_flight.numbers
         assert {call for call in self._open.values() if call} <= away
         assert self._ends.keys() <= away
         soonest = self._soonest()
@@ -213,7 +213,7 @@ class Together:
         held = {
             key
             for key, count in Counter([each.key for each in waiting]).items()
-            if self._away.holds_up(key, count, now)
+            if self._in_flight.holds_up(key, count, now)
         }
         if not self._ordered:
             going = [each for each in waiting if each.key not in held]
@@ -230,7 +230,7 @@ class Together:
 
     def _begun(self, key: Hashable, tickets: tuple[Ticket, ...], now: Instant) -> Bundle:
         self._numbers = call = self._numbers + 1
-        self._away.begin(key, call, len(tickets), now)
+        self._in_flight.begin(key, call, len(tickets), now)
         return Bundle(call, key, tickets)
 
     def _drop(self, number: int) -> None:

@@ -1,8 +1,8 @@
-"""What a process holds at the nodes of a cluster: the books of it, the same for both faces.
+"""What a process holds at the nodes of a cluster: what is renewed when, the same for both faces.
 
 A hold is renewed when a fifth of its lease is over, with all others that are due at its node. Where
 a node does not answer, each request to it takes its whole time in vain; so whatever is held
-elsewhere goes first. Who goes by the books, and the rules of that: `keeper.py`.
+elsewhere goes first. Who follows the plan, and the rules of that: `renewer.py`.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.client.baton.steps import Hold, keep_many
+from snowmelt.client.baton.steps import BatonHold, keep_many
 from snowmelt.client.connection.clients import Borrowed
 from snowmelt.client.connection.steps import Steps
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
@@ -26,20 +26,20 @@ TOGETHER: Final = 20
 """What is due within such a part of its lease goes along with what is due now."""
 
 
-class Kept(msgspec.Struct, eq=False):
+class PlannedRenewal(msgspec.Struct, eq=False):
     """A hold, the connection that it came by, and when something is to be done about it."""
 
-    hold: Hold
+    hold: BatonHold
     due: Instant
     borrowed: Borrowed | None = None
 
 
-class Keeping:
-    """The books: which holds are renewed next, and together. Adding one takes no lock."""
+class RenewalPlan:
+    """Which holds are renewed next, and together. Adding one takes no lock."""
 
     def __init__(self) -> None:
-        self._come: deque[Kept] = deque()
-        self._kept: dict[int, Kept] = {}
+        self._come: deque[PlannedRenewal] = deque()
+        self._kept: dict[int, PlannedRenewal] = {}
         self._silent: set[Address] = set()
 
     def __bool__(self) -> bool:
@@ -50,11 +50,11 @@ class Keeping:
         """Whether `next` has yet to look at some."""
         return bool(self._come)
 
-    def add(self, hold: Hold, borrowed: Borrowed | None = None) -> None:
+    def add(self, hold: BatonHold, borrowed: Borrowed | None = None) -> None:
         """Renews this from now on, until it is over."""
-        self._come.append(Kept(hold, hold.renewal, borrowed))
+        self._come.append(PlannedRenewal(hold, hold.renewal, borrowed))
 
-    def next(self, now: Instant) -> list[Kept] | Instant | None:
+    def next(self, now: Instant) -> list[PlannedRenewal] | Instant | None:
         """What to renew now, in one call, or when to look again; None for never. O(n)."""
         while self._come:
             one = self._come.popleft()
@@ -71,13 +71,13 @@ class Keeping:
         return sorted(beside, key=lambda one: one.due)[:KEEPS_AT_ONCE]
 
     def _hurry(self, now: Instant) -> None:
-        """Rule 1 of `keeper.py`, for those whose connection has ended."""
+        """Rule 1 of `renewer.py`, for those whose connection has ended."""
         for one in self._kept.values():
             if one.borrowed is not None and one.borrowed.ended:
                 one.borrowed.give_back()
                 one.borrowed, one.due = None, now
 
-    def renew(self, batch: Sequence[Kept]) -> Steps[None]:
+    def renew(self, batch: Sequence[PlannedRenewal]) -> Steps[None]:
         answered = yield from keep_many([one.hold for one in batch])
         address = batch[0].hold.where.address
         (self._silent.discard if answered else self._silent.add)(address)
@@ -98,5 +98,5 @@ class Keeping:
                 one.borrowed.close()
 
 
-def lose(hold: Hold) -> None:
+def lose(hold: BatonHold) -> None:
     hold.lose(f"the cluster was closed while baton {hold.name!r} was held")

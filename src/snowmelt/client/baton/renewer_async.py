@@ -1,6 +1,6 @@
 """Who renews what a process holds at the nodes of a cluster, on an event loop: a task.
 
-It goes by the books (`keeping.py`), through the connections that all calls of its cluster share.
+It follows the plan (`renewals.py`), through the connections that all calls of its cluster share.
 """
 
 import asyncio
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-from snowmelt.client.baton.holding import Word
-from snowmelt.client.baton.keeping import LOOK, Keeping
-from snowmelt.client.baton.steps import Hold, Home, Want
+from snowmelt.client.baton.holding import DropNotice
+from snowmelt.client.baton.renewals import LOOK, RenewalPlan
+from snowmelt.client.baton.steps import AcquireRequest, BatonHold, CurrentNode
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
 from snowmelt.client.connection.until_set import until_set
@@ -23,7 +23,7 @@ Way: TypeAlias = KeepingPort
 """What a hold comes by, and is given up by."""
 
 
-class Bell:
+class Wakeup:
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
@@ -34,16 +34,16 @@ class Bell:
         await until_set(self._rung, timeout)
 
 
-class Keeper:
-    """The task that renews what is held of a cluster's batons; `keeping.py` has the books."""
+class HoldRenewer:
+    """The task that renews what is held of a cluster's batons; `renewals.py` has the plan."""
 
     def __init__(self, port: KeepingPort) -> None:
-        self.home = Home()
+        self.home = CurrentNode()
         """Where all batons of the cluster are asked for."""
         self._port = port
-        self._keeping = Keeping()
-        self._words: deque[Word] = deque()
-        self.leave: Callable[[Word], None] = self._words.append
+        self._plan = RenewalPlan()
+        self._words: deque[DropNotice] = deque()
+        self.leave: Callable[[DropNotice], None] = self._words.append
         """Takes the word of whoever is dropped; the task looks at it now and then, or when told."""
         self._sooner = asyncio.Event()
         self._next = Instant(0)
@@ -54,15 +54,15 @@ class Keeper:
     def way(self) -> Way:
         return self._port
 
-    def in_vain(self, want: Want, way: Way, error: BaseException) -> None:
+    def in_vain(self, want: AcquireRequest, way: Way, error: BaseException) -> None:
         del way, error
         if want.open:
             self._give_back(want.withdraw())
 
-    def begin(self, hold: Hold, way: Way) -> None:
+    def begin(self, hold: BatonHold, way: Way) -> None:
         """It is held from now on, and renewed until it is over."""
         del way
-        self._keeping.add(hold)
+        self._plan.add(hold)
         if hold.renewal < self._next:
             self._sooner.set()
         if self._task is None:
@@ -71,12 +71,12 @@ class Keeper:
             self._task = self._loop.create_task(self._work())
             self._task.add_done_callback(self._done)
 
-    def done(self, hold: Hold, way: Way) -> None:
+    def done(self, hold: BatonHold, way: Way) -> None:
         """Its holder is done with it, or was interrupted: then it is given up behind the scenes."""
         if not hold.settled:
             self.dropped(hold, way)
 
-    def dropped(self, hold: Hold, way: Way) -> None:
+    def dropped(self, hold: BatonHold, way: Way) -> None:
         """It is given up behind the scenes."""
         del way
         self._give_back(hold.give_back())
@@ -98,7 +98,7 @@ class Keeper:
 
     def lose(self) -> None:
         """The cluster is closed; what is held still is over."""
-        self._keeping.close()
+        self._plan.close()
 
     async def end(self) -> None:
         self.lose()
@@ -112,11 +112,11 @@ class Keeper:
     async def _work(self) -> None:
         idle = False
         while True:
-            due = self._keeping.next(steady_now())
+            due = self._plan.next(steady_now())
             while self._words:
                 self._give_back(self._words.popleft().hold.give_back())
             if isinstance(due, list):
-                await run_async(self._port, self._keeping.renew(due))
+                await run_async(self._port, self._plan.renew(due))
                 continue
             if due is None and idle:
                 return

@@ -8,26 +8,26 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant, later
 
 
-class Call(msgspec.Struct, frozen=True):
+class InFlightCall(msgspec.Struct, frozen=True):
     since: Instant
     tickets: int
 
 
-class Away:
+class InFlight:
     """Of one line.
 
-    >>> away = Away(late=Duration(50), crowd=32)
-    >>> away.begin("a key", 1, 20, Instant(0))
-    >>> away.holds_up("a key", 15, Instant(49)), away.holds_up("a key", 15, Instant(50))
+    >>> flight = InFlight(late=Duration(50), crowd=32)
+    >>> flight.begin("a key", 1, 20, Instant(0))
+    >>> flight.holds_up("a key", 15, Instant(49)), flight.holds_up("a key", 15, Instant(50))
     (True, False)
-    >>> away.holds_up("a key", 16, Instant(49))  # half a crowd
+    >>> flight.holds_up("a key", 16, Instant(49))  # half a crowd
     False
     """
 
     def __init__(self, late: Duration, crowd: int) -> None:
         self._late = late
         self._crowd = crowd
-        self._calls: dict[Hashable, dict[int, Call]] = {}
+        self._calls: dict[Hashable, dict[int, InFlightCall]] = {}
         """By keys; the last to go is the last."""
         self._half = 0
         """How many are half of the crowd, when there was one."""
@@ -43,7 +43,7 @@ class Away:
         return set(chain.from_iterable(self._calls.values()))
 
     def begin(self, key: Hashable, number: int, tickets: int, now: Instant) -> None:
-        self._calls.setdefault(key, {})[number] = Call(now, tickets)
+        self._calls.setdefault(key, {})[number] = InFlightCall(now, tickets)
 
     def back(self, key: Hashable, number: int) -> None:
         calls = self._calls.get(key, {})

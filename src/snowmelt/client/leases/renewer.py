@@ -1,4 +1,4 @@
-"""The thread that tends the leases of a loop over a queue."""
+"""The thread that renews the leases of a loop over a queue."""
 
 import threading
 from _thread import start_new_thread
@@ -11,7 +11,7 @@ from weakref import ref
 from snowmelt.client.connection.open_loops import Ending, opened
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.connection.waits import CLOSING_LONGEST
-from snowmelt.client.leases.tending import Hand, Tending
+from snowmelt.client.leases.renewals import Hand, LeaseRenewals
 
 LOOK: Final = 1.0
 """So often it is looked whether a loop without leases is there; and so long one that is gone has
@@ -21,16 +21,16 @@ Last: TypeAlias = tuple[Hand | None, str]
 """What was in hand when a loop ended, and why it failed, if it did."""
 
 
-class Tender:
+class LeaseRenewer:
     """Renews a consumer's leases, sends what it gathered, and has the last word.
 
     A signal may come between any two steps of a loop's end, and what it raises there is nobody's.
     So the thread sees by itself that its loop is gone.
     """
 
-    def __init__(self, port: Port, tending: Tending, loop: Ending) -> None:
+    def __init__(self, port: Port, renewals: LeaseRenewals, loop: Ending) -> None:
         self._port = port
-        self._tending = tending
+        self._renewals = renewals
         self._gone = deque[object]()
         self._loop = ref(loop, self._gone.append)  # one step, so nothing comes between
         self._said: SimpleQueue[Last | None] = SimpleQueue()
@@ -42,7 +42,7 @@ class Tender:
 
     def see(self) -> None:
         if self._thread is None:
-            thread = threading.Thread(target=self._work, name="snowmelt-tender", daemon=True)
+            thread = threading.Thread(target=self._work, name="snowmelt-renewer", daemon=True)
             thread.start()  # a second one does no harm, if this is interrupted
             self._thread = thread
         if self._rests:
@@ -73,29 +73,29 @@ class Tender:
 
     def drop(self, hand: Hand | None, reason: str) -> None:
         """The same behind the scenes: no destructor waits, nor takes a lock."""
-        self._tending.closing = True
+        self._renewals.closing = True
         self._said.put((hand, reason))
-        if self._thread is None and not self._tending.idle:  # interrupted before it was seen
+        if self._thread is None and not self._renewals.idle:  # interrupted before it was seen
             start_new_thread(self._work, ())
 
     def _join(self) -> None:
         if self._thread is not None:
             self._thread.join(CLOSING_LONGEST)
-            self._tending.check_told(ended=not self._thread.is_alive())
+            self._renewals.check_told(ended=not self._thread.is_alive())
 
     def _work(self) -> None:
         last: Last | None = None
         while last is None and not self._gone:
             self._rests = True
-            if self._tending.idle:
+            if self._renewals.idle:
                 last = self._heard(LOOK)
             self._rests = False
-            while last is None and not (self._tending.idle or self._gone):
-                last = self._heard(self._tending.tick)
+            while last is None and not (self._renewals.idle or self._gone):
+                last = self._heard(self._renewals.tick)
                 if last is None:
-                    run(self._port, self._tending.tend())
+                    run(self._port, self._renewals.tend())
         last = last or self._heard(LOOK) or self._heard(LOOK) or (None, "")
-        run(self._port, self._tending.close(*last))
+        run(self._port, self._renewals.close(*last))
 
     def _heard(self, seconds: float) -> Last | None:
         with suppress(Empty):

@@ -3,7 +3,7 @@
 A call for several asks for as many items as all of them want, and is answered as soon as there is
 one: what came is dealt out, first come first served, and whoever got none asks again with others.
 All are under one lease; each caller holds its own positions of it, and settles those alone. Nodes
-extend it as a whole; whoever does gives back what another has let run out (`Delivered.overdue`).
+extend it as a whole; whoever does gives back what another has let run out (`LeasedItems.overdue`).
 What they are done with of earlier leases is told in the same call, where one call may tell it.
 
 Only gets with one time-out go together, so that one which waits for nothing is told at once.
@@ -16,11 +16,18 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from snowmelt.client.coalescing.joint import AGAIN, CallerRequest, Value
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import Delivered, Part, in_order, part_items, portion, runs
-from snowmelt.client.leases.steps import BYTES_MAX, Late, LeaseSteps, Word
-from snowmelt.client.together.joint import AGAIN, Asked, Value
+from snowmelt.client.leases.delivered import (
+    ItemBatch,
+    LeasedItems,
+    in_order,
+    part_items,
+    portion,
+    runs,
+)
+from snowmelt.client.leases.steps import BYTES_MAX, Late, LeaseSteps, LeaseUpdate
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable
 from snowmelt.core.interval import Interval
 
@@ -29,16 +36,16 @@ WORTH: Final = 1_000
 FEW: Final = 64
 """Who wants more than so many gains nothing by company."""
 
-Told: TypeAlias = Sequence[tuple[Delivered, tuple[Interval, ...]]]
+Told: TypeAlias = Sequence[tuple[LeasedItems, tuple[Interval, ...]]]
 """Leases, and what of each is said to be done."""
 
 
-class Want(msgspec.Struct, frozen=True, eq=False):
+class GetRequest(msgspec.Struct, frozen=True, eq=False):
     """What one caller wants, and the earlier lease it is done with."""
 
     items_max: int
     bytes_max: int
-    before: Delivered | None
+    before: LeasedItems | None
 
 
 class Gets:
@@ -51,8 +58,8 @@ class Gets:
         self._steps = steps
 
     def asked(
-        self, items_max: int, bytes_max: int, timeout: float, before: Delivered | None = None
-    ) -> Asked | None:
+        self, items_max: int, bytes_max: int, timeout: float, before: LeasedItems | None = None
+    ) -> CallerRequest | None:
         """What one caller asks; None for what goes with no others."""
         weight, joins = items_max, None
         if before is not None:
@@ -62,16 +69,16 @@ class Gets:
         if weight > FEW:
             return None
         size = BYTES_MAX if items_max == 1 else bytes_max  # one comes whatever it weighs
-        want = Want(items_max, size, before)
-        return Asked(want, Wait(timeout), (timeout, size, joins), weight)
+        want = GetRequest(items_max, size, before)
+        return CallerRequest(want, Wait(timeout), (timeout, size, joins), weight)
 
-    def call(self, asked: Sequence[Asked]) -> Steps[Delivered | None]:
+    def call(self, asked: Sequence[CallerRequest]) -> Steps[LeasedItems | None]:
         if len(asked) == 1 and asked[0].what.before is None:
             [one] = asked
-            want: Want = one.what
+            want: GetRequest = one.what
             steps = self._steps.lease(want.items_max, want.bytes_max, one.wait)
             return (yield from steps)[0]
-        wants: list[Want] = [each.what for each in asked]
+        wants: list[GetRequest] = [each.what for each in asked]
         told = [(one.before, one.before.open_in(None)) for one in wants if one.before is not None]
         words = words_of(told)
         count, size = sum([one.items_max for one in wants]), wants[0].bytes_max
@@ -102,7 +109,7 @@ class Gets:
     at_once = call
 
     def share(
-        self, answer: Delivered | None, asked: Sequence[Asked | None]
+        self, answer: LeasedItems | None, asked: Sequence[CallerRequest | None]
     ) -> tuple[list[Value], Value]:
         """What came is dealt out to those who are there; the rest is spare."""
         if answer is None:
@@ -113,7 +120,7 @@ class Gets:
         *hands, spare = answer.divided(dealt(in_order(answer.parts), wants))
         return [AGAIN if hand is None else hand for hand in hands], spare
 
-    def late(self, asked: Asked, *, gone: bool) -> Value:
+    def late(self, asked: CallerRequest, *, gone: bool) -> Value:
         """Nothing came; of what goes along nobody was told, or it is not known."""
         if asked.what.before is None:
             return None
@@ -122,7 +129,7 @@ class Gets:
             return OutcomeUnknown(text)
         return Unavailable("the call before was not answered in the time given: it was not sent")
 
-    def unclaimed(self, value: Delivered | None) -> Steps[None]:
+    def unclaimed(self, value: LeasedItems | None) -> Steps[None]:
         if value is not None:
             yield from self._steps.give_back(value, None, 0.0, "")
 
@@ -132,19 +139,19 @@ def _settles(told: Told, late: Late) -> bool:
     return len(told) < 2 or all(refused.lost is not None for refused in late.values())
 
 
-def words_of(told: Told) -> tuple[Word, ...]:
+def words_of(told: Told) -> tuple[LeaseUpdate, ...]:
     """What several are done with, a word for each lease."""
     if len(told) == 1:
         [(delivered, where)] = told
-        return (Word(delivered.token, done=where),) if where else ()
+        return (LeaseUpdate(delivered.token, done=where),) if where else ()
     done: dict[int, list[Interval]] = {}
     for delivered, where in told:
         if where:
             done.setdefault(delivered.token, []).extend(where)
-    return tuple([Word(token, done=runs(done[token])) for token in done])
+    return tuple([LeaseUpdate(token, done=runs(done[token])) for token in done])
 
 
-def dealt(parts: Sequence[Part], wants: Sequence[int]) -> list[tuple[Part, ...]]:
+def dealt(parts: Sequence[ItemBatch], wants: Sequence[int]) -> list[tuple[ItemBatch, ...]]:
     """So many items for each, from the first on; and last, what is left.
 
     >>> from snowmelt.protocols.queue.calls import Part
@@ -152,10 +159,10 @@ def dealt(parts: Sequence[Part], wants: Sequence[int]) -> list[tuple[Part, ...]]
     >>> [[(part.start, part.blob) for part in hand] for hand in dealt([three], [1, 0, 1])]
     [[(7, b'a')], [], [(8, b'b')], [(9, b'c')]]
     """
-    hands: list[tuple[Part, ...]] = []
+    hands: list[tuple[ItemBatch, ...]] = []
     at = first = 0
     for want in (*wants, sum(map(part_items, parts))):
-        hand: list[Part] = []
+        hand: list[ItemBatch] = []
         left = want
         while left and at < len(parts):
             count = part_items(parts[at])

@@ -10,13 +10,13 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
+from snowmelt.client.coalescing.tickets import Ticket
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.together.tickets import Ticket
 from snowmelt.core.errors import CallerError, DiskFull, Full, SnowmeltError
 
 
-class Asked(msgspec.Struct, frozen=True, eq=False):
+class CallerRequest(msgspec.Struct, frozen=True, eq=False):
     """What one caller asks, and with which others it may be one call."""
 
     what: Any
@@ -37,7 +37,7 @@ Value: TypeAlias = Any
 """What a caller is told: an error is raised."""
 
 
-class Kind(Protocol):
+class CallKind(Protocol):
     """One kind of what is asked of a queue."""
 
     worth: int
@@ -49,19 +49,21 @@ class Kind(Protocol):
     leaves: bool
     """Whether a call that nobody waits for any more is left, and not seen to its end."""
 
-    def call(self, asked: Sequence[Asked]) -> Steps[Any]:
+    def call(self, asked: Sequence[CallerRequest]) -> Steps[Any]:
         """One call for all of them."""
 
-    def at_once(self, asked: Sequence[Asked]) -> Steps[Any]:
+    def at_once(self, asked: Sequence[CallerRequest]) -> Steps[Any]:
         """The same, by one who has no part in it: it waits for nothing but the answer."""
 
-    def share(self, answer: Any, asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
+    def share(
+        self, answer: Any, asked: Sequence[CallerRequest | None]
+    ) -> tuple[list[Value], Value]:
         """What each of them is told, in their order, and what is left over; None has left.
 
         One alone is told for good.
         """
 
-    def late(self, asked: Asked, *, gone: bool) -> Value:
+    def late(self, asked: CallerRequest, *, gone: bool) -> Value:
         """What is told to one whose time is over, and whose call has gone or never did."""
 
     def unclaimed(self, value: Value) -> Steps[None]:

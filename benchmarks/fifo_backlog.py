@@ -143,7 +143,7 @@ def filled(cluster: snowmelt.Cluster, pid: int, options: argparse.Namespace) -> 
     ):
         fill()
         backlog.node_mib = resident_mib(pid)
-        backlog.extents = backlog.queue.stats().extents
+        backlog.extents = backlog.queue.stats().blocks
         print(f"{backlog.name}: {backlog.filled:,.0f} items/s put", file=sys.stderr, flush=True)
         yield backlog
 

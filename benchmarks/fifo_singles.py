@@ -172,13 +172,13 @@ def status_of(local: LocalCluster) -> QueueStatus:
 
 def leader(local: LocalCluster) -> str:
     """Which node leads the queue."""
-    return status_of(local).master
+    return status_of(local).leader
 
 
 def settled(local: LocalCluster) -> float:
     """Waits until nothing is short, and no follower behind; how long that took."""
     begin = time.monotonic()
-    while (status := status_of(local)).short_of_copies or status.mirrors_behind:
+    while (status := status_of(local)).short_of_copies or status.followers_behind:
         if time.monotonic() - begin > SETTLED_WITHIN:
             raise SystemExit(f"after {SETTLED_WITHIN:.0f} s: {status}")
         time.sleep(0.2)
@@ -210,7 +210,7 @@ def taken_over(local: LocalCluster, turns: Turns) -> float:
     begin = time.monotonic()
     for node in local.nodes:
         turns.look(node)
-    next(node for node in local.nodes if node.name == before.master).kill()
+    next(node for node in local.nodes if node.name == before.leader).kill()
     with snowmelt.connect(local.url) as cluster:
         held = cluster.fifo(QUEUE).get_many(1000, timeout=120)
     took = time.monotonic() - begin
@@ -218,7 +218,7 @@ def taken_over(local: LocalCluster, turns: Turns) -> float:
     first = next(iter(held)).position
     assert first == 0, f"the first is {first}"
     if after.ready + after.leased != before.ready:
-        raise SystemExit(f"of {before.ready} items {after.master} has {after}")
+        raise SystemExit(f"of {before.ready} items {after.leader} has {after}")
     for node in local.nodes:
         if node.running:
             turns.look(node)
@@ -240,7 +240,7 @@ def measured(options: argparse.Namespace, folder: Path) -> Result:
             ready=status.ready,
             seconds=round(took, 1),
             put_per_second=round(options.items / took),
-            blocks=status.extents,
+            blocks=status.blocks,
             restarts=options.restarts,
             caught_up_seconds=round(caught_up, 1),
             takeover_seconds=round(takeover, 1),

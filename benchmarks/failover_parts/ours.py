@@ -50,7 +50,7 @@ class Ours:
         """Of the cluster: what it costs with the priority queue, which all nodes order."""
         with snowmelt.connect(self._cluster.url) as cluster:
             if self._kind == "fifo":
-                name = cluster.fifo("q").stats().master.partition("/")[0]
+                name = cluster.fifo("q").stats().leader.partition("/")[0]
             else:
                 status = self._cluster.nodes[0].status()
                 assert status is not None

@@ -350,7 +350,7 @@ class Storm:
         queue = {"master of in": self._chance.choice(SOURCES), "master of out": SINK}.get(kind)
         if queue is not None:
             try:
-                master = self._cluster.fifo(queue).stats(timeout=5.0).master
+                master = self._cluster.fifo(queue).stats(timeout=5.0).leader
             except SnowmeltError:  # it has none just now
                 master = ""
             for node in self._nodes.nodes:

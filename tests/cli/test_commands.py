@@ -75,7 +75,7 @@ def test_forget_shows_the_queues_that_only_an_absent_node_has(tmp_path: Path) ->
             for number in range(40):
                 queue = client.fifo(f"q{number}", replicas=1)
                 queue.put(b"x")
-                at[queue.stats().master] = f"q{number}"
+                at[queue.stats().leader] = f"q{number}"
                 if len(at) == 2:
                     break
         (name,) = (queue for master, queue in at.items() if master.startswith("n2"))

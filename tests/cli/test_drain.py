@@ -33,7 +33,7 @@ def test_what_was_put_while_a_node_was_drained_survives_the_loss_of_its_disk(
         for queue in queues:
             queue.put_many([b"x"] * 1000)
             told[queue.name] = 1000
-        assert {queue.stats().master for queue in queues} == {"n1", "n2", "n3"}
+        assert {queue.stats().leader for queue in queues} == {"n1", "n2", "n3"}
 
         def load() -> None:
             while not over.is_set():

@@ -68,7 +68,7 @@ def test_what_is_away_is_told_of_each_queue(nodes: LocalCluster) -> None:
         for number in range(60):
             queue = cluster.fifo(f"alone-{number}", replicas=1)
             queue.put(b"one")
-            if queue.stats().master == "n2":
+            if queue.stats().leader == "n2":
                 alone.append(queue.name)
             if len(alone) == 2:
                 break
@@ -77,7 +77,7 @@ def test_what_is_away_is_told_of_each_queue(nodes: LocalCluster) -> None:
         assert before["everywhere"]["paused"]
         nodes.nodes[1].kill()
         nodes.wait_for(["n1", "n3"], 60)
-        while everywhere.stats().master == "n2":
+        while everywhere.stats().leader == "n2":
             pass
         told = looks(nodes, "queues", "--over", "0")[0]
         assert (told["everywhere"]["copies"], told["everywhere"]["replicas"]) == (2, 3)

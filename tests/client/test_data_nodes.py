@@ -22,7 +22,7 @@ def test_bodies_on_data_nodes_outlive_one_of_them(tmp_path: Path) -> None:
                 queue.put(b"%d" % number, timeout=30)
             status = queue.stats()
             assert (status.ready, status.settings.inline_max) == (40, 1_000)
-            victim = next(one for one in nodes.nodes[1:] if one.name != status.master)
+            victim = next(one for one in nodes.nodes[1:] if one.name != status.leader)
             victim.kill()
             found = [queue.get(timeout=60) for _ in range(40)]
             assert [one.position for one in found] == list(range(1, 41))

@@ -29,7 +29,7 @@ def go_on(cluster: LocalCluster, client: snowmelt.Cluster) -> None:
     for number in range(50):
         orders = client.fifo(f"q{number}", replicas=3, durable_copies=2)
         orders.put(b"before")
-        name = orders.stats(timeout=20).master
+        name = orders.stats(timeout=20).leader
         if name != "n1":  # which decides on views
             break
     master = next(node for node in cluster.nodes if node.name == name)

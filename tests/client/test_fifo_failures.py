@@ -36,7 +36,7 @@ def three(nodes: LocalCluster) -> LocalCluster:
 
 def master_of(cluster: LocalCluster, queue: str) -> LocalNode:
     with snowmelt.connect(cluster.url) as client:
-        name = client.fifo(queue).stats(timeout=20).master
+        name = client.fifo(queue).stats(timeout=20).leader
     return next(node for node in cluster.nodes if node.name == name)
 
 

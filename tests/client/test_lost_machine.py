@@ -33,7 +33,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluste
             for number in range(50):
                 queue = client.fifo(f"q{number}", replicas=1)
                 queue.put(b"before", timeout=30)
-                away = str(queue.stats(timeout=20).master)
+                away = str(queue.stats(timeout=20).leader)
                 if away != "n1":  # which decides on views
                     break
         next(node for node in cluster.nodes if node.name == away).kill()
@@ -71,7 +71,7 @@ def test_of_two_that_are_away_both_are_named(tmp_path: Path) -> None:
             for number in range(50):
                 queue = client.fifo(f"q{number}")
                 queue.put(b"before", timeout=30)
-                if queue.stats(timeout=20).master != "n1":
+                if queue.stats(timeout=20).leader != "n1":
                     break
             for node in cluster.nodes[1:]:
                 node.kill()

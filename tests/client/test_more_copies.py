@@ -34,8 +34,8 @@ def test_a_queue_of_one_copy_has_three_while_puts_go_on(tmp_path: Path) -> None:
             putting.join(60)
             assert put[0] > 5_000
             assert (status.settings.replicas, status.copied) == (3, 100)
-            if status.master != "n1":  # n1 decides
-                next(one for one in nodes.nodes if one.name == status.master).kill()
+            if status.leader != "n1":  # n1 decides
+                next(one for one in nodes.nodes if one.name == status.leader).kill()
             found = []
             while len(found) < put[0]:
                 items = orders.get_many(1_000, timeout=60)

@@ -133,7 +133,7 @@ def one_not_at(node: str, cluster: snowmelt.Cluster) -> str:
     for number in range(100):
         queue = cluster.fifo(f"next-{number}", replicas=1)
         queue.put(b"first")
-        if queue.stats().master != node:
+        if queue.stats().leader != node:
             return queue.name
     raise AssertionError(f"a hundred queues are all at {node}")
 

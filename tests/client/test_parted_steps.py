@@ -320,7 +320,7 @@ def test_leases_of_different_partitions_have_different_numbers():
 
 def status(part: int, **counts: Any) -> QueueStatus:
     zero = {"term": 1, "paused": False, "ready": 0, "delayed": 0, "leased": 0, "dead": 0}
-    more = "bytes", "tail", "done", "lost", "waiting_gets", "waiting_puts", "extents"
+    more = "bytes", "tail", "done", "lost", "waiting_gets", "waiting_puts", "blocks"
     zero |= dict.fromkeys((*more, "short_of_copies", "producers"), 0)
     settings = QueueSettings(partitions=3, priorities=2)
     return QueueStatus(f"log/{part}", settings, NodeId(f"n{part}"), (), **(zero | counts))

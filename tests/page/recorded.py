@@ -80,10 +80,10 @@ class Recorded:
         put, ready = chance.randrange(10_000) + 7 * self.looks, chance.randrange(5_000)
         dead = chance.choice((0,) * 30 + (3,))
         return QueueStatus(
-            queue=queue, settings=QueueSettings(replicas=3), master=self.led[queue],
-            mirrors=(NodeId("n1"), NodeId("n99" if dead else "n2")), term=3, paused=False,
+            queue=queue, settings=QueueSettings(replicas=3), leader=self.led[queue],
+            followers=(NodeId("n1"), NodeId("n99" if dead else "n2")), term=3, paused=False,
             ready=ready, delayed=0, leased=chance.randrange(9), dead=dead, bytes=ready * 100,
-            tail=put, done=0, lost=0, waiting_gets=0, waiting_puts=0, extents=1, short_of_copies=0,
+            tail=put, done=0, lost=0, waiting_gets=0, waiting_puts=0, blocks=1, short_of_copies=0,
             producers=1, oldest_ready=chance.random() * 100, put=put, delivered=put // 2,
         )  # fmt: skip
 

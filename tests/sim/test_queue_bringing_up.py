@@ -45,7 +45,7 @@ def test_steps_and_bodies_do_not_pile_up_behind_a_slow_copy(monkeypatch):
     assert max(weight for weight, _ in kept) < 2 * BOUND
     assert any(erased for _, erased in kept)
     [told] = quiet.live((client, client.steps.stats(5.0)))
-    assert (told.short_of_copies, told.mirrors_behind) == (0, 0)
+    assert (told.short_of_copies, told.followers_behind) == (0, 0)
     quiet.leave(NodeId("n2"))  # so that the new one leads, or is needed
     quiet.rest(3)
     last = quiet.client("last", NodeId("n1"))

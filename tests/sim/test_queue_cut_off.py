@@ -19,14 +19,14 @@ def test_a_get_that_waits_has_what_is_put_at_the_next_leader_at_once(waited):
     quiet.live((putter, putter.put(["first"])))
     quiet.live((getter, getter.drain()))
     [told] = quiet.live((putter, putter.steps.stats(5.0)))
-    assert told.master != N1, "who decides does not lead"
+    assert told.leader != N1, "who decides does not lead"
     got = []
     getter.run(getter.get(patience=60.0), lambda one: got.append((quiet.world.now, one)))
     quiet.rest(waited)
-    cut = CutLinks(quiet.world.now, Instant(seconds(999)), ((told.master, N1),))
+    cut = CutLinks(quiet.world.now, Instant(seconds(999)), ((told.leader, N1),))
     quiet.world.network.begin(cut)
     led = told
-    while led.master == told.master:  # a put would be taken by that one yet
+    while led.leader == told.leader:  # a put would be taken by that one yet
         quiet.rest(0.1)
         [led] = quiet.live((putter, putter.steps.stats(30.0)))
     begin = quiet.world.now

@@ -49,40 +49,40 @@ class World(Quiet):
 @pytest.mark.parametrize("leaver", [N2, N3])
 def test_a_leader_or_a_follower_goes_and_comes_back(leaver):
     world = World(3, replicas=3)
-    assert world.told.master == N3
+    assert world.told.leader == N3
     world.leave(leaver)
     world.rest(3)
     told = world.told
-    assert sorted((told.master, *told.mirrors)) == [one for one in world.nodes if one != leaver]
+    assert sorted((told.leader, *told.followers)) == [one for one in world.nodes if one != leaver]
     assert told.short_of_copies == 20
     assert not world.refused
     world.back(leaver)
     told = world.told
-    assert sorted((told.master, *told.mirrors)) == world.nodes
-    assert told.master != leaver
+    assert sorted((told.leader, *told.followers)) == world.nodes
+    assert told.leader != leaver
     assert told.short_of_copies == 0
     assert world.all_is_there() == []
 
 
 def test_another_takes_the_place_of_who_leaves():
     world = World(4, replicas=3)
-    leaver = world.told.mirrors[0]
+    leaver = world.told.followers[0]
     assert leaver != N1
     world.leave(leaver)
     world.rest(3)
     told = world.told
-    assert {told.master, *told.mirrors} == {N1, N2, N3, N4} - {leaver}
+    assert {told.leader, *told.followers} == {N1, N2, N3, N4} - {leaver}
     assert told.short_of_copies == 0
     assert world.all_is_there() == []
 
 
 def test_the_only_copy_goes_to_another_node_and_the_disk_may_go():
     world = World(3, "q2", replicas=1)
-    leaver = world.told.master
+    leaver = world.told.leader
     assert leaver != N1
     world.leave(leaver)
     world.rest(3)
-    assert world.told.master != leaver
+    assert world.told.leader != leaver
     assert leaver in world.left
     world.world.replace_disk(leaver)
     assert world.all_is_there() == []
@@ -102,7 +102,7 @@ def test_who_is_needed_is_told_how_many_items_that_is_for():
 
 def test_what_takes_too_long_is_refused_and_goes_on():
     world = World(3, "q2", replicas=1)
-    leaver = world.told.master
+    leaver = world.told.leader
     now = world.world.now
     cut = Partition(now, later(now, seconds(60)), "one", (leaver,))
     world.world.network.begin(cut)

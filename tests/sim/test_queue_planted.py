@@ -300,7 +300,7 @@ def who_is_cut_off_says_nothing_of_what_there_is():
     quiet.live((old, old.put(["first"])))
     quiet.live((old, taken(old)))
     [told] = quiet.live((new, new.steps.stats(5.0)))
-    assert told.master == N3
+    assert told.leader == N3
     now = quiet.world.now
     wall = CutLinks(now, later(now, seconds(60)), ((N3, N1), (N3, N2)))
     quiet.world.network.begin(wall)
@@ -308,7 +308,7 @@ def who_is_cut_off_says_nothing_of_what_there_is():
         quiet.world.give(node, Announced(Severed(N3)))
     quiet.rest(1)
     [told] = quiet.live((new, new.steps.stats(5.0)))
-    assert told.master != N3
+    assert told.leader != N3
     quiet.live((new, new.put(["second"])))
     quiet.live((old, old.get(1, 0.5)))
     return quiet

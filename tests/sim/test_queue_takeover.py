@@ -23,11 +23,11 @@ def test_a_silent_source_is_not_waited_for(monkeypatch):
     client = quiet.client("c", N1)
     quiet.live((client, client.put(["first"])))
     [told] = quiet.live((client, client.steps.stats(5.0)))
-    assert (told.master, told.mirrors) == (N3, (N1, N2))
+    assert (told.leader, told.followers) == (N3, (N1, N2))
     lacks.append(N1)
     quiet.live((client, client.put(["second"])))
     quiet.world.stop(N3)
     lacks.clear()
     quiet.rest(22)
     [told] = quiet.live((client, client.steps.stats(5.0)))
-    assert told.master == N2
+    assert told.leader == N2

@@ -167,7 +167,7 @@ def test_items_whose_node_is_away_are_waited_for_and_never_skipped(tmp_path: Pat
 def mastered(queues: Queues, name: str) -> str:
     """Which node is the master of a queue that is made for this."""
     queues.fifo(name, replicas=1).put(b"x")
-    return queues.fifo(name).stats().master.partition("/")[0]
+    return queues.fifo(name).stats().leader.partition("/")[0]
 
 
 # --- the sink -------------------------------------------------------------------------------------

@@ -157,10 +157,10 @@ class _Story:
         self._console.print(summary_table(stages.name, running.standings))
 
     def _victim(self, connection: Cluster, queue: str) -> LocalNode:
-        """The queue's master; another node where that is the one that decides on views."""
-        master = connection.fifo(queue).stats().master
+        """The queue's leader; another node where that is the one that decides on views."""
+        leader = connection.fifo(queue).stats().leader
         _, *others = self._cluster.nodes
-        return next((node for node in others if node.name == master), others[0])
+        return next((node for node in others if node.name == leader), others[0])
 
     def _account(self, connection: Cluster, spark: Session) -> bool:
         from ufmulti.account import account, lines  # noqa: PLC0415

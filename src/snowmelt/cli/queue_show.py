@@ -78,7 +78,7 @@ def queue_object(status: QueueStatus, reach: Reach) -> dict[str, object]:
     fields: dict[str, object] = msgspec.structs.asdict(status)
     if status.settings.priorities == ANY:
         fields["ready_reach"] = {word: plain_number(one) for word, one in reach.items()}
-    fields["mirrors"] = list(status.mirrors)
+    fields["followers"] = list(status.followers)
     fields["settings"] = settings_object(status.settings)
     return fields
 
@@ -95,7 +95,7 @@ def plain_number(number: float) -> int | float | str:
 def queue_table(status: QueueStatus, reach: Reach) -> Table:
     """A queue's status, a line a fact."""
     state = "paused" if status.paused else "open"
-    title = f"{status.queue} is {state}, at {status.master} in term {status.term}"
+    title = f"{status.queue} is {state}, at {status.leader} in term {status.term}"
     if status.leaders:
         title = f"{status.queue} is {state}, in {len(status.leaders)} partitions"
     table = _table(title + _alone(status.settings.replicas, grows=status.settings.grows))
@@ -107,12 +107,12 @@ def queue_table(status: QueueStatus, reach: Reach) -> Table:
         table.add_row(name.replace("_", " "), age(getattr(status, name)))
     for name in GROWN:
         table.add_row(name, f"{getattr(status, name):,}")
-    for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "extents"):
+    for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "blocks"):
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
     for number, leader in enumerate(status.leaders):
         table.add_row(f"partition {number}", leader or "away, and not counted")
-    table.add_row("mirrors", " ".join(status.mirrors) or "-")
-    table.add_row("mirrors behind", str(status.mirrors_behind))
+    table.add_row("followers", " ".join(status.followers) or "-")
+    table.add_row("followers behind", str(status.followers_behind))
     if status.copied < 100:
         table.add_row("of their copies", f"{status.copied} %")
     for option, value in settings_object(status.settings).items():

@@ -161,7 +161,7 @@ def test_ages_are_told_and_outlive_a_restart_and_a_leader() -> None:
     told = status(nodes)
     assert (told.oldest_ready, told.oldest_leased) == (pytest.approx(20, abs=1), 30)
     assert (told.oldest_delayed, told.delivery_age) == (0, 30 - 5)
-    led = told.master
+    led = told.leader
     nodes.view(*[name for name in nodes.nodes if name != led or name == "n1"])
     nodes.restart(led)
     nodes.pass_time(10)

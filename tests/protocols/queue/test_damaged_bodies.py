@@ -50,7 +50,7 @@ def test_parts_that_are_damaged_here_and_there_are_put_together_from_all() -> No
 
 def test_what_was_damaged_is_mended_on_the_leaders_disk() -> None:
     nodes = three_copies({})
-    leader = nodes.status().master
+    leader = nodes.status().leader
     nodes.lose(leader, damage=True, first=200, stop=300)
     assert all_got(nodes) == ITEMS
     nodes.restart(leader)
@@ -77,7 +77,7 @@ def test_a_look_finds_the_same() -> None:
 
 def test_what_one_that_is_away_may_have_is_not_given_up_and_has_not_failed() -> None:
     nodes = three_copies({})
-    leader, *mirrors = nodes.status().master, *nodes.status().mirrors
+    leader, *mirrors = nodes.status().leader, *nodes.status().followers
     away = next(name for name in mirrors if name != "n1")
     for name in {leader, *mirrors} - {away}:
         nodes.lose(name, damage=True, first=100, stop=200)
@@ -99,7 +99,7 @@ def test_what_one_that_is_away_may_have_is_not_given_up_and_has_not_failed() -> 
 
 def test_a_copy_that_is_made_has_what_its_leader_could_not_read() -> None:
     nodes = three_copies({}, nodes=4)
-    leader, *mirrors = nodes.status().master, *nodes.status().mirrors
+    leader, *mirrors = nodes.status().leader, *nodes.status().followers
     nodes.lose(leader, damage=True, first=200, stop=300)
     gone = next(name for name in mirrors if name != "n1")
     (new,) = set(nodes.members) - {leader, *mirrors}
@@ -117,17 +117,17 @@ def test_a_copy_that_is_made_has_what_its_leader_could_not_read() -> None:
 def test_what_is_said_of_bodies_in_another_term_or_of_others_is_ignored(earlier: int) -> None:
     nodes = three_copies({})
     status = nodes.status()
-    nodes.lose(status.master, damage=True, first=100, stop=200)
+    nodes.lose(status.leader, damage=True, first=100, stop=200)
     nodes.lost = lambda _, __, message: isinstance(message, Fetched)
     get = calls.Get("q", 1_000, 1 << 20, seconds(0))
-    waits = nodes.asked(get, status.master)
+    waits = nodes.asked(get, status.leader)
     (named,) = {one.batches for _, _, one in nodes.sent if isinstance(one, Fetch)}
-    for name in status.mirrors:
+    for name in status.followers:
         member = nodes.members[NodeId(name)]
         keeper = f"{member.id}/{member.birth:x}"
         others = named if earlier else ()
         word = Fetched("q", status.term - earlier, keeper, others, ())
-        nodes.receive(name, status.master, word)
+        nodes.receive(name, status.leader, word)
     assert nodes.status().lost == 0
     nodes.lost = lambda *_: False
     nodes.pass_time(1)
@@ -140,7 +140,7 @@ def test_who_reads_what_was_dropped_is_told_that_it_is_gone_and_not_that_it_is_d
     leased = nodes.get(300)
     nodes.settle(leased.token, Interval(0, 300))
     nodes.pass_time(1)
-    for name in nodes.status().mirrors:
+    for name in nodes.status().followers:
         told = nodes.ask(calls.Fetch("q", span, 1 << 20), name)
         assert (told.parts, told.damaged, told.gone) == ((), 0, 100)
     status = nodes.status()

@@ -24,7 +24,7 @@ def keepers(nodes: Nodes, count: int = 9) -> set[str]:
         master = nodes.ask(calls.Open(f"q{at}")).master.node
         status = nodes.ask(calls.Describe(f"q{at}"), master)
         assert (status.ready, status.short_of_copies) == (1, 0)
-        found |= {status.master, *status.mirrors}
+        found |= {status.leader, *status.followers}
     return found
 
 

@@ -29,7 +29,7 @@ def opened() -> Nodes:
 
 
 def master(nodes: Nodes) -> NodeId:
-    name: NodeId = nodes.ask(Describe(QUEUE)).master
+    name: NodeId = nodes.ask(Describe(QUEUE)).leader
     return name
 
 

@@ -297,7 +297,7 @@ def test_the_next_leader_goes_on_in_every_priority():
     nodes.open(replicas=3, priorities=3)
     nodes.put([b"a", b"b"], 1, runs=(Run(0, 1), Run(2, 1)))
     leased = nodes.get(1)
-    master = nodes.status().master
+    master = nodes.status().leader
     nodes.view(*[name for name in nodes.nodes if name != master])
     other = next(name for name in nodes.nodes if name != master)
     told = nodes.ask(put(2, (0, "c"), (1, "d"), (2, "e")), other)

@@ -65,12 +65,12 @@ def test_every_copy_says_the_same_time_also_one_that_was_made_later() -> None:
     nodes.open(replicas=3)
     put_second_by_second(nodes, "n2")
     for _ in range(3):  # each node that leads is missed, and another has its place
-        leader = nodes.status().master
+        leader = nodes.status().leader
         assert leader != "n1", "who decides stays"
         rest = [name for name in nodes.members if name != leader]
         nodes.view(*rest)
         nodes.pass_time(10)
-        assert nodes.ask(calls.Describe("q"), rest[0]).master != leader
+        assert nodes.ask(calls.Describe("q"), rest[0]).leader != leader
         assert seconds_of(nodes.ask(calls.Peek("q", 10, 1 << 20), rest[0]).parts) == SECONDS
         nodes.view(*nodes.members)
         nodes.pass_time(10)

@@ -53,7 +53,7 @@ def few() -> Nodes:
 
 
 def puts_at_once(nodes: Nodes, count: int) -> None:
-    leader = nodes.status().master
+    leader = nodes.status().leader
     for sequence in range(1, count + 1):
         batch = Batch.of([b"x"])
         body = bytes(batch.offsets), bytes(batch.blob)
@@ -92,7 +92,7 @@ def test_a_copy_is_sent_and_read_a_few_bodies_at_a_time(monkeypatch: pytest.Monk
     puts_at_once(nodes, 3 * PIECE_BODIES)
     nodes.pass_time(1)
     nodes.sent.clear()
-    leader, *mirrors = nodes.status().master, *nodes.status().mirrors
+    leader, *mirrors = nodes.status().leader, *nodes.status().followers
     (out,) = {"n1", "n2", "n3", "n4"} - {leader, *mirrors}
     gone = next(name for name in mirrors if name != "n1")
     nodes.view(*[name for name in nodes.members if name != gone])
@@ -101,7 +101,7 @@ def test_a_copy_is_sent_and_read_a_few_bodies_at_a_time(monkeypatch: pytest.Monk
     assert [one.number for one in pieces] == list(range(len(pieces)))
     assert max(len(one.bodies) for one in pieces) == PIECE_BODIES
     assert sum(len(one.bodies) for one in pieces) == 3 * PIECE_BODIES
-    assert out in nodes.status().mirrors
+    assert out in nodes.status().followers
     assert nodes.status().short_of_copies == 0
 
 
@@ -124,11 +124,11 @@ def test_how_many_mirrors_are_behind_is_told() -> None:
     nodes.put([b"x"], 1)
     nodes.pass_time(1)
     status = nodes.status()
-    assert status.mirrors_behind == 0
-    deaf = status.mirrors[0]
+    assert status.followers_behind == 0
+    deaf = status.followers[0]
     nodes.lost = lambda _, target, message: target == deaf and isinstance(message, Append)
     nodes.put([b"x"], 2)
-    assert nodes.status().mirrors_behind == 1
+    assert nodes.status().followers_behind == 1
     nodes.lost = lambda *_: False
     nodes.pass_time(2)
-    assert nodes.status().mirrors_behind == 0
+    assert nodes.status().followers_behind == 0

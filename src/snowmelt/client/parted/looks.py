@@ -154,12 +154,12 @@ def summed(queue: str, partitions: int, found: dict[int, QueueStatus]) -> QueueS
         first,
         **told,
         queue=queue,
-        mirrors=tuple(dict.fromkeys([node for one in some for node in one.mirrors])),
+        followers=tuple(dict.fromkeys([node for one in some for node in one.followers])),
         copied=min([one.copied for one in some]),
         delivery_ages=sum([one.delivery_ages for one in some]),
         tails=tuple(map(max, zip(*[one.tails for one in some], strict=True))),
         ready_of=tuple(map(sum, zip(*[one.ready_of for one in some], strict=True))),
-        leaders=tuple([found[at].master if at in found else "" for at in range(partitions)]),
+        leaders=tuple([found[at].leader if at in found else "" for at in range(partitions)]),
         away=tuple([at for at in range(partitions) if at not in found]),
     )
 

@@ -45,7 +45,7 @@ def line(now: QueueOverview, before: QueueStatus | None, seconds: float) -> Line
     if status is None:
         return Line(queue=now.name, waits=now.waits)
     settings = status.settings
-    behind = min(max(status.mirrors_behind, len(now.away)), settings.replicas - 1)
+    behind = min(max(status.followers_behind, len(now.away)), settings.replicas - 1)
     came, went = _rates(status, before, seconds)
     return Line(
         queue=now.name,
@@ -61,7 +61,7 @@ def line(now: QueueOverview, before: QueueStatus | None, seconds: float) -> Line
         out_per_second=went,
         put=status.put,
         delivered=status.delivered,
-        leader="+".join(sorted(set(status.leaders) - {""})) or status.master,
+        leader="+".join(sorted(set(status.leaders) - {""})) or status.leader,
         term=status.term,
         copies=settings.replicas - behind,
         replicas=settings.replicas,

@@ -92,7 +92,7 @@ def _led(rows: dict[str, QueueStatus], here: list[NodeId] | None) -> Iterator[Qu
     for name, found in parts.items():
         count = next(iter(found.values())).settings.partitions
         row = found[0] if count == 1 else summed(name, count, found)
-        away = () if here is None else tuple([one for one in row.mirrors if one not in here])
+        away = () if here is None else tuple([one for one in row.followers if one not in here])
         yield QueueOverview(name, row, away)
 
 

@@ -173,7 +173,7 @@ async function askForQueue() {
 
 const COUNTS = ["ready", "delayed", "leased", "assigned", "dead", "staged"];
 const GROWN = ["put", "delivered", "done", "returned", "failed", "expired", "died", "purged", "lost"];
-const MORE = ["waiting_gets", "waiting_puts", "producers", "short_of_copies", "mirrors_behind", "extents"];
+const MORE = ["waiting_gets", "waiting_puts", "producers", "short_of_copies", "followers_behind", "blocks"];
 
 function oneQueue(name) {
   const line = view.queues.find((one) => one.queue === name);
@@ -202,8 +202,8 @@ function oneQueue(name) {
   if (parts.length > 1) {
     made.push(el("h2", {}, "Partitions"), table("parts", [
       ["partition", "", (one) => (one.number ? String(one.number) : "0, the anchor")],
-      ["leader", "", (one) => one.status?.master ?? "nobody"],
-      ["followers", "", (one) => one.status?.mirrors.join(" ") ?? one.why],
+      ["leader", "", (one) => one.status?.leader ?? "nobody"],
+      ["followers", "", (one) => one.status?.followers.join(" ") ?? one.why],
       ["ready", "n", (one) => count(one.status?.ready)],
       ["leased", "n", (one) => count(one.status?.leased)],
       ["dead", "n", (one) => count(one.status?.dead)],
@@ -217,7 +217,7 @@ function oneQueue(name) {
     made.push(el("h2", {}, "Items"), pairs("pairs", [...numbers(COUNTS), ...ages.map((one) => [one.replaceAll("_", " "), age(most(one))])]));
     made.push(el("h2", {}, "Since it was made"), pairs("pairs", numbers(GROWN)));
     made.push(el("h2", {}, "Who waits, and copies"), pairs("pairs", [...numbers(MORE),
-      ["followers", [...new Set(known.flatMap((one) => one.mirrors))].join(" ") || "-"], ["term", count(most("term"))]]));
+      ["followers", [...new Set(known.flatMap((one) => one.followers))].join(" ") || "-"], ["term", count(most("term"))]]));
     made.push(el("h2", {}, "Settings"), pairs("pairs", Object.entries(told.settings).map(([option, value]) =>
       [option.replaceAll("_", " "), option.startsWith("max") && value === 0 ? "none" : typeof value === "number" ? value.toLocaleString("en-US") : String(value)])));
   }

@@ -317,8 +317,8 @@ class Leader:
         return calls.QueueStatus(
             queue=home.queue,
             settings=home.settings.told,
-            master=self._desk.me,
-            mirrors=tuple(node_of(keeper) for keeper in home.mirrors),
+            leader=self._desk.me,
+            followers=tuple(node_of(keeper) for keeper in home.mirrors),
             term=home.term,
             paused=state.paused,
             ready=state.ready.total,
@@ -332,14 +332,14 @@ class Leader:
             waiting_gets=len(self.getting.waiting.gets)
             + (0 if self.parted is None else len(self.parted.waiting_gets)),
             waiting_puts=len(self.admission.room.puts),
-            extents=state.batches.blocks,
+            blocks=state.batches.blocks,
             short_of_copies=state.batches.live.total
             if self.followers.lacking
             else self.storing.short,
             producers=len(state.producers),
             assigned=state.groups.items,
             staged=state.staged.items,
-            mirrors_behind=len(self.followers.behind),
+            followers_behind=len(self.followers.behind),
             copied=copied(self.followers.all.values()),
             tails=tuple(state.tails) if several else (),
             ready_of=counted(state.ready, home.settings.priorities) if several else (),

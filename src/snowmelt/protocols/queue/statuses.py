@@ -23,10 +23,8 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
 
     queue: str
     settings: QueueSettings
-    master: NodeId
-    """The leader."""
-    mirrors: tuple[NodeId, ...]
-    """The followers."""
+    leader: NodeId
+    followers: tuple[NodeId, ...]
     term: int
     paused: bool
     ready: int
@@ -42,7 +40,7 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """How many were given up because no copy of them could be read."""
     waiting_gets: int
     waiting_puts: int
-    extents: int
+    blocks: int
     """How many blocks of puts there are; each is a record (`queue/batches.py`)."""
     short_of_copies: int
     """Items on fewer nodes than they should be: all, while a follower lacks its copy."""
@@ -51,7 +49,7 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """How many items groups hold."""
     staged: int = 0
     """How many items wait to be published; they are not in the queue yet."""
-    mirrors_behind: int = 0
+    followers_behind: int = 0
     """How many followers lack the last step; they are away, or it is on its way."""
     tails: tuple[int, ...] = ()
     """Where there are several priorities, how many were put of each."""

@@ -21,7 +21,7 @@ GAUGES: Final = {
     "waiting_gets": ("waiting_gets", "Gets that wait for an item."),
     "waiting_puts": ("waiting_puts", "Puts that wait for room."),
     "short_of_copies": ("items_short_of_copies", "Items on fewer nodes than they should be."),
-    "mirrors_behind": ("followers_behind", "Followers that lack the last step, or are away."),
+    "followers_behind": ("followers_behind", "Followers that lack the last step, or are away."),
     "paused": ("paused", "Whether no items are handed out (1) or are (0)."),
 }
 COUNTERS: Final = {

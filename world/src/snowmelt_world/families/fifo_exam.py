@@ -77,8 +77,8 @@ class Exam:
         self._masters: dict[NodeId, None] = {}
 
     def saw(self, status: QueueStatus, asked: Instant, *, putting: bool) -> None:
-        self._masters[status.master] = None
-        lacks = status.short_of_copies or status.mirrors_behind or status.waiting_puts
+        self._masters[status.leader] = None
+        lacks = status.short_of_copies or status.followers_behind or status.waiting_puts
         if lacks or putting:
             self._whole.pop(status.queue, None)
         else:

@@ -166,20 +166,20 @@ class Looks:
         """The bounds are kept at every moment; only what comes back from the dead is no put."""
         ledger, agreed = self._ledger, self._ledger.agreed
         if told.terms is not None and not agreed.may_be(told.terms, called, said):
-            ledger.wrong(f"{told.terms} are its settings, it says, and were not then", told.master)
+            ledger.wrong(f"{told.terms} are its settings, it says, and were not then", told.leader)
         if told.ready_of and sum(told.ready_of) != told.ready:
             text = f"{told.ready_of} are ready by priority, it says, and {told.ready} in all"
-            ledger.wrong(text, told.master)
+            ledger.wrong(text, told.leader)
         items = agreed.most("items_max", told.bound, called, said)
         if items and told.bound > items and ledger.redriven is None:
             text = f"{told.bound} items are in it, and {items} may be"
-            ledger.wrong(text, told.master)
+            ledger.wrong(text, told.leader)
         size = agreed.most("bytes_max", told.bytes, called, said)
         if size and told.bytes > size:
             text = f"{told.bytes} bytes are in it, and {size} may be"
-            ledger.wrong(text, told.master)
+            ledger.wrong(text, told.leader)
         if told.lost and not ledger.excuses.may_lose:
-            ledger.wrong(f"{told.lost} items are lost, it says", told.master)
+            ledger.wrong(f"{told.lost} items are lost, it says", told.leader)
 
     def _tail(self, told: Numbers, called: Instant) -> None:
         for put in self._ledger.puts:
@@ -190,7 +190,7 @@ class Looks:
                 tail = told.tails[0 if put.keyed else self._ledger.rank(last)]
                 if last >= tail:
                     text = f"the tail is {tail}, it says, and {last} was told before"
-                    self._ledger.wrong(text, told.master)
+                    self._ledger.wrong(text, told.leader)
 
     def _inside(self, told: Numbers, called: Instant, said: Instant) -> None:
         ledger = self._ledger
@@ -199,16 +199,16 @@ class Looks:
         acked = sum(at < called for at in ledger.acked.values())
         if told.done < acked:
             text = f"{told.done} items are done, it says, and {acked} were before"
-            ledger.wrong(text, told.master)
+            ledger.wrong(text, told.leader)
         most = sum(len(one.values) for one in ledger.puts if one.called <= said) - acked
         if told.inside > most:
-            ledger.wrong(f"{told.inside} items are in it, and at most {most} can be", told.master)
+            ledger.wrong(f"{told.inside} items are in it, and at most {most} can be", told.leader)
         least = told.lost * -1 - len(ledger.attempted)
         for one in ledger.puts:
             if one.told and one.returned is not None and one.returned < called:
                 least += len(one.values)
         if told.inside < least:
-            ledger.wrong(f"{told.inside} items are in it, and {least} must be", told.master)
+            ledger.wrong(f"{told.inside} items are in it, and {least} must be", told.leader)
 
     def _copies(self, told: Numbers, called: Instant, said: Instant) -> None:
         ledger = self._ledger
@@ -227,7 +227,7 @@ class Looks:
             if one.called <= said and ended >= since and slow:
                 return  # it may have fewer copies for a while
         text = f"{told.short_of_copies} items lack copies, and all had theirs before"
-        ledger.wrong(text, told.master)
+        ledger.wrong(text, told.leader)
 
     # --- at the end -------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ class Given(msgspec.Struct, frozen=True):
 class Numbers(msgspec.Struct, frozen=True):
     """How many items a queue has, as a node told."""
 
-    master: str
+    leader: str
     ready: int
     delayed: int
     leased: int

@@ -8,7 +8,7 @@ STAMP := $(VENV)/.ready
 # takes from who is not.
 SPREAD := -n 4 --dist worksteal
 
-.PHONY: setup compiled demo test test-lab coverage lint faces dist bench table soak clean
+.PHONY: setup compiled demo test test-lab coverage lint docs faces dist bench table soak clean
 
 setup: $(STAMP)
 
@@ -44,6 +44,12 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/shape.py --check
+
+# The pages as a site, in build/site; a link that leads nowhere fails. It loads nothing of other hosts.
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python scripts/site_alone.py build/site
 
 # The blocking faces of the client, from the async ones.
 faces: setup

@@ -1,0 +1,241 @@
+"""Pages that are made of the code: the API of its docstrings, the commands, and the errors.
+
+`scripts/site.py` puts them into the site, so they are never out of date. `python
+scripts/reference.py api` prints one.
+"""
+
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final
+
+import click
+import typer.main
+
+import snowmelt
+from snowmelt.cli.main import COMMANDS
+from snowmelt.cli.main import program as commands_of
+from snowmelt.core import errors
+
+MODULES: Final = ("snowmelt", "snowmelt.spark")
+WIDTH_MAX: Final = 88
+
+
+def api() -> str:
+    """All public names, with their docstrings."""
+    text = [
+        "# API",
+        "",
+        f"All names of `snowmelt` {snowmelt.__version__}, as its docstrings have them.",
+        "`snowmelt.aio` has the same classes, whose calls are awaited",
+        "([asyncio](../how-to/asyncio.md)). Errors have [a page of their own](errors.md).",
+        "",
+    ]
+    for name in MODULES:
+        text += [f"## {name}", ""]
+        for one in _members(import_module(name)):
+            text += _described(one)
+    return "\n".join(text)
+
+
+def _members(module: ModuleType) -> Iterator[Any]:
+    """Functions first, then classes; no errors."""
+    every = [getattr(module, name) for name in module.__all__ if not name.startswith("__")]
+    yield from (one for one in every if inspect.isfunction(one))
+    yield from (one for one in every if inspect.isclass(one) and not issubclass(one, BaseException))
+
+
+def _described(what: Any) -> Iterator[str]:
+    yield f"### {what.__name__}"
+    yield ""
+    if inspect.isfunction(what):
+        yield from _signature(what.__name__, what)
+        yield from _prose(what)
+        return
+    yield from _prose(what)
+    for name in _public(what):
+        found = inspect.getattr_static(what, name)
+        yield f"#### {what.__name__}.{name}"
+        yield ""
+        if isinstance(found, property):
+            yield from _prose(found.fget)
+        else:
+            call = found.__func__ if isinstance(found, staticmethod | classmethod) else found
+            yield from _signature(name, call)
+            yield from _prose(call)
+
+
+def _public(kind: type) -> list[str]:
+    """What it has itself or of its bases, if it is of ours; in the order of its text."""
+    found: dict[str, None] = {}
+    for each in kind.__mro__:
+        if not each.__module__.startswith("snowmelt"):
+            continue
+        for name, one in vars(each).items():
+            call = one.__func__ if isinstance(one, staticmethod | classmethod) else one
+            if not name.startswith("_") and (inspect.isfunction(call) or isinstance(one, property)):
+                found.setdefault(name)
+    return list(found)
+
+
+def _signature(name: str, call: Callable[..., Any]) -> Iterator[str]:
+    """As a call is written; over several lines where it is long."""
+    known = [one for each, one in inspect.signature(call).parameters.items() if each != "self"]
+    told = inspect.signature(call).return_annotation
+    back = "" if told is inspect.Signature.empty else f" -> {_kind(told)}"
+    words, apart = [], False
+    for one in known:
+        if one.kind is one.KEYWORD_ONLY and not apart:
+            words.append("*")
+        apart = apart or one.kind in {one.KEYWORD_ONLY, one.VAR_POSITIONAL}
+        words.append(_parameter(one))
+    line = f"{name}({', '.join(words)}){back}"
+    if len(line) > WIDTH_MAX:
+        line = f"{name}(\n    " + ",\n    ".join(words) + f",\n){back}"
+    yield from ("```python", line, "```", "")
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    kind = "" if one.annotation is one.empty else f": {_kind(one.annotation)}"
+    default = "" if one.default is one.empty else f" = {_value(one.default)}"
+    return f"{stars}{one.name}{kind}{default}"
+
+
+def _kind(annotation: Any) -> str:
+    """A type by its short name.
+
+    >>> _kind("collections.abc.Iterable[snowmelt.core.batch.Batch]")
+    'Iterable[Batch]'
+    """
+    plain = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b[a-z_]\w*(?:\.\w+)*\.(?=\w)", "", plain)
+
+
+def _value(default: Any) -> str:
+    shown = repr(default)
+    return shown if "<" not in shown else "..."
+
+
+def _prose(what: Any) -> Iterator[str]:
+    """Its docstring, in which examples are blocks."""
+    code: list[str] = []
+    for line in (inspect.getdoc(what) or "").splitlines():
+        if line.startswith(">>>") or (code and line.strip()):
+            code.append(line)
+            continue
+        if code:
+            yield from ("```pycon", *code, "```", "")
+            code = []
+        yield line
+    if code:
+        yield from ("```pycon", *code, "```")
+    yield ""
+
+
+def errors_page() -> str:
+    """All errors, by blame, as `core/errors.py` has them."""
+    text = [
+        "# Errors",
+        "",
+        "Those that a program catches are in `snowmelt`. An error is *definite* when what was",
+        "asked did not happen and never will. After one that is not, it may have happened: look,",
+        "or ask again under the same `sequence`.",
+        "[Messages, and what to do](messages.md) goes by the text of the message.",
+        "",
+        "| error | exit code | definite | when |",
+        "|---|---|---|---|",
+    ]
+    for one, depth in _errors(errors.SnowmeltError, 0):
+        said = " ".join((inspect.getdoc(one) or "").partition(">>>")[0].split())
+        name = "- " * depth + f"`{one.__name__}`"
+        sure = "yes" if one.definite else "no"
+        text.append(f"| {name} | {one.exit_code} | {sure} | {said} |")
+    text += ["", "An error whose row is indented is one of the row above: `except` takes both.", ""]
+    return "\n".join(text)
+
+
+def _errors(kind: Any, depth: int) -> Iterator[tuple[Any, int]]:
+    yield kind, depth
+    for one in kind.__subclasses__():
+        if one.__module__ == errors.__name__:
+            yield from _errors(one, depth + 1)
+
+
+def commands() -> str:
+    """All commands, as `--help` has them."""
+    text = [
+        "# Commands",
+        "",
+        "What `snowmelt --help` and `snowmelt COMMAND --help` say.",
+        "[Exit codes](exit-codes.md) are the same for all commands.",
+        "",
+    ]
+    for panel, names in COMMANDS.items():
+        text += [f"## {panel}", ""]
+        for name in names:
+            whole = typer.main.get_command(commands_of([name]))
+            context = click.Context(whole, info_name="snowmelt")
+            found = whole.get_command(context, name)  # type: ignore[attr-defined]
+            text += _command(found, name, context)
+    return "\n".join(text)
+
+
+def _command(command: Any, name: str, above: click.Context) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=above)
+    path = context.command_path
+    yield f"### {path}"
+    yield ""
+    yield from (*textwrap.dedent(command.help or "").replace("\b", "").strip().splitlines(), "")
+    if hasattr(command, "commands"):
+        for each, one in command.commands.items():
+            yield from _command(one, each, context)
+        return
+    given = [one for one in command.params if one.param_type_name == "argument"]
+    words = [
+        f"[{one.human_readable_name}]" if not one.required else one.human_readable_name
+        for one in given
+    ]
+    yield from ("```", " ".join([path, "[OPTIONS]", *words]), "```", "")
+    options = [one for one in command.params if not getattr(one, "hidden", False)]
+    if options:
+        yield "| | default | |"
+        yield "|---|---|---|"
+    for one in options:
+        said = (getattr(one, "help", "") or "").replace("|", "\\|")
+        yield f"| {_option(one)} | {_default(one, context)} | {said} |"
+    yield ""
+
+
+def _option(one: Any) -> str:
+    if one.param_type_name == "argument":
+        return f"`{one.human_readable_name}`"
+    kind = "" if one.is_flag else f" {one.make_metavar(click.Context(click.Command('x'))).upper()}"
+    kind = kind.replace("|", "\\|").strip("<>")
+    return (
+        ", ".join(f"`{each}`" for each in (*one.opts, *one.secondary_opts))
+        + f" {kind.strip(' <>').lower()}".rstrip()
+    )
+
+
+def _default(one: Any, context: click.Context) -> str:
+    if one.required:
+        return "needed"
+    value = one.get_default(context, call=False)
+    if value is None or value in {"", False} or value in ([], ()) or callable(value):
+        return ""
+    return f"`{value}`"
+
+
+PAGES: Final = {
+    "reference/api.md": api,
+    "reference/errors.md": errors_page,
+    "reference/commands.md": commands,
+}
+
+if __name__ == "__main__":
+    print(PAGES[f"reference/{sys.argv[1]}.md"]())

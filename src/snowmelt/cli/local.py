@@ -20,6 +20,7 @@ from snowmelt.core.names import node_id
 from snowmelt.protocols.membership import Status, View
 from snowmelt.protocols.membership.view import identity_of
 from snowmelt.runtime.folders import check_nobodys, found_in_etcd, found_on_disk, looked_at
+from snowmelt.store.folder import make_folder, private
 
 START_SECONDS = 30.0
 MISSES = 4
@@ -125,7 +126,7 @@ class LocalNode:
             raise Unavailable(f"port {self.port} is taken; choose another, or end who has it")
         command = [*self._home.prefix, sys.executable, "-m", "snowmelt", "node", "--id", self.name]
         command += ["--listen", self.address, "--data", str(self.folder)]
-        with self.log.open("ab") as log:
+        with private(self.log) as log:
             self._process = subprocess.Popen(
                 [*command, *self._options],
                 stdin=subprocess.DEVNULL,
@@ -202,7 +203,7 @@ class LocalCluster:
         options: Sequence[str] = (),
         http: int = 0,
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         ports = list(range(port, port + nodes)) if port else free_ports(nodes)
         beats = ("--heartbeat", str(heartbeat), "--misses", str(MISSES))
         options = [*beats, *options]  # of an option given twice the last one counts

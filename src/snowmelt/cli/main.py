@@ -17,6 +17,7 @@ import typer
 from snowmelt import __version__
 from snowmelt.cli.commands import Commands
 from snowmelt.core.errors import CallerError, NoSuchQueue, SnowmeltError
+from snowmelt.core.shown import printable
 
 COMMANDS: Final = {
     "Items": {
@@ -157,7 +158,7 @@ def run() -> None:
         gc.freeze()  # what is loaded stays, and is not looked through again, nor at the end
         command()
     except SnowmeltError as error:
-        print(f"snowmelt: {error}{_way_out(error)}", file=sys.stderr)
+        print(printable(f"snowmelt: {error}{_way_out(error)}"), file=sys.stderr)
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

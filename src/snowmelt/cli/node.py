@@ -1,5 +1,7 @@
 """`snowmelt node`: one node of a cluster, in the foreground."""
 
+import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
@@ -38,6 +40,8 @@ def read_secret(option: str, what: str, file: Path | None) -> str:
         raise BadOption(option, str(file), f"a readable text file ({error})") from error
     if not secret:
         raise BadOption(option, str(file), f"a file with {what} in it; this one is empty")
+    if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        print(f"snowmelt: others can read {file}: chmod 600 {file}", file=sys.stderr)
     return secret
 
 

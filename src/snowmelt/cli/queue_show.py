@@ -9,6 +9,7 @@ from rich.table import Table
 
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.queue.lines import settings_object
+from snowmelt.core.shown import printable
 from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.protocols.queue.deletes import COUNTS as IN_IT
 from snowmelt.protocols.queue.deletes import Deleted
@@ -197,6 +198,6 @@ def peek_lines(items: list[Seen], ranked: bool = False) -> Iterator[str]:
         headers = f"  {one.headers}" if one.headers else ""
         put_at = f"  {one.put_at:%F %T}" if one.put_at else ""
         times = "once" if one.failures == 1 else f"{one.failures} times"
-        failed = f"  failed {times}: {one.reason}" if one.failures else ""
+        failed = f"  failed {times}: {printable(one.reason)}" if one.failures else ""
         urgent = f"{one.priority!s:>{max(3, width)}} " if ranked else ""
         yield f"{urgent}{one.position:8} {len(one.body):9}{put_at}  {begin}{more}{headers}{failed}"

@@ -22,6 +22,7 @@ from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.queue.lines import Line, line
 from snowmelt.core.errors import BadOption
+from snowmelt.core.shown import printable
 from snowmelt.protocols.queue.statuses import QueueStatus
 
 HEADS: Final = (
@@ -138,7 +139,8 @@ def consumers(
     for one in found:
         held = age(one.held if one.items else None)
         counts = [f"{one.items:,}", held, f"{one.gets_waiting:,}", f"{one.puts_waiting:,}"]
-        made.add_row(one.program, str(one.pid or "-"), one.host or "-", *counts)
+        who = [printable(one.program), str(one.pid or "-"), printable(one.host or "-")]
+        made.add_row(*who, *counts)
     if found:
         _console().print(made)
     else:

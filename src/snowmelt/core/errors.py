@@ -13,7 +13,10 @@ of the `snowmelt` program ends with; scripts may rely on it.
 import queue
 from typing import Any, ClassVar, Final
 
+from snowmelt.core.shown import without_secrets
+
 SHOWN_MAX: Final = 200
+URL_MAX: Final = 10_000
 LEASE_ENDED: Final = "the lease ended"
 """Why a delivery failed of which nobody said anything."""
 
@@ -23,7 +26,11 @@ def in_short(value: object) -> str:
 
     >>> in_short("none"), len(in_short("x" * 10**6))
     ("'none'", 219)
+    >>> in_short("snowmelt://my-token@here:4410")
+    "'snowmelt://***@here:4410'"
     """
+    if isinstance(value, str) and "://" in value:
+        value = without_secrets(value[:URL_MAX])
     if isinstance(value, str | bytes) and len(value) > SHOWN_MAX:
         return f"{value[:SHOWN_MAX]!r} ({len(value)} in all)"
     if isinstance(value, int) and value.bit_length() > 3 * SHOWN_MAX:

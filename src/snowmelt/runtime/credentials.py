@@ -14,6 +14,7 @@ import msgspec
 
 from snowmelt.core.errors import AccessDenied, BadOption
 from snowmelt.core.names import Address, NodeId
+from snowmelt.core.shown import repr_without
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +24,9 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     authority: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+
+    def __repr__(self) -> str:
+        return repr_without(self, "token")
 
     @property
     def encrypted(self) -> bool:

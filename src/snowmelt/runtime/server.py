@@ -16,6 +16,7 @@ from snowmelt.core.errors import MachineCrashed, SnowmeltError, Unavailable
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
+from snowmelt.core.shown import repr_without
 from snowmelt.protocols import baton, echo, membership, multicast, queue
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
@@ -80,6 +81,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What whoever asks for metrics must show."""
     site: Callable[[Inside], Site] | None = None
     """Makes what else is shown there."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "http_token")
 
 
 class Server:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from snowmelt.store.folder import private
+
 _STDERR: Final = 2
 _ECHO: Final = "DataFrameQueryContextLogger"
 """By this logger pyspark writes each error to the terminal that it raises anyway."""
@@ -26,7 +28,7 @@ def errors_into(log: Path) -> Iterator[None]:
     sys.stderr.flush()
     log.parent.mkdir(parents=True, exist_ok=True)
     before = os.dup(_STDERR)
-    with log.open("ab") as file:
+    with private(log) as file:
         os.dup2(file.fileno(), _STDERR)
     try:
         yield

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, StateError
+from snowmelt.store.folder import private
 
 _RAISED: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<said>.*))?")
 _OWN: Final = re.compile(r"snowmelt\.core\.errors\.(?P<kind>\w+): (?P<said>.*)")
@@ -87,8 +88,8 @@ def failed(stage: str, cause: str, whole: str, log: Path) -> StageFailed:
     """The error to raise, when all that is known has been written into the log."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a") as file:
-            file.write(f"{datetime.now(UTC).isoformat()} stage {stage} failed\n{whole}\n")
+        with private(log) as file:
+            file.write(f"{datetime.now(UTC).isoformat()} stage {stage} failed\n{whole}\n".encode())
     except OSError as error:
         return StageFailed(f"stage {stage} failed: {cause} (no log: {error})")
     return StageFailed(f"stage {stage} failed: {cause} (all of it: {log})")

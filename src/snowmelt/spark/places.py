@@ -31,6 +31,7 @@ class Places:
         root = str(checkpoints).rstrip("/") if self._remote else str(Path(checkpoints).absolute())
         self._root = f"{root}/{pipeline}"
         self._pipeline = pipeline
+        self._logs: Path | None = None
 
     def check(self, stages: Sequence[Stage]) -> None:
         """Refuses a place where one of these stages could not write."""
@@ -59,9 +60,10 @@ class Places:
         return Path(self._root, stage)
 
     def log(self, stage: str) -> Path:
-        """Where all is told of a stage that failed."""
-        local = Path(tempfile.gettempdir()) if self._remote else Path(self._root)
-        return local / (f"{self._pipeline}.{stage}.log" if self._remote else f"{stage}.log")
+        """The log of a stage that failed; in a new folder that only its owner sees, if far away."""
+        if self._remote and self._logs is None:
+            self._logs = Path(tempfile.mkdtemp(prefix=f"snowmelt-{self._pipeline}-"))
+        return (self._logs or Path(self._root)) / f"{stage}.log"
 
 
 def make_sink(cluster: Cluster, stage: Stage) -> None:

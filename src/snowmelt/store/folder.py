@@ -11,7 +11,7 @@ import fcntl
 import os
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from snowmelt.core.errors import DiskFull, StoreBusy, StoreError
 
@@ -52,6 +52,11 @@ def make_folder(folder: Path, mode: int = 0o700) -> None:
         make_folder(folder.parent, 0o777)
         folder.mkdir(mode, exist_ok=True)
         flush_folder(folder.parent)
+
+
+def private(file: Path) -> BinaryIO:
+    """Opens a file to add to it; a new one is its owner's alone."""
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
 def tighten(folder: Path, own: Container[str]) -> None:

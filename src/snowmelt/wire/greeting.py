@@ -26,6 +26,7 @@ from snowmelt.core.errors import (
     Unavailable,
 )
 from snowmelt.core.names import NodeId, node_id
+from snowmelt.core.shown import repr_without
 from snowmelt.wire.framing import GREETING_BYTES_MAX, Kind, framed
 
 CLIENT_PREFIX: Final = "c-"  # so that no client can speak, or be spoken to, as a node
@@ -55,6 +56,9 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     after: bytes = b""
     """Of peers: the nonce of the last connection that these two had open and whose end the one who
     dials has seen."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "token")
 
 
 class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):

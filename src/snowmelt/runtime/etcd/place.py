@@ -9,6 +9,7 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address, plain_name
+from snowmelt.core.shown import repr_without
 from snowmelt.runtime.credentials import is_loopback
 
 SCHEME: Final = "etcd"
@@ -30,6 +31,9 @@ class EtcdPlace(msgspec.Struct, frozen=True, kw_only=True):
     key: Path | None = None
     user: str = ""
     password: str = ""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "password")
 
     @classmethod
     def read(cls, url: str, user: str = "", password: str = "") -> "EtcdPlace":

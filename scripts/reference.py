@@ -13,7 +13,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-import click
 import typer.main
 
 import snowmelt
@@ -179,14 +178,14 @@ def commands() -> str:
         text += [f"## {panel}", ""]
         for name in names:
             whole = typer.main.get_command(commands_of([name]))
-            context = click.Context(whole, info_name="snowmelt")
+            context = typer.Context(whole, info_name="snowmelt")
             found = whole.get_command(context, name)  # type: ignore[attr-defined]
             text += _command(found, name, context)
     return "\n".join(text)
 
 
-def _command(command: Any, name: str, above: click.Context) -> Iterator[str]:
-    context = click.Context(command, info_name=name, parent=above)
+def _command(command: Any, name: str, above: typer.Context) -> Iterator[str]:
+    context = typer.Context(command, info_name=name, parent=above)
     path = context.command_path
     yield f"### {path}"
     yield ""
@@ -203,26 +202,23 @@ def _command(command: Any, name: str, above: click.Context) -> Iterator[str]:
     yield from ("```", " ".join([path, "[OPTIONS]", *words]), "```", "")
     options = [one for one in command.params if not getattr(one, "hidden", False)]
     if options:
-        yield "| | default | |"
+        yield "| | | default |"
         yield "|---|---|---|"
     for one in options:
         said = (getattr(one, "help", "") or "").replace("|", "\\|")
-        yield f"| {_option(one)} | {_default(one, context)} | {said} |"
+        yield f"| {_option(one, context)} | {said} | {_default(one, context)} |"
     yield ""
 
 
-def _option(one: Any) -> str:
+def _option(one: Any, context: typer.Context) -> str:
     if one.param_type_name == "argument":
         return f"`{one.human_readable_name}`"
-    kind = "" if one.is_flag else f" {one.make_metavar(click.Context(click.Command('x'))).upper()}"
-    kind = kind.replace("|", "\\|").strip("<>")
-    return (
-        ", ".join(f"`{each}`" for each in (*one.opts, *one.secondary_opts))
-        + f" {kind.strip(' <>').lower()}".rstrip()
-    )
+    names = ", ".join(f"`{each}`" for each in (*one.opts, *one.secondary_opts))
+    kind = "" if one.is_flag else one.make_metavar(context).strip("<>[]").lower()
+    return f"{names} {kind}".replace("|", "\\|").rstrip()
 
 
-def _default(one: Any, context: click.Context) -> str:
+def _default(one: Any, context: typer.Context) -> str:
     if one.required:
         return "needed"
     value = one.get_default(context, call=False)

@@ -85,3 +85,13 @@ def assert_told(example: doctest.Example, known: dict[str, object], runner: Runn
             print(format_exception_only(error)[-1], end="")
     want, got = example.exc_msg or example.want, told.getvalue()
     assert doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS), (want, got)
+
+
+def test_aio_is_there_after_one_import_and_not_loaded_before() -> None:
+    program = (
+        "import sys, snowmelt\n"
+        "assert 'snowmelt.aio' not in sys.modules\n"
+        "assert snowmelt.aio.connect.__module__ == 'snowmelt.client.cluster_async'\n"
+        "assert not hasattr(snowmelt, 'nothing')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

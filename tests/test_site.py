@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import click
 import typer.main
 
 import snowmelt
@@ -111,6 +110,6 @@ def test_the_pages_of_settings_have_each_option() -> None:
 def test_the_page_of_a_node_has_each_option() -> None:
     text = page("reference/node.md")
     whole = typer.main.get_command(reference.commands_of(["node"]))
-    node = whole.get_command(click.Context(whole), "node")  # type: ignore[attr-defined]
+    node = whole.get_command(typer.Context(whole), "node")  # type: ignore[attr-defined]
     for one in node.params:
         assert f"`{one.opts[0]}`" in text, one.opts

@@ -1,5 +1,8 @@
 """Snowmelt: a distributed queue. Say which order you need, get the protocol that gives it."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from snowmelt.client.baton.face import Baton, Held
 from snowmelt.client.cluster import Cluster, connect
 from snowmelt.client.counter.face import Counter
@@ -33,6 +36,7 @@ from snowmelt.core.errors import (
     MachineCrashed,
     MachineError,
     NoSuchQueue,
+    NotEmpty,
     NotGranted,
     NotStaged,
     OutcomeUnknown,
@@ -83,6 +87,7 @@ __all__ = [
     "Mark",
     "Multicast",
     "NoSuchQueue",
+    "NotEmpty",
     "NotGranted",
     "NotStaged",
     "Object",
@@ -113,3 +118,11 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+if not TYPE_CHECKING:  # a type checker sees which names there are
+
+    def __getattr__(name: str) -> object:
+        """`snowmelt.aio` after `import snowmelt` alone; who does not use it does not load it."""
+        if name == "aio":
+            return import_module("snowmelt.aio")
+        raise AttributeError(f"module 'snowmelt' has no attribute {name!r}")

@@ -90,7 +90,7 @@ def test_without_a_turn_in_time_the_command_is_not_run(
             "touch",
             str(file),
         )
-    assert (ended.returncode, ended.stdout) == (4, "")
+    assert (ended.returncode, ended.stdout) == (124, "")
     assert ended.stderr == "snowmelt: no turn within 0.5 s at baton 'taken'\n"
     assert not file.exists()
 
@@ -99,7 +99,7 @@ def test_with_no_time_to_wait_it_runs_only_where_the_baton_is_free(cluster: Loca
     run = ("baton", "run", "cron", "--url", cluster.url, "--timeout", "0", "--", "echo", "ran")
     with library.connect(cluster.url) as held, held.baton("cron"):
         ended = snowmelt(*run)
-    assert (ended.returncode, ended.stdout) == (4, "")
+    assert (ended.returncode, ended.stdout) == (124, "")
     assert "no turn within 0 s at baton 'cron'" in ended.stderr
     with library.connect(cluster.url) as free:
         free.baton("cron").acquire(timeout=10).release()
@@ -255,7 +255,7 @@ def test_a_command_that_lost_it_is_ended(tmp_path: Path) -> None:
         two.kill()
         for one, _, told in begun:
             errors = one.communicate(timeout=30)[1]
-            assert one.returncode == 2
+            assert one.returncode == 125
             assert errors.startswith("snowmelt: baton 'lost")
             assert told.exists()
 
@@ -268,7 +268,7 @@ def test_the_value_goes_through_a_file(cluster: LocalCluster, tmp_path: Path) ->
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, expected, "")
     assert snowmelt(*run, "sh", "-c", f"printf bad > {file}; exit 1").returncode == 1
     ended = snowmelt(*run, "sh", "-c", f"head -c 2000000 /dev/zero > {file}")
-    assert ended.returncode == 2
+    assert ended.returncode == 125
     assert "more than 1048576 bytes; the old value goes on" in ended.stderr
     with library.connect(cluster.url) as other, other.baton("value") as held:
         assert held.value == b"xxx"
@@ -296,7 +296,7 @@ def test_what_is_wrong_is_said(
 def test_nobody_there_is_said() -> None:
     where = f"snowmelt://127.0.0.1:{free_port()}"
     ended = snowmelt("baton", "run", "a", "--url", where, "--timeout", "0.5", "--", "true")
-    assert ended.returncode == 4
+    assert ended.returncode == 125
     assert "no node could be reached" in ended.stderr
 
 
@@ -411,7 +411,7 @@ def test_all_of_a_command_ends_when_the_program_that_runs_it_stands_still_for_to
     with working.next_holder(cluster.url):
         assert not working.goes_on(), "nobody works beside the next holder"
     os.kill(one.pid, signal.SIGCONT)
-    assert one.wait(60) == 2
+    assert one.wait(60) == 125
 
 
 @pytest.mark.parametrize("killed", [(1,), (2,), (0, 1), (0, 2), (1, 2)])

@@ -173,7 +173,7 @@ def test_a_queue_is_deleted_and_its_name_is_free(run: Run, queue: str) -> None:
     ended = run("delete", queue)
     assert (ended.returncode, ended.stdout, b"--yes" in ended.stderr) == (2, b"", True)
     ended = run("delete", queue, "--if-empty")
-    assert (ended.returncode, b"has 2 ready" in ended.stderr) == (2, True)
+    assert (ended.returncode, b"has 2 ready" in ended.stderr) == (13, True)
     said = fine(run("delete", queue, "--yes"))
     assert said == b"%b is deleted, with 2 items (2 ready)\n" % queue.encode()
     ended = run("delete", queue, "--yes")

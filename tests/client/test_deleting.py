@@ -11,7 +11,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt.core.errors import CallerError, QueueDeleted
+from snowmelt.core.errors import QueueDeleted
 
 SOON = 5.0
 """Far sooner than what is waited for."""
@@ -55,7 +55,7 @@ def test_it_is_gone_with_all_that_is_in_it_and_another_kind_has_its_name(
 def test_a_queue_with_anything_in_it_stays_where_it_is_to_be_empty(queues: Any, name: str) -> None:
     orders = queues.fifo(name)
     orders.put(b"one")
-    with pytest.raises(CallerError, match="1 ready"):
+    with pytest.raises(snowmelt.NotEmpty, match="1 ready"):
         queues.delete(name, if_empty=True)
     with orders.get() as item:
         assert item.body == b"one"

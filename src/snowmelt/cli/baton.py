@@ -4,8 +4,9 @@ import json
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, Final, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,13 +19,15 @@ from snowmelt.cli.tables import listing
 from snowmelt.client.baton.face import Held
 from snowmelt.client.baton.steps import TURN_SECONDS, Sight, list_batons, sights
 from snowmelt.client.connection import steps
-from snowmelt.core.errors import BadOption, TooLarge
+from snowmelt.core.errors import BadOption, NotGranted, SnowmeltError, TooLarge
 from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX, ResetBaton
 from snowmelt.protocols.baton.settings import baton_name
 
 baton = Commands(help="Batons: locks that heal, and carry a value.", no_args_is_help=True)
 T = TypeVar("T")
 NAME = typer.Argument(help="The baton's name.")
+NO_TURN: Final = 124
+NOT_HELD: Final = 125
 
 
 @baton.command()
@@ -47,8 +50,8 @@ def run(
     """Run a command while holding a baton, as `flock` does. Ends as the command ends.
 
     The command finds the baton's name in SNOWMELT_BATON and its fence in SNOWMELT_FENCE: a number
-    larger than any holder's before. When the baton is lost it gets SIGTERM, and this ends with 2.
-    Without a turn in time the command is not run, and this ends with 4.
+    larger than any holder's before. When the baton is lost it gets SIGTERM, and this ends with 125,
+    as where nobody answers. Without a turn in time the command is not run, and this ends with 124.
     Ctrl-C reaches the command as any other; a script that runs this ends then, as with `flock`.
     """
     if timeout != 0:
@@ -68,6 +71,11 @@ def run(
                 _read_value(value_file, held)
     except KeyboardInterrupt:
         end_interrupted()
+    except BadOption:
+        raise
+    except SnowmeltError as error:  # codes that commands don't end with, as `timeout` has them
+        print(f"snowmelt: {error}", file=sys.stderr)
+        code = NO_TURN if isinstance(error, NotGranted) else NOT_HELD
     raise typer.Exit(code)
 
 

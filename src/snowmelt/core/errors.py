@@ -184,6 +184,12 @@ class Full(StateError, queue.Full):
     """The queue is at its bound, and no room was made in the time given."""
 
 
+class NotEmpty(StateError):
+    """The queue has items, and was to be deleted only if it had none."""
+
+    exit_code = 13
+
+
 class NotGranted(StateError, TimeoutError):
     """The baton did not come in the time given; the wish for it was given up."""
 

@@ -69,7 +69,7 @@ def test_deleting_it_again_says_that_there_is_none_and_the_same_call_is_told_the
 def test_only_an_empty_queue_is_deleted_where_that_is_asked_for() -> None:
     bench = with_three()
     told = bench.ask("n2", Delete("q", if_empty=True))
-    assert (told.error, "'q' has 3 ready" in told.text) == ("BadOption", True)
+    assert (told.error, "'q' has 3 ready" in told.text) == ("NotEmpty", True)
     leased = bench.get("n2")
     assert "3 leased" in bench.ask("n2", Delete("q", if_empty=True)).text
     bench.ask("n2", Settle("q", leased.token, (Interval(0, 3),)))

@@ -12,7 +12,7 @@ from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
 from snowmelt.client.leases.steps import ask_anybody
 from snowmelt.client.queue.options import Producer
-from snowmelt.core.errors import BadOption, NoSuchQueue, Unavailable
+from snowmelt.core.errors import NoSuchQueue, NotEmpty, Unavailable
 from snowmelt.protocols.queue.calls import Open, QueueStatus
 from snowmelt.protocols.queue.deletes import COUNTS, Delete, Deleted
 from snowmelt.protocols.queue.parted.names import part_names
@@ -50,7 +50,7 @@ def _delete_parts(ask: Delete, timeout: float) -> Steps[Deleted]:
             gone.append((yield from ask_anybody(each, wait)))
         except NoSuchQueue:
             continue
-        except BadOption:  # something came into it
+        except NotEmpty:  # something came into it
             if settings is not None and gone:
                 yield from ask_anybody(Open(ask.queue, settings), wait)
             raise
@@ -64,4 +64,4 @@ def _check_empty(queue: str, status: QueueStatus) -> None:
     counts = {name: getattr(status, name) for name in COUNTS}
     there = ", ".join([f"{count} {name}" for name, count in counts.items() if count])
     if there:
-        raise BadOption("if_empty", True, f"only for an empty queue, and {queue!r} has {there}")
+        raise NotEmpty(f"{queue!r} has {there}; if_empty deletes only an empty queue")

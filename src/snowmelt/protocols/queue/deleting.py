@@ -116,7 +116,7 @@ class Deletions:
         if held is None:
             self._closed_nothing(home)
         elif ask.if_empty and held.items:
-            self._tell(queue, ask.operation, Declined("BadOption", _not_empty(queue, held)))
+            self._tell(queue, ask.operation, Declined("NotEmpty", _not_empty(queue, held)))
             self._closed_nothing(home)
         else:
             del self._closing[queue]
@@ -269,4 +269,4 @@ class Deletions:
 def _not_empty(queue: str, held: Deleted) -> str:
     counts = [f"{getattr(held, one)} {one}" for one in COUNTS]
     there = ", ".join(one for one in counts if not one.startswith("0 "))
-    return f"if_empty is True; allowed: only for an empty queue, and {queue!r} has {there}"
+    return f"{queue!r} has {there}; if_empty deletes only an empty queue"

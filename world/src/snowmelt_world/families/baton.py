@@ -74,7 +74,7 @@ class BatonLife(FamilyLife):
 
     @property
     def bound(self) -> Duration:
-        """How long after the last fault it may take; `simulation.md` says what adds up to it."""
+        """How long after the last fault it may take; `lives.md` says what adds up to it."""
         members = SETTINGS.patience + SETTINGS.lease
         return Duration(members + 3 * BATON.lease + seconds(USERS_MAX + self._load.callers[1]))
 

@@ -102,7 +102,7 @@ class PoolLife(FamilyLife):
 
     @property
     def bound(self) -> Duration:
-        """How long after the last fault it may take; `simulation.md` says what adds up to it."""
+        """How long after the last fault it may take; `lives.md` says what adds up to it."""
         members = SETTINGS.patience + SETTINGS.lease
         return Duration(members + LEAVING + 4 * LEASE_MAX + seconds(21))
 

@@ -203,7 +203,7 @@ class QueueLife(FamilyLife):
 
     @property
     def bound(self) -> Duration:
-        """How long after the last fault it may take; `simulation.md` says what adds up to it."""
+        """How long after the last fault it may take; `lives.md` says what adds up to it."""
         members = SETTINGS.patience + SETTINGS.lease
         clients = PATIENCE + self._load.patience
         return Duration(members + 2 * clients + seconds(16) + self._exam.losses.bound)

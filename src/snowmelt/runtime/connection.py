@@ -232,6 +232,16 @@ class LoopConnection(asyncio.Protocol):
                 self._transport.close()
         self._close(type(error).__name__ if error and reason not in _SLOW else reason)
 
+    def cut(self) -> None:
+        """Ends a connection that is closed: what has not left by now is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def ended(self) -> bool:
+        """Whether its socket is gone, or going."""
+        return self._transport is None
+
     @property
     def blocked(self) -> bool:
         """Whether too much is unsent."""

@@ -10,6 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
+from time import monotonic
 from typing import Any, Final
 
 from snowmelt.core.errors import (
@@ -36,6 +37,8 @@ FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 WAITING_MAX: Final = 256
 BACKLOG: Final = 1024
+LAST_SECONDS: Final = 0.25
+"""How long closing waits for what has not left yet."""
 
 Deliver = Callable[[NodeId, Any], None]
 
@@ -142,10 +145,23 @@ class Transport:
         dials = [route.dial for route in self._routes.values() if route.dial is not None]
         for dial in dials:
             dial.cancel()
-        for connection in list(self._connections):
+        ending = list(self._connections)
+        for connection in ending:
             connection.close(reason)
-        await asyncio.gather(*dials, return_exceptions=True)
+        try:
+            await asyncio.gather(*dials, return_exceptions=True)
+            await self._ended(ending)
+        finally:  # also where this is cancelled: no loop that ends now leaves a socket open
+            for connection in ending:
+                connection.cut()
         await asyncio.sleep(0)
+
+    async def _ended(self, ending: list[LoopConnection]) -> None:
+        """Waits a while until all that was sent has left: some side may never read it."""
+        end = monotonic() + LAST_SECONDS
+        await asyncio.sleep(0)
+        while not all(one.ended for one in ending) and monotonic() < end:
+            await asyncio.sleep(LAST_SECONDS / 50)
 
     def connections(self) -> list[LoopConnection]:
         return list(self._connections)

@@ -128,16 +128,24 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Ends the connections; of calls that still wait the outcome is unknown."""
-        if not await self._bound.close():
-            return
+        try:
+            if not await self._bound.close():
+                return
+        except asyncio.CancelledError:
+            await self._disconnect()
+            raise
+        await self._disconnect()
+        if self._bound.failure is not None:
+            raise self._bound.failure
+
+    async def _disconnect(self) -> None:
+        self._bound.closed = True
         if self._timer is not None:
             self._timer.cancel()
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_result(Unknown("the client was closed before the answer came"))
         await self._transport.close()
-        if self._bound.failure is not None:
-            raise self._bound.failure
 
     def _refused(self, target: NodeId, error: SnowmeltError) -> None:
         """Not let in: waiting would not help a call of which nothing was sent."""

@@ -5,11 +5,13 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from client.fakes import Client, Talk, fake, greeted
 from snowmelt.cli.local import LocalNode, free_port
+from snowmelt.client.connection.url import read
 from snowmelt.core.errors import (
     AccessDenied,
     BadOption,
@@ -302,3 +304,25 @@ def test_a_url_that_is_wrong_says_what_is_allowed(connect: Connect, url: str) ->
 def test_a_token_does_not_travel_in_clear(connect: Connect) -> None:
     with pytest.raises(BadOption, match="no token in clear"):
         connect("snowmelt://10.1.2.3:4410", token="secret")
+
+
+def test_a_token_travels_in_clear_where_the_url_says_so(connect: Connect) -> None:
+    with connect("snowmelt://10.1.2.3:4410?tls=no", token="secret"):
+        pass
+    for wrong in ("tls=yes", "tls=no&authority=/no/such/file"):
+        with pytest.raises(BadOption, match=r"\?tls= is "):
+            connect(f"snowmelt://10.1.2.3:4410?{wrong}")
+
+
+def test_a_token_may_lie_in_a_file_that_the_environment_names(
+    connect: Connect, node: LocalNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    monkeypatch.setenv("SNOWMELT_TOKEN_FILE", str(file))
+    with pytest.raises(BadOption, match=r"SNOWMELT_TOKEN_FILE is .*allowed: a readable text file"):
+        connect(node.url)
+    file.write_text("secret\n")
+    with connect(node.url) as client, pytest.raises(AccessDenied, match="no token is wanted here"):
+        client.ping()
+    monkeypatch.setenv("SNOWMELT_TOKEN", "another")
+    assert read(node.url).credentials.token == "another"

@@ -13,6 +13,7 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership import Member
 from snowmelt.protocols.membership.messages import Join, Redirected
 from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.folders import found_on_disk
 from snowmelt.runtime.server import NodeConfig, Server
 from snowmelt.wire.codec import Codec, encode
 from snowmelt.wire.framing import FrameReader, Kind, framed
@@ -61,6 +62,30 @@ async def test_an_id_that_is_the_other_s_own_ends_a_joiner_with_a_clear_error(
         error = await ends(tmp_path, id=NodeId("n1"), join=(node.address,))
         assert isinstance(error, NodeRefused)
         assert "give the other another --id" in str(error)
+
+
+async def test_all_nodes_may_be_given_the_same_list_of_names_to_join(tmp_path: Path) -> None:
+    """As in a StatefulSet: each finds itself in it, and goes on to the others."""
+    names = tuple(Address("localhost", free_port()) for _ in range(2))
+
+    def given(at: int) -> dict[str, Any]:
+        listen = Address("127.0.0.1", names[at].port)
+        return {"listen": listen, "advertise": names[at], "join": names}
+
+    found_on_disk(tmp_path / "n1", NodeId("n1"))
+    async with (
+        serving(tmp_path, "n2", **given(1)) as second,
+        serving(tmp_path, "n1", **given(0)) as first,
+    ):
+        await until(lambda: members(first) == members(second) == ["n1", "n2"])
+        assert second.server.view is not None
+        assert [one.address for one in second.server.view.members] == list(names)
+
+
+async def test_a_new_folder_that_could_join_none_but_itself_founds_nothing(tmp_path: Path) -> None:
+    mine = Address("127.0.0.1", free_port())
+    error = await ends(tmp_path, id=NodeId("n1"), listen=mine, join=(mine,))
+    assert "snowmelt found" in str(error)
 
 
 async def test_an_id_used_twice_ends_the_second_and_not_the_first(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import msgspec
 import pytest
 import trustme
 
@@ -176,6 +177,21 @@ async def test_listening_in_the_open_without_protection_names_what_is_missing(
     with pytest.raises(BadOption, match="--listen"):
         await Server(config).start()
     assert not (tmp_path / "n1").exists()
+
+
+def test_without_tls_a_token_is_needed_in_the_open_all_the_same(papers: Papers) -> None:
+    open_, token = Address("0.0.0.0", 4410), Credentials(token=TOKEN, plain=True)
+    token.check_listen(open_)
+    token.check_http(open_, "another")
+    for given in (Credentials(plain=True), Credentials()):
+        given.check_listen(Address("127.0.0.1", 4410))
+    with pytest.raises(BadOption, match=r"or give --token-file$"):
+        Credentials(plain=True).check_listen(open_)
+    with pytest.raises(BadOption, match=r"or give --http-token-file$"):
+        token.check_http(open_, "")
+    both = msgspec.structs.replace(papers.of("n1"), plain=True)
+    with pytest.raises(BadOption, match="--no-tls is 'given'; allowed: left out"):
+        both.check_listen(open_)
 
 
 @pytest.mark.parametrize("left_out", ["authority", "certificate", "key"])

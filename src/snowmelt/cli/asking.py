@@ -21,7 +21,7 @@ from snowmelt.core.errors import BadOption
 
 URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
 DATA = typer.Option(help="A folder with queues, in place of a cluster.", envvar="SNOWMELT_DATA")
-TOKEN = typer.Option(help="File with the cluster's token.")
+TOKEN = typer.Option(help="File with the cluster's token; or SNOWMELT_TOKEN_FILE.")
 JSON = typer.Option("--json", help="Print one JSON object and nothing else.")
 TIMEOUT = typer.Option(help="Seconds to wait for the answer at most.")
 DEFAULT_URL: Final = "snowmelt://127.0.0.1:4410"

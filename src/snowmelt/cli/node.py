@@ -23,6 +23,11 @@ from snowmelt.runtime.limits import Limits
 DEFAULTS = msgspec.structs.asdict(Limits())
 LIMITS_HELP = ", ".join(f"{name}={value}" for name, value in DEFAULTS.items())
 LEVELS = ("debug", "info", "warning", "error")
+NO_TLS = typer.Option("--no-tls", help="Listen without TLS in a network that is the cluster's own.")
+COORDINATOR = typer.Option(
+    help="Who decides on members: disk, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
+    "[?authority=FILE&certificate=FILE&key=FILE]; the same on all nodes."
+)
 
 
 def read_token(file: Path | None) -> str:
@@ -122,13 +127,8 @@ def node(
         Path | None, typer.Option(help="This node's certificate, good for its id, PEM.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
-    coordinator: Annotated[
-        str,
-        typer.Option(
-            help="Who decides on members: disk, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
-            "[?authority=FILE&certificate=FILE&key=FILE]; the same on all nodes."
-        ),
-    ] = "disk",
+    no_tls: Annotated[bool, NO_TLS] = False,
+    coordinator: Annotated[str, COORDINATOR] = "disk",
     etcd_user: Annotated[str, typer.Option(help="A user of etcd.")] = "",
     etcd_password_file: Annotated[
         Path | None, typer.Option(help="File with that user's password.")
@@ -169,6 +169,7 @@ def node(
             authority=tls_authority,
             certificate=tls_certificate,
             key=tls_key,
+            plain=no_tls,
         ),
         settings=Settings(interval=seconds(heartbeat), misses=misses, grace=seconds(heartbeat / 3)),
         limits=read_limits(limit or []),

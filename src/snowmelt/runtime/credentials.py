@@ -3,7 +3,8 @@
 Between nodes TLS is mutual, and a certificate is good for the node whose id stands in it (as a
 DNS name), whatever host it runs on. Clients check the node's certificate in the same way and show
 a token. Both are off only on loopback; a node that should listen anywhere else without them does
-not start.
+not start. In a network that the cluster has for itself, TLS may be left out by name, the token not:
+there nodes show it to each other, too.
 """
 
 import ipaddress
@@ -24,6 +25,8 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     authority: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    plain: bool = False
+    """Whether it may listen off loopback without TLS."""
 
     def __repr__(self) -> str:
         return repr_without(self, "token")
@@ -43,8 +46,12 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
         if missing and len(missing) < len(tls):
             allowed = "given, since other files of TLS are: all three or none"
             raise BadOption(missing[0], None, allowed)
+        if self.plain and not missing:
+            raise BadOption("--no-tls", "given", "left out, since files of TLS are given")
         if is_loopback(address.host):
             return
+        if self.plain:
+            missing = []
         if not self.token:
             missing.append("--token-file")
         if missing:
@@ -53,9 +60,10 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_http(self, address: Address, token: str) -> None:
         """Refuses to show metrics in the open without protection."""
-        if is_loopback(address.host) or (self.encrypted and token):
+        protected = self.encrypted or self.plain
+        if is_loopback(address.host) or (protected and token):
             return
-        missing = [] if self.encrypted else ["--tls-authority", "--tls-certificate", "--tls-key"]
+        missing = [] if protected else ["--tls-authority", "--tls-certificate", "--tls-key"]
         missing += [] if token else ["--http-token-file"]
         allowed = "an address on loopback, or give " + ", ".join(missing)
         raise BadOption("--http", str(address), allowed)

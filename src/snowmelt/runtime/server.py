@@ -193,7 +193,7 @@ class Server:
         identity = Identity(
             id=config.id,
             address=address,
-            contacts=tuple(contact(one) for one in config.join),
+            contacts=tuple(contact(one) for one in config.join if one != address),
         )
         named = config.cluster if etcd else ""
         member = membership.MembershipNode(

@@ -2,11 +2,13 @@
 
     snowmelt://HOST:PORT[,HOST:PORT…][/CLUSTER][?cluster=ID]
     snowmelt://HOST:PORT[,HOST:PORT…][/CLUSTER]?authority=FILE&certificate=FILE&key=FILE[&cluster=ID]
+    snowmelt://HOST:PORT[,HOST:PORT…][/CLUSTER]?tls=no[&cluster=ID]
 
-`?cluster=ID` is the cluster's identity, as `snowmelt status` shows it: another is refused.
+`?cluster=ID` is the cluster's identity, as `snowmelt status` shows it: another is refused. With
+`?tls=no` a token leaves the machine in clear: in a network that the cluster has for itself.
 
-The token comes from the argument `token=` or the environment variable `SNOWMELT_TOKEN`, not from
-the URL: URLs end up in logs.
+The token comes from the argument `token=`, or from the environment: `SNOWMELT_TOKEN`, or the file
+that `SNOWMELT_TOKEN_FILE` names. It is not part of the URL: URLs end up in logs.
 """
 
 import os
@@ -27,10 +29,10 @@ from snowmelt.wire.greeting import KnownCluster
 SCHEME: Final = "snowmelt"
 ALLOWED: Final = (
     "snowmelt://HOST:PORT[,HOST:PORT...][/CLUSTER]"
-    "[?cluster=ID&authority=FILE&certificate=FILE&key=FILE]"
+    "[?cluster=ID&authority=FILE&certificate=FILE&key=FILE&tls=no]"
 )
 FILES: Final = ("authority", "certificate", "key")
-OPTIONS: Final = ("cluster", *FILES)
+OPTIONS: Final = ("cluster", *FILES, "tls")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -63,17 +65,20 @@ def read(url: str, token: str | None = None) -> Place:
     for name in options:
         if name not in OPTIONS:
             raise BadOption("url option", name, ", ".join(OPTIONS))
-    secret = _secret(os.environ.get("SNOWMELT_TOKEN", "") if token is None else token)
-    credentials = Credentials(
-        token=secret, **{name: Path(options[name]) for name in FILES if name in options}
-    )
+    secret = _secret(_of_environment() if token is None else token)
+    plain = _plain(options)
+    files = {name: Path(options[name]) for name in FILES if name in options}
+    credentials = Credentials(token=secret, plain=plain, **files)
     if options.keys() & FILES and not credentials.encrypted:
         raise BadOption("url", url, "authority=FILE as well; without it there is no TLS")
     credentials.client_context()  # files that don't read are named here, not by the first call
-    if secret and not credentials.encrypted:
+    if secret and not credentials.encrypted and not plain:
         for address in addresses:
             if not is_loopback(address.host):
-                allowed = "an address on loopback, or ?authority=FILE: no token in clear"
+                allowed = (
+                    "an address on loopback, or ?authority=FILE: no token in clear; "
+                    "or ?tls=no, in a network that is the cluster's own"
+                )
                 raise BadOption("url", url, allowed)
     known = _known(options.get("cluster"))
     return Place(addresses, parts.path.strip("/") or "snowmelt", credentials, known)
@@ -88,6 +93,31 @@ def pinned(url: str, identity: str) -> str:
     if not identity or "cluster" in dict(parse_qsl(urlsplit(url).query)):
         return url
     return f"{url}{'&' if '?' in url else '?'}cluster={identity}"
+
+
+def _plain(options: dict[str, str]) -> bool:
+    """Whether the URL says that there is no TLS.
+
+    >>> _plain({"tls": "no"}), _plain({})
+    (True, False)
+    """
+    told = options.get("tls")
+    if told is not None and (told != "no" or options.keys() & set(FILES)):
+        raise BadOption(
+            "?tls=", told, "no, without files of TLS; these alone say that there is TLS"
+        )
+    return told is not None
+
+
+def _of_environment() -> str:
+    """The token that the environment has, or names a file of."""
+    token, file = os.environ.get("SNOWMELT_TOKEN", ""), os.environ.get("SNOWMELT_TOKEN_FILE", "")
+    if token or not file:
+        return token
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption("SNOWMELT_TOKEN_FILE", file, f"a readable text file ({error})") from error
 
 
 def _secret(token: object) -> str:

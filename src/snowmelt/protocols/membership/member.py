@@ -80,6 +80,8 @@ class Follower:
         """With which word this node asks to be let in; it says who decides."""
         self._directed: NodeId | None = None
         """Who leads, where etcd says so; without it the view does."""
+        self._decides = False
+        """Whether it is this node, by its disk."""
         self.standing = Standing.WAKING
         self.view: View | None = None
         self._settings = settings
@@ -125,6 +127,7 @@ class Follower:
         """
         if kept.id not in ("", self.identity.id):
             return [Halt(f"this disk belongs to node {kept.id}, not to {self.identity.id}")]
+        self._decides = kept.ledger is not None and self._joins is messages.Join
         own, decided = kept.self or self._self, kept.ledger and kept.ledger.view.epoch
         gap = self._chance.getrandbits(START_BITS) if decided else 0
         self._self = Self(own.id, own.birth, own.start + 1 + gap, kept.cluster)
@@ -201,10 +204,9 @@ class Follower:
         """The coordinator last known, then whoever was named, then the members last known."""
         if self._directed is not None:
             return self._directed
+        if self._decides:  # whether a view lists it or not, and before there is any
+            return self.identity.id
         names = list(self.identity.contacts)
-        decided = self.view is not None and self.view.coordinator == self.identity.id
-        if decided and self._joins is messages.Join:
-            return self.identity.id  # it decides itself, whether its last view lists it or not
         if self.view is not None:
             first = [one for one in self.view.members if one.id == self.view.coordinator]
             names = [one.id for one in first] + names + [one.id for one in self.view.members]

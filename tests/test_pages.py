@@ -103,6 +103,13 @@ def test_ten_lines(page: Page) -> None:
     assert page.run(0)[1] == "b'one'\n"
 
 
+def test_backups_and_exports(page: Page) -> None:
+    page.read("how-to/backups.md")
+    assert page.run(0)[1] == "2 6 0\n"
+    page.read("how-to/export.md")
+    assert "b'one' 0" in page.run(0)[1]
+
+
 def test_a_worker(page: Page, connected: snowmelt.Cluster, cluster: LocalCluster) -> None:
     page.read("tutorials/worker.md")
     Path("shop.py").write_text("\n".join(page.blocks))

@@ -43,6 +43,9 @@ COMMANDS: Final = {
         "redrive": "queue",
         "purge": "queue",
         "delete": "queue",
+        "backup": "backup",
+        "restore": "backup",
+        "export": "export",
     },
     "Beside queues": {
         "pool": "pool",

@@ -1,8 +1,12 @@
 # Made of queues_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """The queues of a cluster, as a program asks for them; blocking."""
 
+from collections.abc import Iterator
+from os import PathLike
 from typing import Literal, TypeVar, Unpack
 
+from snowmelt.client.backup.face import Backup, Progress, back_up, export, restore
+from snowmelt.client.backup.rows import Row
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.fifo.face import Fifo
@@ -157,6 +161,64 @@ class Queues:
         told = run(self._queues, steps)
         self._known.forget(name)
         return told
+
+    def backup(
+        self,
+        name: str,
+        path: str | PathLike[str],
+        *,
+        timeout: float = TIMEOUT,
+        progress: Progress | None = None,
+    ) -> Backup:
+        """Copies a queue into a new file, as it is at one moment, while it goes on.
+
+        What is leased is ready in the copy. `timeout` is for each call, of which there may be
+        many; `progress` is called with how many items are done, and of how many.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder + "/queues") as cluster:
+        ...         where = cluster.fifo("orders").put_many([b"one", b"two"])
+        ...         (cluster.backup("orders", folder + "/orders.backup")).items
+        ...         told = cluster.restore(folder + "/orders.backup", name="again")
+        ...         (cluster.fifo("again").get()).body
+        2
+        b'one'
+        """
+        return back_up(self._queues, name, path, timeout, progress)
+
+    def restore(
+        self,
+        path: str | PathLike[str],
+        *,
+        name: str | None = None,
+        replicas: int | None = None,
+        timeout: float = TIMEOUT,
+        progress: Progress | None = None,
+    ) -> Backup:
+        """Makes a queue of a backup: under its own name, or another; with so many copies, if said.
+
+        Nothing is made of a file that is damaged. Raises `QueueExists` for a queue that is there.
+        One that broke off goes on where it was. Until it is done nobody else may use the queue.
+        """
+        return restore(self._queues, path, name, replicas, timeout, progress)
+
+    def export(
+        self, name: str, *, timeout: float = TIMEOUT, progress: Progress | None = None
+    ) -> Iterator[Row]:
+        """All items of a queue one by one, as a backup has them; it takes none.
+
+        They come in the order of their positions, not that of their priorities. When the leader
+        changes meanwhile it ends with `Unavailable`.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         where = cluster.fifo("orders").put_many([b"one", b"two"])
+        ...         [row.body for row in cluster.export("orders")]
+        [b'one', b'two']
+        """
+        return export(self._queues, name, timeout, progress)
 
     def _who_is_here(self) -> WhoIsHere | None:
         """Asks which nodes there are; None where there is one."""

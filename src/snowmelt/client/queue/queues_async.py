@@ -1,7 +1,11 @@
 """The queues of a cluster, as a program asks for them, with `await`."""
 
+from collections.abc import AsyncIterator
+from os import PathLike
 from typing import Literal, TypeVar, Unpack
 
+from snowmelt.client.backup.face_async import Backup, Progress, back_up, export, restore
+from snowmelt.client.backup.rows import Row
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.fifo.face_async import Fifo
@@ -156,6 +160,64 @@ class Queues:
         told = await run_async(self._queues, steps)
         self._known.forget(name)
         return told
+
+    async def backup(
+        self,
+        name: str,
+        path: str | PathLike[str],
+        *,
+        timeout: float = TIMEOUT,
+        progress: Progress | None = None,
+    ) -> Backup:
+        """Copies a queue into a new file, as it is at one moment, while it goes on.
+
+        What is leased is ready in the copy. `timeout` is for each call, of which there may be
+        many; `progress` is called with how many items are done, and of how many.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder + "/queues") as cluster:
+        ...         where = await cluster.fifo("orders").put_many([b"one", b"two"])
+        ...         (await cluster.backup("orders", folder + "/orders.backup")).items
+        ...         told = await cluster.restore(folder + "/orders.backup", name="again")
+        ...         (await cluster.fifo("again").get()).body
+        2
+        b'one'
+        """
+        return await back_up(self._queues, name, path, timeout, progress)
+
+    async def restore(
+        self,
+        path: str | PathLike[str],
+        *,
+        name: str | None = None,
+        replicas: int | None = None,
+        timeout: float = TIMEOUT,
+        progress: Progress | None = None,
+    ) -> Backup:
+        """Makes a queue of a backup: under its own name, or another; with so many copies, if said.
+
+        Nothing is made of a file that is damaged. Raises `QueueExists` for a queue that is there.
+        One that broke off goes on where it was. Until it is done nobody else may use the queue.
+        """
+        return await restore(self._queues, path, name, replicas, timeout, progress)
+
+    def export(
+        self, name: str, *, timeout: float = TIMEOUT, progress: Progress | None = None
+    ) -> AsyncIterator[Row]:
+        """All items of a queue one by one, as a backup has them; it takes none.
+
+        They come in the order of their positions, not that of their priorities. When the leader
+        changes meanwhile it ends with `Unavailable`.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         where = await cluster.fifo("orders").put_many([b"one", b"two"])
+        ...         [row.body async for row in cluster.export("orders")]
+        [b'one', b'two']
+        """
+        return export(self._queues, name, timeout, progress)
 
     def _who_is_here(self) -> WhoIsHere | None:
         """Asks which nodes there are; None where there is one."""

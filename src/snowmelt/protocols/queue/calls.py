@@ -8,16 +8,16 @@ from snowmelt.core.ahead import Count
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, backwards
-from snowmelt.core.names import Address, NodeId
+from snowmelt.protocols.queue.backups import Restore, Restored, Save, Saved
 from snowmelt.protocols.queue.deletes import Delete, Deleted
 from snowmelt.protocols.queue.drains import Drain, Drained
+from snowmelt.protocols.queue.places import Place as Place  # noqa: PLC0414
+from snowmelt.protocols.queue.places import Span as Span  # noqa: PLC0414
 from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
 from snowmelt.protocols.queue.statuses import Consumers, ListConsumers, Overview, Overviewed
 from snowmelt.protocols.queue.statuses import Describe as Describe  # noqa: PLC0414 - a call as others
 from snowmelt.protocols.queue.statuses import QueueStatus as QueueStatus  # noqa: PLC0414
 
-SPAN_BYTES: Final = 64
-"""What numbers and marks take on the wire, at most."""
 REASON_BYTES_MAX: Final = 1_000
 """A reason stays with its items, in each copy and in each answer with one of them."""
 RECEIPTS_MAX: Final = 65_536
@@ -25,13 +25,6 @@ RECEIPTS_MAX: Final = 65_536
 SHARES_MAX: Final = 10_000
 PIECES_MAX: Final = 16_384
 """In so many intervals one call may settle items."""
-
-
-class Place(msgspec.Struct, frozen=True, array_like=True):
-    """A node and where it listens."""
-
-    node: NodeId
-    address: Address
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -57,43 +50,6 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     def count(self) -> int:
         """How many items it has. O(1)."""
         return len(self.offsets) // OFFSET_BYTES - 1
-
-
-class Span(msgspec.Struct, frozen=True, array_like=True):
-    """Items that a client must fetch from one who has a copy: positions and where they lie."""
-
-    start: int
-    stop: int
-    stream: str
-    first: int
-    keepers: tuple[Place, ...]
-    failures: int = 0
-    reason: str = ""
-    away: bool = False
-    """Whether one that may come back has them too: what nobody here can give has not failed."""
-    keys: bytes = b""
-    """In a queue of any priorities, that of each: who keeps bodies need not know them."""
-
-    def __post_init__(self) -> None:
-        if self.start > self.stop:
-            raise backwards(self.start, self.stop)
-
-    def part(self, start: int, stop: int) -> "Span":
-        """Some of its positions.
-
-        >>> Span(5, 9, "s", 105, (), keys=bytes(16) + b"eight by" + bytes(8)).part(7, 8)
-        Span(start=7, stop=8, stream='s', first=107, keepers=(), ..., keys=b'eight by')
-        """
-        first = self.first + start - self.start
-        keys = self.keys[8 * (start - self.start) : 8 * (stop - self.start)]
-        return msgspec.structs.replace(self, start=start, stop=stop, first=first, keys=keys)
-
-    @property
-    def weight(self) -> int:
-        """How many bytes it has on its way, at most."""
-        places = sum([len(one.node) + len(one.address.host) + 16 for one in self.keepers])
-        own = len(self.stream) + len(self.reason.encode()) + len(self.keys)
-        return SPAN_BYTES + places + own
 
 
 # Looked at before any of them is unpacked: what is tiny on its way is an object here.
@@ -543,12 +499,12 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 Request = (
     Open | Put | Publish | Plan | Get | Leave | Settle | Fetch | Peek | Select | Assign | Locate
     | Survey | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | Delete
-    | ListQueues | Overview | Drain | ListConsumers
+    | ListQueues | Overview | Drain | ListConsumers | Save | Restore
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Leased | Left | Settled | Fetched | Peeked | Assigned
     | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
-    | Drained | Consumers
+    | Drained | Consumers | Saved | Restored
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

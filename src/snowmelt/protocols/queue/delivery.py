@@ -29,6 +29,7 @@ from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.gathering import gathered
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.parted.words import Given, Granted
+from snowmelt.protocols.queue.saving import Saving
 from snowmelt.protocols.queue.segments import Segment, joined, lacks, part_of, stored
 from snowmelt.protocols.queue.spans import Spans, by_failures
 from snowmelt.protocols.queue.state import Lease, without
@@ -43,6 +44,7 @@ from snowmelt.protocols.queue.words import (
     Over,
     Owed,
     ReplyTo,
+    SaveOwed,
     Say,
     Show,
     Spared,
@@ -80,6 +82,7 @@ class Delivery:
         """Whether leases go to doors; one that was told is told again when a door asks again."""
         self._followers = followers
         self._deadlines = deadlines
+        self.saving = Saving(desk, hand, spans)
         self._lacks: dict[Batch, dict[str, None]] = {}
         """Batches that can't be read here, and who has not said yet whether he has them."""
         self._held: list[Wants] = []
@@ -249,7 +252,9 @@ class Delivery:
             self.lack(unread)
             return
         owed, live = wants.owed, self._state.batches.live
-        if isinstance(owed, Show):
+        if isinstance(owed, SaveOwed):
+            self._reply(owed.operation, self.saving.piece(owed, wants.hand))
+        elif isinstance(owed, Show):
             alive = [part for one in owed.positions for part in live.common(one)]
             self._show(owed, tuple(alive), wants.hand)
         elif (lease := self._state.leases.get(owed.token)) is not None:

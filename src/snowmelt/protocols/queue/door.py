@@ -11,6 +11,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, words
 from snowmelt.protocols.queue.asking import put_problem
+from snowmelt.protocols.queue.backups import Restore, Save
 from snowmelt.protocols.queue.carrying import Carrying
 from snowmelt.protocols.queue.deletes import Delete
 from snowmelt.protocols.queue.desk import Desk
@@ -22,6 +23,7 @@ from snowmelt.protocols.queue.messages import Home
 from snowmelt.protocols.queue.open_calls import PUT_COST
 from snowmelt.protocols.queue.parted.gathering import Gathering
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
+from snowmelt.protocols.queue.restoring import closed
 from snowmelt.protocols.queue.settings import INLINE_MAX
 from snowmelt.protocols.queue.statuses import ListConsumers
 from snowmelt.protocols.queue.storing import inline_bound
@@ -32,6 +34,8 @@ OF_ONE: Final = (calls.Get, calls.Put)
 """What is not for another queue of the same name."""
 GATHERED: Final = (calls.Get, calls.Leave)
 """What is for a door, where a queue has several partitions."""
+OF_CLOSED: Final = (Restore, calls.Describe, ListConsumers)
+"""What is answered while a backup comes in."""
 READ_WITHIN: Final = milliseconds(100)
 """So long after a process slept it may read what came meanwhile."""
 
@@ -98,7 +102,7 @@ class Door:
     def offer(self, source: NodeId, word: words.Offer) -> None:
         """A client puts at another node, or at this, what is to lie on data nodes."""
         leader = self._terms.leading(word.queue, word.term)
-        if leader is not None and leader.serving:
+        if leader is not None and leader.serving and leader.state.restoring.done:
             leader.storing.offer(source, word, self._disk.full or leader.withdrawing.full)
 
     def _serves(self, operation: OperationId, request: Any) -> bool:
@@ -113,6 +117,9 @@ class Door:
         weight, kind = 0, type(request)
         if kind in OF_ONE and request.since not in (0, leader.home.since):
             self._desk.reply(operation, of_another(request.queue))
+            return True
+        if not leader.state.restoring.done and kind not in OF_CLOSED:
+            self._desk.reply(operation, closed(leader.state, request.queue))
             return True
         if kind is calls.Put:
             weight = request.size + PUT_COST
@@ -152,10 +159,12 @@ class Door:
                 leader.publishing.publish(operation, request)
             case calls.Plan():
                 leader.publishing.plan(operation, request)
-            case calls.Peek() | calls.Select() | calls.Describe() | ListConsumers():
+            case calls.Peek() | calls.Select() | calls.Describe() | ListConsumers() | Save():
                 leader.look(operation, request)
             case calls.Assign() | calls.Locate() | calls.Survey() | calls.ListGroups():
                 leader.grouping.hear(operation, request)
+            case Restore():
+                self._restore(leader, operation, request)
             case calls.Alter():
                 leader.altering.hear(operation, request)
             case calls.Purge() | calls.Pause() | calls.Redrive() | calls.Release():
@@ -169,6 +178,14 @@ class Door:
             case _:
                 text = f"{type(request).__name__} is not a call of this engine"
                 leader.log.owe(words.ReplyTo(operation, Declined("BadOption", text)))
+
+    def _restore(self, leader: Leader, operation: OperationId, ask: Restore) -> None:
+        full = self._disk.full or leader.withdrawing.full
+        if full:
+            leader.delivery.open.end(operation)
+            self._desk.decline(operation, "DiskFull", full)
+        else:
+            leader.restoring.hear(operation, ask)
 
     def again(self, _: NodeId, word: words.Again) -> None:
         """Its leader leads no more: it is asked of the next, as soon as that is known."""

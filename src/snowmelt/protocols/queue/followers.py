@@ -23,6 +23,7 @@ from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.messages import Home, Unreached
 from snowmelt.protocols.queue.sending import Sending
+from snowmelt.protocols.queue.snapshot import Snapshot
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.takeover import SILENT_MAX
 from snowmelt.protocols.queue.ways import Ways
@@ -86,6 +87,8 @@ class Followers:
         self._ways = ways
         self.home = home
         self.copy = copy
+        self.backups: dict[int, Snapshot] = {}
+        """Copies that people read (`backups.py`), by their numbers."""
         self.sent_anew = False
         """Whether the copies on their way name nothing any more that had ended by the last step."""
         self._began = desk.now
@@ -97,7 +100,7 @@ class Followers:
     @property
     def sends(self) -> bool:
         """Whether a copy is on its way to somebody."""
-        return any(one.sending is not None for one in self.all.values())
+        return len(self.backups) > 0 or any(one.sending is not None for one in self.all.values())
 
     @property
     def lacking(self) -> bool:

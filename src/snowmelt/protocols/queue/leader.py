@@ -22,6 +22,7 @@ from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.admission import Admission
 from snowmelt.protocols.queue.ages import Ages
 from snowmelt.protocols.queue.altering import Altering, keep_lengths
+from snowmelt.protocols.queue.backups import Save
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.consumers import Using
 from snowmelt.protocols.queue.copy import Copy
@@ -42,6 +43,7 @@ from snowmelt.protocols.queue.parted.partition import Partition
 from snowmelt.protocols.queue.parted.words import Granted
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
+from snowmelt.protocols.queue.restoring import Restoring
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS, delivered, leased, put_in_all
 from snowmelt.protocols.queue.statuses import Consumers, ListConsumers
@@ -59,7 +61,7 @@ CHECKED_EACH: Final = 16
 """After so many steps it is checked that records tell the state: that costs as much as it has."""
 REDRIVE_EVERY: Final = milliseconds(100)
 
-Look: TypeAlias = calls.Peek | calls.Select | calls.Describe | ListConsumers
+Look: TypeAlias = calls.Peek | calls.Select | calls.Describe | ListConsumers | Save
 
 
 class Leader:
@@ -107,6 +109,7 @@ class Leader:
         self.withdrawing = Withdrawing(
             desk, home, self.state, self.log, self.publishing, self._later
         )
+        self.restoring = Restoring(desk, home, self.state, self.log, self.parted)
         self.altering = Altering(desk, home, self.log, self.followers, self.storing)
         if copy.home is not None:
             keep_lengths(self.state, copy.home.settings.lease)
@@ -118,7 +121,7 @@ class Leader:
     @property
     def partition(self) -> Partition | None:
         """Where the queue is one, and may be used."""
-        return self.parted if self.serving else None
+        return self.parted if self.serving and self.state.restoring.done else None
 
     # --- items in ---------------------------------------------------------------------------------
 
@@ -240,6 +243,11 @@ class Leader:
             return
         if isinstance(ask, ListConsumers):
             self.log.owe(ReplyTo(operation, self._consumers(ask)))
+            return
+        if isinstance(ask, Save):
+            saved = self.delivery.saving.hear(operation, ask)
+            if saved is not None:
+                self.log.owe(ReplyTo(operation, saved))
             return
         if isinstance(ask, calls.Select):
             self.log.owe(Show(operation, selected(self.state.ready, ask)))
@@ -381,7 +389,7 @@ class Leader:
             self.withdrawing.look()
         if self.getting.waiting.gets or self.admission.room.puts or self._later:
             self._serve()
-        if self.parted is not None:
+        if self.parted is not None and self.state.restoring.done:
             self.parted.serve(self.withdrawing.full)
         if self.state.changed:
             self.log.step()
@@ -401,15 +409,17 @@ class Leader:
         """Ends what is over, and asks again."""
         desk, state = self._desk, self.state
         self._expire()
-        state.wake(desk.wall)
-        if state.dues:
-            desk.wake(desk.instant_of(state.dues[0][0]))
+        if state.restoring.done:
+            state.wake(desk.wall)
+            if state.dues:
+                desk.wake(desk.instant_of(state.dues[0][0]))
+            self._redrive()
         self.admission.tick()
         self.publishing.tick()
         self.storing.tick()
         self.altering.tick()
-        self._redrive()
         self.delivery.tick()
+        self.delivery.saving.tick()
         self.followers.tick(self.log.confirmed)
         if self.parted is not None:
             self.parted.tick()

@@ -5,8 +5,9 @@
 2. Nothing is told that is not safe: on the disks of as many as must have it (`in_sync.py`).
 3. What changed nothing (an empty get, a look, a lease prolonged, a refusal) is told when all that
    it saw is safe, and as many have confirmed, asked after it, that they heard of no later term.
-4. While a copy is on its way to somebody, no body is erased that it names. That some may have been
-   kept for one is written down: whoever leads next erases all of which nothing lives.
+4. While a copy is on its way to somebody, or a backup is read, no body is erased that it names.
+   That some may have been kept is written down: whoever leads next erases all of which nothing
+   lives.
 5. Where flushes may linger, a step waits for no disk: it is safe when as many have taken it. So
    positions are told that are on none. That none is given again a bound above them is, the same for
    all priorities: a step that raises it waits for its flush, and so do all behind it until it is
@@ -141,7 +142,8 @@ class Log:
         if self._disk.crowded if linger else self._disk.writing is not None:
             return
         home, copy, state = self._home, self._copy, self._state
-        sends = self._followers.sends if self._followers.all else False
+        followers = self._followers
+        sends = followers.sends if followers.all or followers.backups else False
         if state.keeps != sends:
             state.keeps = sends
             state.changed[STATUS] = None
@@ -149,7 +151,7 @@ class Log:
         if copy.head.term != home.term:
             pairs = (*pairs, (HOME, msgspec.msgpack.encode(home)))
         over = self._erased(over) if sends or self._over else over
-        if state.spread.over:
+        if state.spread.over and not followers.backups:
             self._spare()
         after, head = copy.head, Head(home.term, copy.head.step + 1)
         bodies, self._bodies, self.bytes = tuple(self._bodies), [], 0
@@ -208,7 +210,8 @@ class Log:
             return (*before, *over)
         if self._followers.sent_anew:
             self._followers.sent_anew = False
-            return before
+            if not self._followers.backups:
+                return before
         self._over = [*before, *over]
         return ()
 

@@ -333,7 +333,7 @@ class QueueNode:
             case words.Lacks():
                 leader.storing.lacks(word)
             case words.Spare():
-                if leader.serving:
+                if leader.serving and not leader.followers.backups:  # it is asked again
                     leader.storing.spare(word)
             case _:
                 assert_never(word)

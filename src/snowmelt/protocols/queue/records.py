@@ -20,6 +20,7 @@ A record has a key whose first byte is its kind:
     w PLACE     a batch that is staged
     x PLACE     which data nodes have the bodies of a batch
     u NAME      what was published under a number, or is planned
+    r           how far a queue is that is made of a backup (`backups.py`)
 """
 
 from bisect import insort
@@ -33,6 +34,7 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.spans import stepped, steps
 from snowmelt.protocols.queue import publications
+from snowmelt.protocols.queue.backups import NEVER_RESTORED, Records, Restoration
 from snowmelt.protocols.queue.failures import Failure
 from snowmelt.protocols.queue.groups import Group
 from snowmelt.protocols.queue.limits import LIMITS, Limits
@@ -45,6 +47,7 @@ from snowmelt.protocols.queue.state import STATUS, Counts, Lease, State, without
 from snowmelt.protocols.queue.tails import Tails
 from snowmelt.protocols.queue.words import Pairs
 
+RESTORING: Final = b"r"
 TAIL_LEAP: Final = 1 << 20
 """So far above what is known positions go on where it can't be read which were given."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -110,6 +113,8 @@ def _keys(state: State) -> Iterator[bytes]:
     yield from state.staged.keys()
     yield from state.spread.keys()
     yield from (publications.key(name) for name, _ in state.publications)
+    if state.restoring != NEVER_RESTORED:
+        yield RESTORING
 
 
 def record(state: State, key: bytes) -> bytes | None:
@@ -147,6 +152,8 @@ def record(state: State, key: bytes) -> bytes | None:
         case b"u":
             known = state.publications.named(publications.name_of(rest))
             return None if known is None else _ENCODE(known)
+        case b"r":
+            return _ENCODE(state.restoring)
         case _:
             raise AssertionError(f"no record has the key {key!r}")
 
@@ -179,8 +186,16 @@ def restored(settings: QueueSettings, kept: dict[bytes, bytes], limits: Limits =
         state.tails.raise_to([*state.batches.stops, *state.producers.stops], TAIL_LEAP)
     if NEXT not in kept:
         state.staged.begin_above(state.batches.all())
-    _find_ready(state)
+    if state.restoring.done:
+        find_ready(state)
     return state
+
+
+def bring_in(state: State, some: Records) -> None:
+    """These of a backup are its own from now on (`backups.py`, rule 7)."""
+    for key, value in some:
+        _restore(state, key, value)
+        state.changed[key] = None
 
 
 def _restore(state: State, key: bytes, value: bytes) -> None:
@@ -221,13 +236,15 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
         case b"u":
             publication = _DECODE(value, type=publications.Publication)
             state.publications.restore(publications.name_of(rest), publication)
+        case b"r":
+            state.restoring = _DECODE(value, type=Restoration)
         case b"h":
             pass  # who led (`copy.py`)
         case _:
             raise ValueError(f"no record of a queue has the key {key!r}")
 
 
-def _find_ready(state: State) -> None:
+def find_ready(state: State) -> None:
     """What lives and is neither leased, nor delayed, nor dead."""
     live = state.batches.live
     ready = IntervalSet(live)

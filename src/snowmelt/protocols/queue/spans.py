@@ -29,7 +29,7 @@ class Spans:
     def __init__(self, desk: Desk, state: State, followers: Followers) -> None:
         self._desk = desk
         self.state = state
-        self._followers = followers
+        self.followers = followers
 
     def of(self, positions: list[Interval], bytes_max: int) -> tuple[list[Span], int]:
         """The spans of what lives of these, and about how many bytes the items have.
@@ -63,18 +63,19 @@ class Spans:
 
     def _keepers(self) -> tuple[tuple[Place, ...], bool]:
         """Who is here and has a copy, and whether one may come back that is not."""
-        home = self._followers.home
-        ready = [name for name, one in self._followers.all.items() if one.appended is not None]
-        return self._here((home.master, *ready), home.mirrors)
+        home = self.followers.home
+        ready = [name for name, one in self.followers.all.items() if one.appended is not None]
+        return self.here((home.master, *ready), home.mirrors)
 
     def nodes(self, batch: Batch) -> tuple[tuple[Place, ...], bool]:
         """The same of one that lies on data nodes."""
         nodes = self.state.spread.held[batch.place.start].nodes
-        return self._here(nodes, nodes)
+        return self.here(nodes, nodes)
 
-    def _here(
+    def here(
         self, ready: tuple[str, ...], named: tuple[str, ...]
     ) -> tuple[tuple[Place, ...], bool]:
+        """Where those are of these nodes that are here, and whether others may come back."""
         presence = self._desk.presence
         if presence is None:
             return (), True

@@ -305,7 +305,8 @@ class Transfer:
                 unread.append(batch)
             else:
                 wants.hand[batch.start + batch.shift] = segment
-                self._copies.bodies.add(reading.queue, batch, segment)
+                if not isinstance(wants.owed, words.SaveOwed):  # nobody will want these next
+                    self._copies.bodies.add(reading.queue, batch, segment)
         leader = self._terms.leaders.get(reading.queue)
         if leader is not None:
             leader.delivery.read(wants, unread)

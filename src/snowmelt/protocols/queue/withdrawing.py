@@ -15,15 +15,20 @@
 from collections import OrderedDict
 from typing import Final
 
+from msgspec.structs import replace
+
 from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.backups import BROKEN, Restored
 from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Aside, Home
 from snowmelt.protocols.queue.publishing import Publishing
+from snowmelt.protocols.queue.records import RESTORING
+from snowmelt.protocols.queue.restoring import no_room
 from snowmelt.protocols.queue.state import STATUS, State, without
 from snowmelt.protocols.queue.words import Owed, ReplyTo, Show
 
@@ -118,6 +123,9 @@ class Withdrawing:
         for operation in takers:
             if operation not in state.tokens:
                 state.takers.forget(operation)
+        if not state.restoring.done:  # `backups.py`, rule 9
+            state.restoring = replace(state.restoring, next=BROKEN)
+            state.changed[RESTORING] = None
         self._log.answer_anew(lambda owed: self._anew(owed, gone, regrouped=regrouped))
         self._step = self._log.head + 1
 
@@ -138,6 +146,8 @@ class Withdrawing:
             ):
                 self._publishing.forget(operation)
                 return ReplyTo(operation, self._declined)
+            case ReplyTo(operation, Restored()):
+                return ReplyTo(operation, no_room(self._home.queue))
             case ReplyTo(operation, calls.Assigned()) if regrouped:
                 return ReplyTo(operation, Declined("Unavailable", self._reason))
             case Show(operation, positions) if held := _in(gone, list(positions)):

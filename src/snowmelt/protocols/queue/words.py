@@ -14,6 +14,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Found
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
+from snowmelt.protocols.queue.backups import Records
 from snowmelt.protocols.queue.batches import Batch
 from snowmelt.protocols.queue.messages import Keeper, Length, Name, Term
 from snowmelt.protocols.queue.parted import words as parted
@@ -359,6 +360,16 @@ class Show(msgspec.Struct, frozen=True, gc=False):
     positions: tuple[Interval, ...]
 
 
+class SaveOwed(msgspec.Struct, frozen=True, gc=False):
+    """A piece of a backup: batches with what lives of each, and records."""
+
+    operation: OperationId
+    backup: int
+    batches: tuple[tuple[Batch, tuple[int, ...]], ...]
+    records: Records
+    last: bool
+
+
 class Over(msgspec.Struct, frozen=True, gc=False):
     """A data node may erase these."""
 
@@ -467,6 +478,6 @@ class Wants(msgspec.Struct, frozen=True):
 
     queue: str
     batches: tuple[Batch, ...]
-    owed: Deliver | Show
+    owed: Deliver | Show | SaveOwed
     hand: dict[int, Segment]
     """Those that are at hand, by where their bodies begin."""

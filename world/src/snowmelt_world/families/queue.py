@@ -10,7 +10,7 @@ be seen, and what is excused, in `snowmelt_world/judge`, told in the words of `f
 
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -40,6 +40,7 @@ from snowmelt_world.families.membership import SETTINGS, address, member
 from snowmelt_world.families.operators import LAST_BACK
 from snowmelt_world.families.programs import in_reach
 from snowmelt_world.families.queue_altering import ALTERED_SHARE, Alterer, may_grow
+from snowmelt_world.families.queue_backups import Backups
 from snowmelt_world.families.queue_deleted import Names
 from snowmelt_world.families.queue_staging import Planner
 from snowmelt_world.faults import (
@@ -53,6 +54,7 @@ from snowmelt_world.faults import (
     TornRecord,
     WallClock,
 )
+from snowmelt_world.judge.backups import BackupLedger
 from snowmelt_world.judge.deleted import DeletedLedger
 from snowmelt_world.judge.lapses import NEWS, Reads, lingering
 from snowmelt_world.judge.positions_end import judge
@@ -118,6 +120,8 @@ class QueueLife(FamilyLife):
 
     name = "queue"
     engine: Engine = FIFO
+    backed_up: ClassVar[bool] = False
+    """Whether there is a queue, besides, that is backed up and restored."""
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         super().__init__(scenario, chance)
@@ -250,6 +254,13 @@ class QueueLife(FamilyLife):
         for one in self._deleted:
             dice = self._dice(f"names {one.queue}")
             self._names.add(one, dice, len(nodes), scenario.faults_end)
+        self._backups = Backups(self._stage, [])
+        dice = self._dice("backed up")
+        if self.backed_up:
+            keeps = not any(isinstance(one, HURTS) for one in scenario.faults)
+            backed = BackupLedger("b0", keeps=keeps, now=lambda: world.now)
+            self._backups.ledgers.append(backed)
+            self._backups.add(world, backed, dice, len(nodes), scenario.faults_end)
         self._moves.plan(world, nodes, putters)
         dice = self._dice("altered")
         if self.engine.moves and dice.random() < ALTERED_SHARE:
@@ -444,7 +455,7 @@ class QueueLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        return Tally.of([*self._ledgers, *self._deleted])
+        return Tally.of([*self._ledgers, *self._deleted, *self._backups.ledgers])
 
     def unsettled(self, world: World) -> str:
         """At rest when all run, every queue was whole and is drained, and all are answered."""
@@ -458,6 +469,8 @@ class QueueLife(FamilyLife):
             in_vain = isinstance(actor, Program) and self._steward.left_out(actor.ledger)
             if actor.waiting and not in_vain:
                 return actor.waiting
+        if self._backups.unsettled:
+            return self._backups.unsettled
         return self._names.unsettled(partial(self._left, world)) or unneeded(
             self.engine, self._scenario, self._ledgers, world
         )
@@ -471,3 +484,16 @@ class QueueLife(FamilyLife):
         del world
         for ledger in self._ledgers:
             judge(ledger)
+
+
+class BackupLife(QueueLife):
+    """The same, with a queue that is backed up and restored (`queue_backups.py`).
+
+    Bodies are read from the disk each time: none is at hand.
+    """
+
+    backed_up = True
+
+    def __init__(self, scenario: Scenario, chance: Random) -> None:
+        super().__init__(scenario, chance)
+        self._load.limits = replace(self._load.limits, recent_bytes=0)

@@ -55,6 +55,12 @@ class Counting:
         if not self._raised:
             self._raised = self._log.raise_bound(self._next + BOUND_AHEAD)
 
+    def begin_anew(self) -> None:
+        """The state is that of a backup now: it goes on above all that this names."""
+        self._next = self._told = max(self._state.bound, *self._state.tails)
+        self._raised = 0
+        self.begin()
+
     def ask(self, source: NodeId, word: Ask) -> None:
         """A partition wants some; told when it is sure that this one is the anchor."""
         given = self._given[part_of(word.queue) or 0]

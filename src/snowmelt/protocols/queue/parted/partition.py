@@ -107,6 +107,12 @@ class Partition:
             self._begun = True
             self._say_ready()
 
+    def opened(self) -> None:
+        """A backup has come in, and may be used (`backups.py`, rule 10)."""
+        if self.anchor is not None:
+            self.anchor.counting.begin_anew()
+        self._begun = self._watches = True
+
     def serve(self, full: str) -> None:
         """Places, asks, and reports, as far as it may now."""
         numbering = self.numbering

@@ -39,6 +39,7 @@ NO_CALL = {
     "Cluster.backup",
     "Cluster.baton",
     "Cluster.counter",
+    "Cluster.export",
     "Cluster.restore",
     "Held.wait_lost",
     "Multicast.subscribe",

@@ -11,14 +11,13 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "benchmarks" / "baton_peers.py"
 MILLION = 1_000_000
 
 
 @pytest.fixture
 def holds(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT))
-    return import_module("benchmarks.baton_peers_parts.holds")
+    return import_module("benchmarks.peers.baton.holds")
 
 
 def test_the_examples_of_the_reckoning_hold(holds: ModuleType) -> None:
@@ -53,8 +52,9 @@ def test_a_lock_that_never_goes_on_has_no_figures(holds: ModuleType) -> None:
 
 
 def test_three_nodes_pass_the_baton_among_four_processes(tmp_path: Path) -> None:
-    command = [sys.executable, str(PROGRAM), "--json", "--quick", "--data", str(tmp_path)]
-    command += ["--peers", "snowmelt-3", "--only", "now-4", "--figure", str(tmp_path / "f.png")]
+    command = [sys.executable, "-m", "snowmelt", "bench", "baton", "--quick", "--json"]
+    command += ["--peers", "snowmelt-3", "--only", "now-4", "--chart", str(tmp_path / "f.png")]
+    command += ["--data", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
     (row,) = json.loads(done.stdout)["rows"]

@@ -6,34 +6,40 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.fifo.cell import Cell
-from benchmarks.fifo.load import Phase, Turn
-from benchmarks.fifo.row import Row
-from benchmarks.priority_cpu import spent
-from benchmarks.priority_peers_parts.bars import bars
+from benchmarks.peers import processes
+from benchmarks.peers.comparison import Figures, Limits, Work
+from benchmarks.peers.priority import COMPARISON
+from benchmarks.peers.rows import Bar, Row, bars
+from benchmarks.peers.starting import running
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "benchmarks" / "priority_peers.py"
+MANY, ONE, _ = (work.name for work in COMPARISON.works)
 
 
-def row(peer: str, cell: Cell, seconds: float) -> Row:
-    took = Phase(10, seconds, seconds / 10, seconds / 10)
-    return Row(cell, peer, turns=[Turn(took, took)])
+def nothing(peer: object, queue: str, limits: Limits) -> Figures:
+    return {}
+
+
+def row(peer: str, work: str, seconds: float) -> Row:
+    return Row(Work(work, work, nothing), peer, turns=[{"both_per_second": 1 / seconds}])
+
+
+def judged(rows: list[Row]) -> list[Bar]:
+    return list(bars(COMPARISON.goals, rows))
 
 
 def test_one_node_is_held_against_the_best_of_the_others() -> None:
-    cell = Cell(100, 1000)
-    rows = [row("snowmelt-1", cell, 1.0), row("redis", cell, 4.0), row("beanstalkd", cell, 9.0)]
-    (bar,) = bars(rows)
+    rows = [row("snowmelt-1", MANY, 1.0), row("redis", MANY, 4.0), row("beanstalkd", MANY, 9.0)]
+    (bar,) = judged(rows)
     assert (bar.ratio, bar.reached) == (4.0, False)
     assert "redis" in bar.name
 
 
 def test_any_priorities_in_batches_are_held_against_each_that_loses_what_it_hands_out() -> None:
     names = ("snowmelt-1", "snowmelt-any", "redis", "redis-zpopmin", "redis-pipeline")
-    cell, took = Cell(100, 1000), (1, 2, 8, 5, 16)
-    rows = [row(name, cell, seconds) for name, seconds in zip(names, took, strict=True)]
-    found = {bar.name.split(", ")[-1]: (bar.ratio, bar.reached) for bar in bars(rows)}
+    took = (1, 2, 8, 5, 16)
+    rows = [row(name, MANY, seconds) for name, seconds in zip(names, took, strict=True)]
+    found = {bar.name.split(", ")[-1]: (bar.ratio, bar.reached) for bar in judged(rows)}
     assert found == {
         "snowmelt-1 / redis": (8.0, True),
         "snowmelt-any / redis": (4.0, True),
@@ -43,29 +49,31 @@ def test_any_priorities_in_batches_are_held_against_each_that_loses_what_it_hand
 
 
 def test_without_others_nothing_is_judged() -> None:
-    assert not list(bars([row("snowmelt-1", Cell(100, 1), 1.0)]))
+    assert not judged([row("snowmelt-1", ONE, 1.0)])
 
 
 def test_it_comes_to_figures(tmp_path: Path) -> None:
-    command = [sys.executable, str(PROGRAM), "--json", "--quick", "--data", str(tmp_path)]
-    command += ["--only", "peers", "--peers", "snowmelt-1,least-python", "--seconds", "0.05"]
+    command = [sys.executable, "-m", "snowmelt", "bench", "priority", "--quick", "--json"]
+    command += ["--data", str(tmp_path), "--seconds", "0.05", "--chart", str(tmp_path / "f.png")]
+    command += ["--peers", "snowmelt-1,least-python"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
     found = json.loads(done.stdout)
-    rates = {row["peer"]: [] for row in found["rows"]}
-    for row in found["rows"]:
-        rates[row["peer"]].append(row["both_per_second"])
-    assert [len(rates[peer]) for peer in ("snowmelt-1", "least-python")] == [3, 1]
-    assert all(rates["snowmelt-1"] + rates["least-python"])
-    assert not list(tmp_path.iterdir())  # what it made is gone
+    rows = {peer: [row for row in found["rows"] if row["peer"] == peer] for peer in found["peers"]}
+    assert [len(rows[peer]) for peer in ("snowmelt-1", "least-python")] == [3, 1]
+    for one in rows["snowmelt-1"] + rows["least-python"]:
+        assert one["both_per_second"] > 0
+        assert one["client_us"] > 0  # processor time of both ends
+        assert one["servers_us"] > 0
+    assert {one.name for one in tmp_path.iterdir()} <= {"f.png"}  # what it made is gone
 
 
-@pytest.mark.parametrize(("calls", "items", "tasks"), [(2, 1_000, 0), (30, 1, 0), (30, 1, 8)])
-def test_the_processor_time_of_an_item_is_the_client_s_and_the_servers(
-    calls: int, items: int, tasks: int
+@pytest.mark.parametrize("name", ["rabbitmq-classic", "redis", "beanstalkd"])
+def test_a_peer_that_is_not_here_is_named_with_what_installs_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = spent("snowmelt-any", calls, items, tasks)
-    assert found.put_server > 0
-    assert found.get_server > 0
-    parts = found.put_client + found.put_server + found.get_client + found.get_server
-    assert found.both == pytest.approx(parts, abs=0.05)
+    monkeypatch.setattr(processes, "PLACES", [str(tmp_path)])
+    with running(COMPARISON, [name, "disk"], tmp_path) as (peers, missing):
+        assert [peer.name for peer in peers] == ["disk"]
+        assert list(missing) == [name]
+        assert "install" in missing[name]

@@ -40,7 +40,7 @@ def pool(context: typer.Context, quick: Quick = False) -> None:
 
     It starts what they need itself; who is not installed takes no part. All options: --help.
     """
-    _run("pool_peers_parts", context, quick)
+    _run("pool", context, quick)
 
 
 @bench.command(**_PASSED_ON)
@@ -49,7 +49,7 @@ def baton(context: typer.Context, quick: Quick = False) -> None:
 
     It starts their servers itself; which packages have them, and all options: --help.
     """
-    _run("baton_peers_parts", context, quick)
+    _run("baton", context, quick)
 
 
 @bench.command(**_PASSED_ON)
@@ -58,26 +58,45 @@ def priority(context: typer.Context, quick: Quick = False) -> None:
 
     It starts their servers itself; which packages have them, and all options: --help.
     """
-    _run("priority_peers_parts", context, quick)
+    _run("priority", context, quick)
 
 
-def _run(package: str, context: typer.Context, quick: bool) -> NoReturn:
-    """Runs one of the benchmarks with the options that were given to it."""
+@bench.command(**_PASSED_ON)
+def jobs(context: typer.Context, quick: Quick = False) -> None:
+    """Jobs that do nothing, beside Celery, RQ, Dramatiq, Huey, arq, Taskiq, Procrastinate.
+
+    It starts their servers itself; how to install the libraries, and all options: --help.
+    """
+    _run("jobs", context, quick)
+
+
+@bench.command(**_PASSED_ON)
+def failover(context: typer.Context, quick: Quick = False) -> None:
+    """How long nobody can put when the leader is killed, beside RabbitMQ and NATS.
+
+    It starts three nodes of each; which packages have them, and all options: --help.
+    """
+    _run("failover", context, quick)
+
+
+def _run(comparison: str, context: typer.Context, quick: bool) -> NoReturn:
+    """Runs one of the comparisons with the options that were given to it."""
     source = _source()
     sys.path.insert(0, str(source))
     try:
-        main = import_module(f"benchmarks.{package}.main").main
+        main = import_module("benchmarks.peers.main").main
+        code = main(comparison, ["--quick", *context.args] if quick else context.args)
     except ModuleNotFoundError as error:
         raise NoSource(
             f"the benchmark needs {error.name}: pip install -e '{source}[bench]'"
         ) from None
-    raise typer.Exit(main(["--quick", *context.args] if quick else context.args))
+    raise typer.Exit(code)
 
 
 def _source() -> Path:
     """The folder that the benchmarks are in: they are no part of the installed package."""
     source = Path(snowmelt.__file__).resolve().parents[2]
-    if not (source / "benchmarks" / "fifo" / "main.py").is_file():
+    if not (source / "benchmarks" / "peers" / "main.py").is_file():
         raise NoSource(
             "the benchmarks come with the source, not with the package: "
             "clone the repository, run `make setup` there, and use .venv/bin/snowmelt bench"

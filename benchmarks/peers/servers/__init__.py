@@ -1,0 +1,1 @@
+"""The servers that several peers use, each on free ports of the loopback."""

@@ -65,7 +65,7 @@ dist: setup
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
-	$(BIN)/python benchmarks/run_all.py
+	for one in fifo priority pool baton jobs failover; do $(BIN)/snowmelt bench $$one --quick || exit 1; done
 
 # All calls and disturbances, anew, and docs/research/reliability.md of what came of them.
 table: compiled

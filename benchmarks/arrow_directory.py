@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from math import log2
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import msgspec
 
@@ -184,7 +185,7 @@ def draw(points: list[Point], path: Path) -> None:
     figure, (alone, at_once, rated) = canvas(3, title)
     for tree, rival, label, colour, dash in LINES:
         mine = [one for one in points if (one.tree, one.rival) == (tree.value, rival.value)]
-        style = {"color": colour, "linestyle": dash, "marker": "o", "markersize": 4}
+        style: dict[str, Any] = {"color": colour, "linestyle": dash, "marker": "o", "markersize": 4}
         hops = [one for one in mine if one.arrivals == Arrivals.SEQUENCE.value]
         alone.plot([one.nodes for one in hops], [one.hops for one in hops], label=label, **style)
         for panel, arrivals, by in (
@@ -222,7 +223,7 @@ def main() -> None:
     parts = options.parts.split(",")
     points = list(contests()) if "contest" in parts else []
     offline = list(ratios(options.seeds)) if "offline" in parts else []
-    found = {"contest": points, "offline": offline, "graphs": []}
+    found: dict[str, list[Any]] = {"contest": points, "offline": offline, "graphs": []}
     if "graphs" in parts:
         found["graphs"] = list(graphs())
     if options.figure is not None and points:

@@ -25,7 +25,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.fifo.starting import progress
+from benchmarks.peers.starting import progress
 from benchmarks.shares import Shares, Unbounded
 from msgspec.structs import replace
 

@@ -18,6 +18,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -96,8 +97,8 @@ def run(nodes: LocalCluster, kinds: list[str], calls: int, rounds: int) -> list[
         for kind in kinds:
             queue: Any = getattr(cluster, kind)(f"one-{kind}", replicas=len(nodes.nodes))
             steps: dict[str, Callable[[], None]] = {
-                "put": lambda queue=queue: queue.put(BODY),
-                "get, ack": lambda queue=queue: queue.get(timeout=5).ack(),
+                "put": partial(queue.put, BODY),
+                "get, ack": partial(get_and_ack, queue),
             }
             for round_ in range(rounds + 1):
                 for what, step in steps.items():
@@ -111,11 +112,18 @@ def run(nodes: LocalCluster, kinds: list[str], calls: int, rounds: int) -> list[
     return list(found.values())
 
 
+def get_and_ack(queue: Any) -> None:
+    queue.get(timeout=5).ack()
+
+
 def spent(kind: str, what: str, before: Mark, after: Mark, calls: int) -> Spent:
     """Between two marks, an operation."""
-    names = ("client", "loop", "commit")
-    parts = [round((getattr(after, one) - getattr(before, one)) / calls / 1e3, 2) for one in names]
-    return Spent(kind, what, *parts, round((after.sleeps - before.sleeps) / calls, 2))
+    client, loop, commit = (
+        round((getattr(after, one) - getattr(before, one)) / calls / 1e3, 2)
+        for one in ("client", "loop", "commit")
+    )
+    sleeps = round((after.sleeps - before.sleeps) / calls, 2)
+    return Spent(kind, what, client, loop, commit, sleeps)
 
 
 def marked(nodes: LocalCluster) -> Mark:

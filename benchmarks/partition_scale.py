@@ -27,7 +27,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.fifo.starting import progress
+from benchmarks.peers.starting import progress
 from benchmarks.shares import Shares, Unbounded, nanoseconds
 
 import snowmelt
@@ -134,7 +134,8 @@ def _measured(told: argparse.Namespace, partitions: int, items: int, shares: Sha
                 shares.bound(node.pid, 1.0)
             rates.append(sum([one.result() for one in asked]) / told.seconds)
     shares.sweep()
-    return Row(partitions, items, *rates, used)
+    put, got = rates
+    return Row(partitions, items, put, got, used)
 
 
 def main() -> None:

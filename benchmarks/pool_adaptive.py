@@ -125,14 +125,14 @@ def curve(options: PoolOptions, lives: range) -> Curve:
     for seed in lives:
         for at, wait in life(options, seed):
             sums.setdefault(at // STEP * STEP, []).append(wait)
-    at = [step for step in sorted(sums) if -BEFORE <= step < AFTER]
-    wait = [mean(sums[step]) for step in at]
-    before = mean(one for step, one in zip(at, wait, strict=True) if step < 0)
-    later = mean(one for step, one in zip(at, wait, strict=True) if step >= LATER)
-    after = [(step, one) for step, one in zip(at, wait, strict=True) if step >= 0]
+    steps = [step for step in sorted(sums) if -BEFORE <= step < AFTER]
+    waits = [mean(sums[step]) for step in steps]
+    before = mean(one for step, one in zip(steps, waits, strict=True) if step < 0)
+    later = mean(one for step, one in zip(steps, waits, strict=True) if step >= LATER)
+    after = [(step, one) for step, one in zip(steps, waits, strict=True) if step >= 0]
     high = max(after, key=lambda one: one[1])
     back = (step for step, one in after if step > high[0] and one <= 1.25 * before)
-    return Curve(at, wait, before, high[1], later, next(back, None))
+    return Curve(steps, waits, before, high[1], later, next(back, None))
 
 
 def experiments(objects: int, lives: int) -> Iterator[tuple[str, Point | Curve]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from benchmarks.fifo.peer import Missing
+from benchmarks.peers.comparison import Missing
 
 from snowmelt.cli.local import HERE, Home, free_ports
 from snowmelt.core.names import Address

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.peers import processes
-from benchmarks.peers.comparison import Figures, Limits, Work
+from benchmarks.peers.comparison import Work
 from benchmarks.peers.priority import COMPARISON
 from benchmarks.peers.rows import Bar, Row, bars
 from benchmarks.peers.starting import running
@@ -16,12 +16,8 @@ ROOT = Path(__file__).parents[2]
 MANY, ONE, _ = (work.name for work in COMPARISON.works)
 
 
-def nothing(peer: object, queue: str, limits: Limits) -> Figures:
-    return {}
-
-
 def row(peer: str, work: str, seconds: float) -> Row:
-    return Row(Work(work, work, nothing), peer, turns=[{"both_per_second": 1 / seconds}])
+    return Row(Work(work, work, lambda *_: {}), peer, turns=[{"both_per_second": 1 / seconds}])
 
 
 def judged(rows: list[Row]) -> list[Bar]:
@@ -55,13 +51,13 @@ def test_without_others_nothing_is_judged() -> None:
 def test_it_comes_to_figures(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "snowmelt", "bench", "priority", "--quick", "--json"]
     command += ["--data", str(tmp_path), "--seconds", "0.05", "--chart", str(tmp_path / "f.png")]
-    command += ["--peers", "snowmelt-1,least-python"]
+    command += ["--peers", "snowmelt-1,plain-python"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
     found = json.loads(done.stdout)
     rows = {peer: [row for row in found["rows"] if row["peer"] == peer] for peer in found["peers"]}
-    assert [len(rows[peer]) for peer in ("snowmelt-1", "least-python")] == [3, 1]
-    for one in rows["snowmelt-1"] + rows["least-python"]:
+    assert [len(rows[peer]) for peer in ("snowmelt-1", "plain-python")] == [3, 3]
+    for one in rows["snowmelt-1"] + rows["plain-python"]:
         assert one["both_per_second"] > 0
         assert one["client_us"] > 0  # processor time of both ends
         assert one["servers_us"] > 0

@@ -1,8 +1,7 @@
 """Snowmelt's fifo: one node, or three that each keep every item."""
 
-from collections.abc import Generator
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.peers import cores
 from benchmarks.peers.comparison import WAIT_SECONDS, Peer
@@ -12,9 +11,9 @@ from benchmarks.peers.servers.snowmelt import Nodes
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.client.leases.items import Item, Items
+from snowmelt.client.leases.items import Items
 
-Flush = str | float
+Flush = Literal["always"] | float
 
 
 def fifo(name: str, nodes: int, flush: Flush, client: Any = None, more: str = "") -> Peer:
@@ -111,7 +110,7 @@ class ConsumingClient(SnowmeltClient):
 
     def __init__(self, url: str, queue: str, batch: int, replicas: int, flush: Flush) -> None:
         super().__init__(url, queue, batch, replicas, flush)
-        self.items: Generator[Item, None, None] | None = None
+        self.items: Any = None
 
     def take(self, count: int) -> int:
         del count

@@ -5,7 +5,7 @@ The client is one process on one core, and every server has another core, the sa
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.peers import cores
 from benchmarks.peers.comparison import WAIT_SECONDS, Figures, Limits, Peer, Work
@@ -42,12 +42,11 @@ def put_and_get(cell: Cell, peer: Peer, queue: str, limits: Limits) -> Figures:
     if isinstance(peer, Disk):
         return peer.flushes()
     assert isinstance(peer, QueuePeer)
-    act, connect, many = by_threads, peer.client, cell.batch
-    if cell.tasks:
-        act, connect, many = by_tasks, peer.tasks, cell.lanes
-    assert connect is not None
+    many = cell.lanes if cell.tasks else cell.batch
+    connect: Any = peer.tasks if cell.tasks else peer.client
     address = getattr(peer.service, "address", None)
     with Crew(peer, cores.CLIENT) as crew:
+        act = by_tasks if cell.tasks else by_threads
         client = crew.start(act, partial(connect, address, queue, many), cell, limits)
         filling = FILLING_SECONDS if cell.backlog else 0.0
         figures, items = crew.heard(client, limits.seconds + 4 * WAIT_SECONDS + filling)

@@ -100,7 +100,13 @@ LIBRARIES: Final = {
 
 def snowmelt(name: str, queue: str, threads: int) -> Peer:
     """With the worker's defaults, where it has one thread."""
-    command = ("python", "-m", "snowmelt", "worker", f"{PROGRAMS}.snowmelt_jobs:nothing")
+    command: tuple[str, ...] = (
+        "python",
+        "-m",
+        "snowmelt",
+        "worker",
+        f"{PROGRAMS}.snowmelt_jobs:nothing",
+    )
     command += ("--queue", queue, "--url", "{broker}", "--log", "warning")
     command += ("--threads", str(threads)) if threads > 1 else ()
     flushes = "flushes before it answers" if queue == "jobs" else "flushes every 50 ms"
@@ -134,7 +140,7 @@ def with_rabbitmq(name: str, library: str) -> Peer:
         name,
         library,
         RabbitMQ(cores.SERVER),
-        lambda service: f"amqp://guest:guest@127.0.0.1:{service.address}//",
+        lambda service: f"amqp://guest:guest@127.0.0.1:{service.address}/%2F",
         "a classic queue, on disk in a moment",
         above=False,
     )

@@ -34,7 +34,8 @@ def put_and_work_off(peer: JobsPeer, queue: str, limits: Limits) -> Figures:
     before = worked(peer.service.pids)
     if peer.before:
         ran(peer, peer.before, environment, folder)
-    put = [*("python", "-m", peer.module), str(limits.count), *peer.values]
+    code = f"from {peer.module} import main; main()"  # by its name, as the workers know it
+    put = ["python", "-c", code, str(limits.count), *peer.values]
     seconds, spent = json.loads(ran(peer, put, environment, folder).splitlines()[-1])
     started = time.monotonic()
     log = folder / "workers.log"

@@ -6,8 +6,8 @@ All of them flush before they answer, on servers that are started on free ports 
 
 Their clients come with `pip install -e '.[bench]'`. The work is that of `snowmelt bench fifo`, with
 four priorities, or with any of 64 bits. `redis-zpopmin` and `redis-pipeline` lose what they hand
-out, so only any priorities in batches are held against them. `least-python` is the least queue in
-Python, and `plain-python` is none: what the language allows at most.
+out, so only any priorities in batches are held against them. `plain-python` is no queue: it writes
+what comes and flushes it, which is what the language allows at most.
 """
 
 from typing import Final
@@ -31,7 +31,6 @@ PEERS: Final[dict[str, Maker]] = {
     "redis-3": ("priority.redis", "sorted_set", (2,)),
     "rabbitmq-quorum-3": ("priority.rabbitmq", "quorum", (3,)),
     "plain-python": ("fifo.plain_python", "plain", ()),
-    "least-python": ("priority.least_python", "least", ()),
 }
 OURS: Final = ("snowmelt-1", "snowmelt-3", "snowmelt-any", "snowmelt-any-3")
 COPIES: Final = ("redis-3", "rabbitmq-quorum-3")

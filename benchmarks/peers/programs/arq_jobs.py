@@ -24,7 +24,7 @@ class WorkerSettings:
     redis_settings = SETTINGS
 
 
-async def main() -> None:
+async def put() -> None:
     pool = await create_pool(SETTINGS)
     begin, worked = time.perf_counter(), time.process_time()
     for _ in range(asked()):
@@ -33,5 +33,6 @@ async def main() -> None:
     await pool.aclose()
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+def main() -> None:
+    """Enqueues them."""
+    asyncio.run(put())

@@ -14,5 +14,6 @@ def nothing() -> None:
     done()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Enqueues them."""
     enqueue(nothing.send)

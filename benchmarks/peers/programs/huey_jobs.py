@@ -12,5 +12,6 @@ def nothing() -> None:
     done()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Enqueues them."""
     enqueue(nothing)

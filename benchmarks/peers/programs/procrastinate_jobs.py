@@ -12,6 +12,7 @@ async def nothing() -> None:
     done()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Enqueues them."""
     with app.open():
         enqueue(nothing.defer)

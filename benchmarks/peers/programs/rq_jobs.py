@@ -10,6 +10,7 @@ def nothing() -> None:
     done()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Enqueues them."""
     queue = Queue(connection=Redis.from_url(BROKER))
     enqueue(lambda: queue.enqueue("benchmarks.peers.programs.rq_jobs.nothing"))

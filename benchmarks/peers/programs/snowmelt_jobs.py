@@ -16,7 +16,8 @@ def nothing(item: Any) -> None:
     done()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Enqueues them."""
     with snowmelt.connect(BROKER) as cluster:
         name = sys.argv[2]
         queue = cluster.fifo(name, flush=FLUSH) if name == "later" else cluster.fifo(name)

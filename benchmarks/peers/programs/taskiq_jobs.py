@@ -15,7 +15,7 @@ async def nothing() -> None:
     done()
 
 
-async def main() -> None:
+async def put() -> None:
     await broker.startup()
     begin, worked = time.perf_counter(), time.process_time()
     for _ in range(asked()):
@@ -24,5 +24,6 @@ async def main() -> None:
     await broker.shutdown()
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+def main() -> None:
+    """Enqueues them."""
+    asyncio.run(put())

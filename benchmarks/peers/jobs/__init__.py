@@ -29,19 +29,19 @@ COMPARISON: Final = Comparison(
     columns={
         "all s": "all_s",
         "put s": "put_s",
-        "first job s": "first_job_s",
-        "worked off s": "worked_off_s",
+        "start s": "start_s",
+        "work s": "work_s",
         "put/s": "put_per_second",
         "jobs/s": "jobs_per_second",
-        "put client us": "client_us",
+        "put us": "client_us",
         "worker us": "worker_us",
         "servers us": "servers_us",
     },
     charted={"put_per_second": "jobs put a second", "jobs_per_second": "jobs done a second"},
     legend="what is flushed; a job whose worker is killed",
     notes=(
-        "put: all of them, before any worker runs. first job: from the workers' start to the first "
-        "job. worked off: from the first job to the last. all: put and worked off. Microseconds\n"
+        "put: all of them, before any worker runs. start: from the workers' start to the first "
+        "job. work: from that to the last. all: put and work. Microseconds\n"
         "of the processor a job. x: how many times this row's seconds Snowmelt's are. "
         "Above the line: what was put is flushed before the call returns. Below: now and then."
     ),

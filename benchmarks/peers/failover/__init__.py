@@ -34,7 +34,10 @@ COMPARISON: Final = Comparison(
     columns={"gap s": "gap_s", "longest put s": "longest_put_s"},
     charted={"gap_s": "seconds without any put, median"},
     legend="what is killed; the disk",
-    notes="Seconds, medians; the longest of the puts that were acknowledged. x: how many times this row's gap Snowmelt's is.",
+    notes=(
+        "Seconds, medians; the longest of the puts that were acknowledged. "
+        "x: how many times this row's gap Snowmelt's is."
+    ),
     rounds=(10, 1),
     less_is_better=True,
 )

@@ -1,4 +1,4 @@
-"""RabbitMQ: a quorum queue of one member, or of one on each of several nodes.
+"""RabbitMQ: a quorum queue of one member, or of one on each of several nodes; tasks use aio-pika.
 
 pika's connection without a thread of its own: many publishes, then one wait for their confirms. The
 server pushes items ahead of the acknowledgements, as many as the prefetch allows; one
@@ -14,7 +14,7 @@ import pika
 from benchmarks.peers import cores
 from benchmarks.peers.comparison import WAIT_SECONDS
 from benchmarks.peers.fifo.clients import QueuePeer
-from benchmarks.peers.fifo.rabbitmq_tasks import connect_tasks
+from benchmarks.peers.fifo.rabbitmq_aio import connect_tasks
 from benchmarks.peers.servers.rabbitmq import RabbitMQ
 from pika.adapters.select_connection import SelectConnection
 from pika.channel import Channel
@@ -32,7 +32,7 @@ def quorum(name: str, nodes: int = 1) -> QueuePeer:
         promise="flushes before it answers" + (f" on {nodes} nodes" if nodes > 1 else ""),
         service=RabbitMQ(cores.SERVER, nodes),
         client=RabbitClient,
-        tasks=partial(connect_tasks, arguments=QUORUM, kinds=[LASTING]),
+        tasks=partial(connect_tasks, arguments=QUORUM),
     )
 
 

@@ -1,6 +1,9 @@
-"""RabbitMQ by aio-pika: what users of an event loop have. It knows tasks alone."""
+"""RabbitMQ by aio-pika, which users of an event loop have: many tasks on one channel."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any
 
 import aio_pika
 from aio_pika.abc import (
@@ -10,31 +13,37 @@ from aio_pika.abc import (
     AbstractQueue,
     ConsumerTag,
 )
-from benchmarks.peers.comparison import WAIT_SECONDS, Peer
-from benchmarks.peers.fifo.rabbitmq import QUORUM, quorum
+from benchmarks.peers.comparison import WAIT_SECONDS
+
+LASTING = aio_pika.DeliveryMode.PERSISTENT
 
 
-def aio(name: str, nodes: int = 1) -> Peer:
-    peer = quorum(name, nodes)
-    peer.promise += "; aio-pika"
-    peer.client, peer.tasks = None, connect_tasks
-    return peer
-
-
-async def connect_tasks(port: int, queue: str, tasks: int) -> "AioPikaTasks":
+async def connect_tasks(
+    port: int,
+    queue: str,
+    tasks: int,
+    arguments: Mapping[str, Any],
+    priorities: Sequence[int | None] = (None,),
+) -> "AioPikaTasks":
+    """One after the other, items get these priorities."""
     connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{port}/?heartbeat=0")
     channel = await connection.channel()  # with confirms, which are its default
     await channel.set_qos(prefetch_count=tasks)
-    declared = await channel.declare_queue(queue, durable=True, arguments=dict(QUORUM))
-    return AioPikaTasks(connection, channel, declared)
+    declared = await channel.declare_queue(queue, durable=True, arguments=dict(arguments))
+    return AioPikaTasks(connection, channel, declared, priorities)
 
 
 class AioPikaTasks:
     """One connection and one channel for all tasks; each acknowledges its own."""
 
     def __init__(
-        self, connection: AbstractConnection, channel: AbstractChannel, queue: AbstractQueue
+        self,
+        connection: AbstractConnection,
+        channel: AbstractChannel,
+        queue: AbstractQueue,
+        priorities: Sequence[int | None],
     ) -> None:
+        self.next = cycle(priorities)
         self.connection = connection
         self.exchange = channel.default_exchange
         self.queue = queue
@@ -43,7 +52,7 @@ class AioPikaTasks:
         self.starting = asyncio.Lock()
 
     async def put(self, body: bytes) -> None:
-        message = aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+        message = aio_pika.Message(body, delivery_mode=LASTING, priority=next(self.next))
         await self.exchange.publish(message, routing_key=self.queue.name)
 
     async def take(self, task: int) -> None:

@@ -14,7 +14,7 @@ from benchmarks.peers.comparison import Peer
 from benchmarks.peers.fifo.clients import QueuePeer
 from benchmarks.peers.fifo.rabbitmq import RabbitClient
 from benchmarks.peers.fifo.rabbitmq import quorum as plain_quorum
-from benchmarks.peers.fifo.rabbitmq_tasks import connect_tasks
+from benchmarks.peers.fifo.rabbitmq_aio import connect_tasks
 from benchmarks.peers.priority.urgency import PRIORITIES, urgencies
 from benchmarks.peers.servers.rabbitmq import RabbitMQ
 
@@ -33,7 +33,7 @@ def classic(name: str) -> Peer:
         promise="confirms when the disk has it; classic queue with priorities",
         service=RabbitMQ(cores.SERVER),
         client=ClassicClient,
-        tasks=partial(connect_tasks, arguments=CLASSIC, kinds=URGENT),
+        tasks=partial(connect_tasks, arguments=CLASSIC, priorities=range(PRIORITIES)),
     )
 
 

@@ -21,6 +21,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -168,7 +169,8 @@ def measured(objects: int, lives: int) -> Result:
     shares = {f"{share:g}": points.pop(f"{share:g}") for share in SHARES}
     best = min(SHARES, key=lambda share: shares[f"{share:g}"].wait)
     ratio = points["adaptive"].wait / shares[f"{best:g}"].wait
-    return Result(shares=shares, best_share=best, ratio=ratio, bar=BAR, **points, **curves)
+    rest: dict[str, Any] = {**points, **curves}
+    return Result(shares=shares, best_share=best, ratio=ratio, bar=BAR, **rest)
 
 
 def draw(result: Result, path: Path) -> None:
@@ -197,12 +199,12 @@ def draw(result: Result, path: Path) -> None:
     split.set_yticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])
     split.set_ylim(5, 400)  # room for the legend
     split.legend(loc="upper right")
-    for name, one, color in (
+    for name, after, color in (
         ("half to the ten that were fast", result.swap_told, WRONG),
         ("adaptive", result.swap_adaptive, RIGHT),
     ):
-        ticks = [(at + STEP / 2) / 1000 for at in one.at]
-        swap.plot(ticks, one.wait, color=color, linewidth=1.8, label=name)
+        ticks = [(at + STEP / 2) / 1000 for at in after.at]
+        swap.plot(ticks, after.wait, color=color, linewidth=1.8, label=name)
     swap.axvline(0, color=INK, linewidth=1, linestyle=":")
     swap.set_title("Ten slow producers become the fast ones")
     swap.set_xlabel("thousand ticks since the swap")
@@ -225,11 +227,11 @@ def told(result: Result) -> None:
             f"   throughput {one.throughput:.3f}"
         )
     print(f"adaptive beside the best share, {result.best_share:g}: {result.ratio:.2f}")
-    for name, one in (("adaptive", result.swap_adaptive), ("told", result.swap_told)):
-        back = "never" if one.back_after is None else f"{one.back_after} ticks"
+    for name, after in (("adaptive", result.swap_adaptive), ("told", result.swap_told)):
+        back = "never" if after.back_after is None else f"{after.back_after} ticks"
         print(
-            f"swap, {name}: before {one.before:.1f}, highest {one.right_after:.1f},"
-            f" in the end {one.later:.1f}; back within a quarter after {back}"
+            f"swap, {name}: before {after.before:.1f}, highest {after.right_after:.1f},"
+            f" in the end {after.later:.1f}; back within a quarter after {back}"
         )
 
 

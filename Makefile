@@ -8,7 +8,7 @@ STAMP := $(VENV)/.ready
 # takes from who is not.
 SPREAD := -n 4 --dist worksteal
 
-.PHONY: setup compiled demo test test-lab coverage lint docs faces dist bench table soak clean
+.PHONY: setup compiled demo test test-all test-lab coverage lint docs faces dist bench table soak clean
 
 setup: $(STAMP)
 
@@ -25,9 +25,14 @@ compiled: setup
 	$(BIN)/python -m compileall -q src world/src lab/src
 
 # So that what pytest makes of the tests is kept for the next time as well.
-test coverage soak: export PYTHONDONTWRITEBYTECODE =
+test test-all coverage soak: export PYTHONDONTWRITEBYTECODE =
 
+# What guards most, in minutes; a change to what is simulated should have all.
 test: compiled
+	$(BIN)/python -m pytest $(SPREAD) -m "not soak and not wide"
+
+# More lives, more crashes, and more of each kind.
+test-all: compiled
 	$(BIN)/python -m pytest $(SPREAD) -m "not soak"
 
 # The laboratory has its own tests; no queue needs it.

@@ -50,11 +50,11 @@ def compare(count, seed, batches=(1, 1, 3)):
 
 
 def test_it_agrees_with_brute_force():
-    seen = compare(24_000, seed=1)
-    assert seen["Valid"] > 4_000
-    assert seen["Invalid"] > 4_000
-    assert seen["Undecided"] > 100
-    assert all(seen[words] > 100 for words in PATTERNS), seen
+    seen = compare(6_000, seed=1)
+    assert seen["Valid"] > 1_000
+    assert seen["Invalid"] > 1_000
+    assert seen["Undecided"] > 25
+    assert all(seen[words] > 25 for words in PATTERNS), seen
 
 
 @pytest.mark.soak

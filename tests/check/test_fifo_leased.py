@@ -153,10 +153,10 @@ def compare(count, seed):
 
 
 def test_it_agrees_with_brute_force():
-    seen = compare(12_000, seed=1)
-    assert seen["Valid"] > 1_000
-    assert seen["Undecided"] > 100
-    assert all(seen[words] > 50 for words in RULES), seen
+    seen = compare(6_000, seed=1)
+    assert seen["Valid"] > 500
+    assert seen["Undecided"] > 50
+    assert all(seen[words] > 25 for words in RULES), seen
 
 
 @pytest.mark.soak
@@ -242,8 +242,8 @@ def test_values_put_twice_leave_it_undecided():
     assert isinstance(verdict_of(put("a", 1, 2), put("a", 3, 4)), Undecided)
 
 
-def test_it_takes_a_hundred_thousand_items():
-    count = 20_000
+def test_it_takes_thirty_thousand_items():
+    count = 6_000
     puts = [put(range(5 * n, 5 * n + 5), 10 * n, 10 * n + 15, 5 * n) for n in range(count)]
     gets = [get(range(5 * n, 5 * n + 5), 10 * n + 40, 10 * n + 55) for n in range(count)]
     assert verdict_of(*puts, *gets) == Valid("fifo_leased")

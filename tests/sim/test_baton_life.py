@@ -105,13 +105,13 @@ class CountedLife(BatonLife):
 
 def test_without_faults_batons_go_round_in_order_and_are_never_made_anew():
     CountedLife.seen = Counter()
-    sentences = [lived(seed, (), CountedLife).sentence for seed in range(16)]
+    sentences = [lived(seed, (), CountedLife).sentence for seed in range(8)]
     assert not any(sentences)
     seen = CountedLife.seen
-    assert seen["grants"] > 500
+    assert seen["grants"] > 250
     assert seen["passed"] > 0.8 * seen["grants"]
-    assert min(seen["saved"], seen["rejected"], seen["accepted"] // 30) > 20
-    assert seen["ordered"] > 5
+    assert min(seen["saved"], seen["rejected"], seen["accepted"] // 30) > 10
+    assert seen["ordered"] > 2
 
 
 # --- planted bugs: one for each rule --------------------------------------------------------------
@@ -216,11 +216,12 @@ BUGS = {
 AS_WELL = {"slept": (Host, "handle", nobody_hears_that_he_slept)}
 """What guards against the same, and must be gone before the bug can show."""
 FIRST = {
+    "no floor": 6,
     "only the floor": 60,
-    "lease": 35,
-    "cut off": 55,
-    "slept": 120,
-    "drift": 115,
+    "lease": 39,
+    "cut off": 58,
+    "slept": 123,
+    "drift": 132,
     "saved": 230,
 }
 """Where rare bugs are sought from, so that the search is short."""

@@ -18,6 +18,7 @@ from snowmelt_world.faults import KINDS
 from snowmelt_world.life import Ending, live
 from snowmelt_world.scenario import drawn
 from snowmelt_world.world import Broken
+from wide import wide
 
 ANN, BOB, N1, N2 = (NodeId(name) for name in ("ann", "bob", "n1", "n2"))
 HERE = Address("n1", 4410)
@@ -192,8 +193,9 @@ def test_who_began_before_the_first_message_must_be_told_that_it_is_gone(ledger)
         ledger.judge(calm=False)
 
 
+@pytest.mark.wide
 def test_some_lives_go_well():
-    for seed in range(6):
+    for seed in range(6, 13):
         report = lived(seed)
         assert (report.ending, report.sentence) == (Ending.SETTLED, "")
 
@@ -208,8 +210,9 @@ def test_who_waits_hears_all_that_its_node_has_heard_though_another_member_is_si
     assert lived(seed).sentence == ""
 
 
-def test_without_faults_nothing_is_missed_or_comes_twice():
-    sentences = [report.sentence for report in (lived(seed, ()) for seed in range(10))]
+@pytest.mark.parametrize("seeds", [range(3), *wide(range(3, 10))])
+def test_without_faults_nothing_is_missed_or_comes_twice(seeds):
+    sentences = [report.sentence for report in (lived(seed, ()) for seed in seeds)]
     assert not any(sentences)
 
 

@@ -14,14 +14,14 @@ def test_nodes_join_and_leave_in_lives_of_queues():
 
 
 # 16, 31, 33: what lay on one node alone left with it.
-@pytest.mark.parametrize("seed", [0, 1, *wide(2, 3, 4, 16), 31, 33])
+@pytest.mark.parametrize("seed", [*wide(0, 1, 2, 3, 4, 16), 31, 33])
 def test_such_a_life_goes_well(seed):
     for kinds in ((), kinds_of("queue")):
         report = lived(seed, kinds)
         assert report.ending is Ending.SETTLED, report.sentence
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *wide(3, 5, 8)])
+@pytest.mark.parametrize("seed", [1, 2, *wide(0, 3, 5, 8)])
 def test_a_life_in_which_nodes_are_drained_goes_well(seed, monkeypatch):
     """Who says that it is empty is scrapped at once, half the time; that excuses nothing."""
     monkeypatch.setattr(fifo_moves, "DRAINS_SHARE", 1.0)

@@ -9,7 +9,7 @@ import pytest
 
 import snowmelt as library
 from cli.program import snowmelt
-from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local import LocalCluster, free_port
 from snowmelt.spark.standalone import QUICK
 
 WORDS = Path(__file__).parents[2] / "examples" / "words" / "pipeline.py"
@@ -68,6 +68,17 @@ def test_workers_drain_without_spark_and_are_accounted_for(
     assert "second  done" in again.stdout
 
 
+def test_a_master_that_is_not_there_is_told_at_once(cluster: LocalCluster, tmp_path: Path) -> None:
+    nowhere = f"spark://127.0.0.1:{free_port()}"
+    with library.connect(cluster.url) as connection:
+        connection.fifo("lines").put(b"x")
+    where = ("--url", cluster.url, "--checkpoints", str(tmp_path / "places"))
+    ended = snowmelt("pipeline", "run", str(WORDS), *where, "--master", nowhere, "--drain")
+    assert ended.returncode == 4
+    assert f"nobody answers at {nowhere}" in ended.stderr
+
+
+@pytest.mark.wide
 def test_the_example_runs_on_spark_and_ends(cluster: LocalCluster, tmp_path: Path) -> None:
     with library.connect(cluster.url) as connection:
         connection.fifo("lines").put_many([b"a yellow elephant, and a mouse", b"", b"purple"])

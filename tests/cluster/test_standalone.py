@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.cluster.bench import Bench
 
-from snowmelt.cli.local import free_port
 from snowmelt.client.fifo.face import Fifo
 
 pytestmark = pytest.mark.timeout(300)  # each driver starts a Java, and so does each executor
@@ -27,6 +26,7 @@ def emptied(bench: Bench, name: str) -> Fifo:
     return queue
 
 
+@pytest.mark.wide
 def test_a_session_runs_where_sparks_own_file_says_with_the_python_of_its_driver(
     bench: Bench,
 ) -> None:
@@ -101,15 +101,6 @@ def test_state_is_kept_on_executors_and_told_in_update_mode(bench: Bench) -> Non
         bench.queues.fifo("events").put_many(bodies)
         bench.driver("states", bench.url, folder, "events", variables=said)
     assert bench.bodies("events.counts") == [b"2", b"3"]
-
-
-def test_a_master_that_is_not_there_is_told_at_once(bench: Bench) -> None:
-    nowhere = f"spark://127.0.0.1:{free_port()}"
-    bench.queues.fifo("single").put_many([b"x"])
-    variables = bench.settings("nowhere") | {"PARQUET": "out"}
-    done = bench.run(*RUN, "--url", bench.url, "--master", nowhere, **variables)
-    assert done.returncode == 4
-    assert f"nobody answers at {nowhere}" in done.stderr
 
 
 def environment_archive(folder: Path) -> Path:

@@ -51,6 +51,7 @@ def test_a_lock_that_never_goes_on_has_no_figures(holds: ModuleType) -> None:
         holds.figures([holds.Held(0, 5, 0), holds.Held(7, 9, 0)], 0, 10, 2, holds.Messages(1))
 
 
+@pytest.mark.wide
 def test_three_nodes_pass_the_baton_among_four_processes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "snowmelt", "bench", "baton", "--quick", "--json"]
     command += ["--peers", "snowmelt-3", "--only", "now-4", "--chart", str(tmp_path / "f.png")]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import chaos_runs
+from wide import wide
 
 NEEDS_ETCD = pytest.mark.skipif(shutil.which("etcd") is None, reason="no etcd is installed")
 
@@ -20,7 +21,7 @@ def survives(folder: Path, *options: str, timeout: float) -> None:
     assert sum(result["injuries"].values()) >= 3
 
 
-@pytest.mark.parametrize("priorities", ["1", "0"], ids=["fifo", "any"])
+@pytest.mark.parametrize("priorities", ["1", *wide("0")], ids=["fifo", "any"])
 def test_nothing_is_lost_or_passed_while_nodes_are_killed_for_10_seconds(
     tmp_path: Path, priorities: str
 ) -> None:

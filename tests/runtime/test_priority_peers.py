@@ -48,6 +48,7 @@ def test_without_others_nothing_is_judged() -> None:
     assert not judged([row("snowmelt-1", ONE, 1.0)])
 
 
+@pytest.mark.wide
 def test_it_comes_to_figures(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "snowmelt", "bench", "priority", "--quick", "--json"]
     command += ["--data", str(tmp_path), "--seconds", "0.05", "--chart", str(tmp_path / "f.png")]

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from snowmelt.core.errors import BadHistory, BadOption
 from snowmelt_world import check_on_spark
 from snowmelt_world.check import PROPERTIES, History, check_history
+from wide import wide
 
 sys.path.append(str(Path(__file__).parent.parent / "check"))
 from mixed import mixed
@@ -38,10 +39,11 @@ def assert_same(spark: SparkSession, folder: Path, seeds: range) -> None:
         assert one.operations == len(history)
 
 
+@pytest.mark.parametrize("seeds", [range(3), *wide(range(3, 12))], ids=len)
 def test_spark_judges_mixed_histories_as_one_machine_does(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, seeds: range
 ) -> None:
-    assert_same(spark, tmp_path, range(12))
+    assert_same(spark, tmp_path, seeds)
 
 
 @pytest.mark.soak

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import chaos_runs
+from wide import wide
 
 
 def survives(folder: Path, *options: str, timeout: float) -> dict[str, Any]:
@@ -28,10 +29,11 @@ def killed(result: dict[str, Any], *names: str) -> int:
 
 
 @pytest.mark.timeout(300)
-def test_a_stream_killed_twice_has_every_item_once(tmp_path: Path) -> None:
-    options = ("--rounds", "2", "--after", "1.5", "--seed", "9")
+@pytest.mark.parametrize("rounds", [1, *wide(2)])
+def test_a_stream_that_is_killed_has_every_item_once(tmp_path: Path, rounds: int) -> None:
+    options = ("--rounds", str(rounds), "--after", "1.5", "--seed", "9")
     result = survives(tmp_path, *options, timeout=240)
-    assert killed(result, "everything", "driver with Java", "worker") == 2
+    assert killed(result, "everything", "driver with Java", "worker") == rounds
 
 
 @pytest.mark.soak

@@ -185,6 +185,7 @@ spark.stop()
 """
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(300)  # a cold machine starts a whole Spark here
 def test_a_machine_without_java_runs_a_query(tmp_path):
     folder = tmp_path / "path"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from snowmelt.spark.spread import spread
@@ -17,11 +18,9 @@ from snowmelt_world.sweep import sweep as lives
 GRID = {"producers": 5, "consumers": [5, 10, 15], "objects": 200}
 
 
+@pytest.mark.wide
 def test_spark_runs_a_sweep_as_this_process_does(spark: SparkSession, tmp_path: Path) -> None:
     mapped = spread(spark)
-    assert list(mapped(bytes.upper, [b"one", b"two", b"three"])) == [b"ONE", b"TWO", b"THREE"]
-    assert list(mapped(bytes.upper, [])) == []
-    assert at_once(spark) == 2
     points = grid_of(GRID).points
     there = sweep(points, tmp_path / "there", mapped, wave=2)
     here = sweep(points, tmp_path / "here")
@@ -43,12 +42,15 @@ def test_a_life_that_ends_badly_tells_its_story_from_spark(spark: SparkSession) 
 
 
 def test_results_come_in_order_and_who_leaves_early_gets_no_more(spark: SparkSession) -> None:
+    assert at_once(spark) == 2
+    assert list(spread(spark)(bytes.upper, [])) == []
     results = spread(spark)(bytes.upper, [b"a", b"b", *[b"c"] * 1_000])
     assert [next(results), next(results)] == [b"A", b"B"]
     results.close()
     assert next(results, None) is None
 
 
+@pytest.mark.wide
 def test_the_grid_of_orders_is_the_same_on_spark(spark: SparkSession) -> None:
     wanted = (Crew(consumers=1, failure=0), [2, 8], [0.01, 0.1], 500, 1)
     assert list(runs(*wanted, spread(spark))) == list(runs(*wanted))

@@ -311,6 +311,7 @@ def test_an_idle_stream_acknowledges_its_last_batch_and_tells_its_lag(
         spark.streams.removeListener(lag)
 
 
+@pytest.mark.wide
 def test_two_queues_are_read_as_one_stream(spark: SparkSession, queues: Queues) -> None:
     some = filled(queues, "left", 50) + filled(queues, "right", 70)
     for options in ({"queues": "left,right"}, {"subscribePattern": "left|right"}):

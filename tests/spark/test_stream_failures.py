@@ -6,9 +6,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.cluster import bodies, queues_of, wait_until
+from wide import wide
 
 
-@pytest.mark.parametrize("victim", [1, 2])  # the first node decides who is here; it must come back
+@pytest.mark.parametrize(
+    "victim", [1, *wide(2)]
+)  # the first node decides who is here; it must come back
 def test_a_node_dies_in_the_middle_and_nothing_is_lost_or_doubled(
     spark: SparkSession, tmp_path: Path, victim: int
 ) -> None:

@@ -159,6 +159,7 @@ def test_each_micro_batch_takes_the_most_urgent_that_was_there_and_each_item_com
     assert jobs.stats().ready == jobs.stats().assigned == 0
 
 
+@pytest.mark.wide
 def test_from_a_priority_queue_into_another_by_way_of_a_new_urgency(
     spark: SparkSession, queues: Queues
 ) -> None:

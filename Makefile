@@ -3,10 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-# Many tests wait for leases and processes, so four keep two cores busy. Each takes a row of
-# neighbours, which share clusters and a Spark (`tests/conftest.py` says which), and who is done
-# takes from who is not.
-SPREAD := -n 4 --dist worksteal
+# One process for tests that compute; five for those that wait for leases, nodes and programs. Where
+# they stand, and which one shares a Java, says `tests/forks.py`.
+SPREAD := --forks 1,5
 
 .PHONY: setup compiled demo test test-all test-lab coverage lint docs faces dist bench table soak clean
 
@@ -37,10 +36,10 @@ test-all: compiled
 
 # The laboratory has its own tests; no queue needs it.
 test-lab: compiled
-	$(BIN)/python -m pytest -c lab/pyproject.toml --rootdir lab $(SPREAD) -m "not soak" lab
+	$(BIN)/python -m pytest -c lab/pyproject.toml --rootdir lab -n 2 --dist worksteal -m "not soak" lab
 
 coverage: compiled
-	$(BIN)/python -m pytest $(SPREAD) -m "not soak" --cov --cov-report=term
+	$(BIN)/python -m pytest -n 4 --dist loadfile -m "not soak" --cov --cov-report=term
 
 lint: setup
 	$(BIN)/python scripts/faces.py --check

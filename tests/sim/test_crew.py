@@ -31,8 +31,7 @@ def _nobody_is_left():
     assert active_children() == []
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 5])
-@pytest.mark.parametrize("count", [0, 1, 3, 40])
+@pytest.mark.parametrize(("count", "jobs"), [(0, 2), (1, 1), (40, 1), (40, 2), (2, 3)])
 def test_results_come_in_the_tasks_order(jobs, count):
     assert list(spread(abs, range(0, -count, -1), jobs, LONG)) == list(range(count))
 

@@ -31,6 +31,7 @@ from snowmelt_world.explore.value import Dice, Portrait
 from snowmelt_world.explore.walk import explored
 from snowmelt_world.planted import Bug
 from snowmelt_world.world import Broken
+from wide import wide
 
 SCRIPTS = Path(__file__).parent / "scripts"
 A, B, C = map(NodeId, "abc")
@@ -278,7 +279,7 @@ def test_a_disk_without_a_world_does_what_a_disk_does():
     [
         ("baton", "wants", "none"),
         ("baton", "handover", "none"),
-        ("pool", "leaver", "none"),
+        *wide(("pool", "leaver", "none")),
         ("pool", "pair", "repeat"),
         ("pool", "pair", "lose"),
         ("membership", "join", "none"),

@@ -120,7 +120,7 @@ def what_is_given_back_is_not_said_to_be_lost(family, seed):
     quiet = Quiet(family, seed, 3, replicas=3, lease=seconds(60), deliveries_max=100_000)
     clients = [quiet.client(f"c{number}", N1) for number in range(3)]
     quiet.live((clients[0], fill(clients[0], "a", 30)))
-    end = later(quiet.world.now, seconds(24))
+    end = later(quiet.world.now, seconds(18))
 
     def works(client):
         while client.now < end:

@@ -29,7 +29,7 @@ COMPUTING_TOO: Final = (
     "tests/wire/",
     "tests/store/",
     "tests/golden/",
-    "tests/test_",
+    "tests/test_laws",
 )
 JAVA: Final = "tests/spark/"
 """All that share one Java."""

@@ -23,13 +23,9 @@ import pytest
 END_SECONDS: Final = 60
 """So long a process may take to end what its tests began."""
 
-COMPUTING: Final = ("src/", "world/", "tests/sim/", "tests/protocols/", "tests/check/")
-COMPUTING_TOO: Final = (
-    "tests/core/",
-    "tests/wire/",
-    "tests/store/",
-    "tests/golden/",
-    "tests/test_laws",
+COMPUTING: Final = (
+    *("src/", "world/", "tests/check/", "tests/core/", "tests/golden/", "tests/protocols/"),
+    *("tests/sim/", "tests/store/", "tests/test_laws", "tests/wire/"),
 )
 JAVA: Final = "tests/spark/"
 """All that share one Java."""
@@ -76,7 +72,7 @@ def rows(items: Iterable[pytest.Item]) -> list[Row]:
         shares = file.startswith(JAVA) and not file.startswith(APART)
         found.setdefault(JAVA if shares else file, []).append(item)
     ordered = sorted(found.items(), key=lambda one: _rank(one[0]))
-    return [Row(file.startswith(COMPUTING + COMPUTING_TOO), some) for file, some in ordered]
+    return [Row(file.startswith(COMPUTING), some) for file, some in ordered]
 
 
 def _rank(file: str) -> int:

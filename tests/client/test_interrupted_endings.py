@@ -12,6 +12,7 @@ import snowmelt
 from ordinary.interrupting import Interrupted
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.leases import consuming, leaving, renewer
+from wide import wide
 
 LEASE = 2.0
 
@@ -35,7 +36,7 @@ def renewers() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "snowmelt-renewer"]
 
 
-@pytest.mark.parametrize("leave", [raised, left, closed])
+@pytest.mark.parametrize("leave", [*wide(raised), left, closed])
 def test_wherever_a_loop_is_interrupted_nobody_holds_its_items_for_good(
     node: LocalNode, leave: Callable[[snowmelt.Fifo], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

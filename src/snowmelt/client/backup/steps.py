@@ -21,7 +21,7 @@ from snowmelt.client.leases.steps import BYTES_HIGHEST
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import Producer
 from snowmelt.core import times
-from snowmelt.core.errors import QueueExists, Unavailable
+from snowmelt.core.errors import CallerError, QueueExists, Unavailable
 from snowmelt.core.interval import Interval
 from snowmelt.core.spans import stepped
 from snowmelt.protocols.queue.backups import Lot, Restore, Restored, Save, Saved
@@ -153,7 +153,12 @@ class Making:
 
     def begin(self, timeout: float) -> Steps[None]:
         """It is there, and closed; raises `QueueExists` for one that is no restore of this."""
-        yield from self._steps.create(timeout)
+        try:
+            yield from self._steps.create(timeout)
+        except CallerError as error:
+            if str(error).startswith("replicas is"):
+                raise CallerError(f"{error}; say how many: --replicas, or replicas=1") from None
+            raise
         self._parts = yield from self._steps.partitions(timeout)
         done = 0
         for at, part in enumerate(self._parts):

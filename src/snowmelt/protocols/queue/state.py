@@ -454,6 +454,8 @@ class State:
 
 def leased(state: State) -> int:
     """How many items are under a lease (rule 1). O(groups and delays)."""
+    if not state.restoring.done:
+        return 0
     live, groups = state.batches.live, state.groups.items
     if groups and state.lost:  # they may count some of these
         groups = sum([part.size for part in state.groups.held(live)])

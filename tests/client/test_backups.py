@@ -212,6 +212,19 @@ def test_it_is_read_while_others_put_and_get(own_node: LocalNode, tmp_path: Path
         assert done > 0
 
 
+def test_thousands_of_single_puts_come_back(queues: Any, name: str, tmp_path: Path) -> None:
+    """Each is a lot of its own, and a piece has thousands of them."""
+    orders = queues.fifo(name, flush=5.0)
+    for one in range(3000):
+        orders.put(b"%d" % one)
+    for item in list(orders.get_many(3000))[::3]:
+        item.ack()
+    queues.backup(name, tmp_path / "b")
+    queues.restore(tmp_path / "b", name=name[:80] + "2")
+    left = [int(body) for body in bodies(queues.fifo(name[:80] + "2"))]
+    assert left == [one for one in range(3000) if one % 3]
+
+
 def test_who_asks_for_a_queue_that_comes_in_waits(queues: Any, name: str, tmp_path: Path) -> None:
     orders = queues.fifo(name)
     orders.put_many([bytes(1000)] * 5000)

@@ -42,7 +42,7 @@ from snowmelt.core.interval import backwards
 from snowmelt.protocols.queue.places import Span
 from snowmelt.protocols.queue.settings import QueueSettings
 
-LOTS_MAX: Final = 1_000
+LOTS_MAX: Final = 1 << 14
 RECORDS_MAX: Final = 100_000
 RUNS_MAX: Final = 1 << 17
 KINDS: Final = b"sgpnuyzktv"

@@ -9,7 +9,7 @@ from typing import Final
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet, merged
 from snowmelt.core.spans import steps
-from snowmelt.protocols.queue.backups import KINDS, Records
+from snowmelt.protocols.queue.backups import KINDS, LOTS_MAX, Records
 from snowmelt.protocols.queue.batches import KIND, Batch, Batches
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.endings import ENDED, Endings
@@ -56,7 +56,8 @@ class Snapshot:
                 batches.append((batch, _left(block, batch)))
                 size += batch.size + LOT_COST
                 self._batch += 1
-                if size >= PIECE_BYTES:
+                if size >= PIECE_BYTES or len(batches) == LOTS_MAX:
+                    size = PIECE_BYTES
                     break
             else:
                 self._block, self._batch = self._block + 1, 0

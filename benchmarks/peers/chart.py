@@ -23,7 +23,7 @@ def draw(comparison: Comparison, rows: Sequence[Row], path: Path) -> None:
     names = list(dict.fromkeys(row.peer for row in rows))
     works = [(work, list(found)) for work, found in groupby(rows, key=lambda row: row.work)]
     panels = [
-        (f"{work}: {what}" if len(comparison.charted) > 1 else str(work), figure, found)
+        (f"{work}\n{what}" if len(comparison.charted) > 1 else str(work), figure, found)
         for work, found in works
         for figure, what in comparison.charted.items()
         if any(figure in row.figures for row in found)
@@ -44,9 +44,8 @@ def draw(comparison: Comparison, rows: Sequence[Row], path: Path) -> None:
         for label in first.get_yticklabels():
             if label.get_text().startswith("snowmelt"):
                 label.set(color=OURS, weight="bold")
-    better = "less is better" if comparison.less_is_better else "more is better"
-    what = "; ".join(comparison.charted.values())
-    drawing.suptitle(f"{comparison.about}\n{what} ({better}, log scale)", fontsize=12)
+    what = "" if len(comparison.charted) > 1 else f"\n{next(iter(comparison.charted.values()))}"
+    drawing.suptitle(f"{comparison.about}{what} (log scale)", fontsize=12)
     line = "light: below the line of the tables    " if any(not row.above for row in rows) else ""
     drawing.supxlabel(f"{line}blue: Snowmelt    grey: others", fontsize=9.5)
     drawing.tight_layout()
@@ -69,7 +68,7 @@ def draw_work(
     for name, value in values.items():
         text = f" {spelled(value)}" if value else " failed"
         panel.text(value or lowest, places[name], text, va="center", fontsize=8.5)
-    panel.set_title(title, fontsize=10)
+    panel.set_title(title, fontsize=9)
     panel.spines[["top", "right"]].set_visible(False)
     panel.tick_params(labelsize=8.5)
     panel.grid(axis="x", color="#e3e5e8", linewidth=0.6)

@@ -146,7 +146,6 @@ class Comparison:
     """The option that changes `count`, such as "jobs"."""
     quick: tuple[str, ...] = ()
     """The kinds of work with `--quick`; all if none is named."""
-    less_is_better: bool = False
     setup: Callable[[Path], str] | None = None
     """Installs what `--install` asks for; says what it did."""
 

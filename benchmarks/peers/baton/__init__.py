@@ -51,7 +51,7 @@ COMPARISON: Final = Comparison(
         "client us": "client_us",
         "servers us": "servers_us",
     },
-    charted={HAND_OVER: "microseconds from one's release to another's grant"},
+    charted={HAND_OVER: "microseconds from one's release to another's grant: less is better"},
     legend="who is next; one who dies; the disk",
     notes=(
         "Microseconds. hand-over: from one's first release to another's grant, median; free: from "
@@ -61,7 +61,6 @@ COMPARISON: Final = Comparison(
     ),
     seconds=(2.0, 1.0),
     quick=("now-2", "now-8", "now-32", "held-8"),
-    less_is_better=True,
     goals=tuple(
         goal
         for ours in OURS

@@ -32,12 +32,11 @@ COMPARISON: Final = Comparison(
     works=(Work("kill", "the leader is killed", kill_the_leader),),
     ours=("snowmelt-fifo", "snowmelt-priority"),
     columns={"gap s": "gap_s", "longest put s": "longest_put_s"},
-    charted={"gap_s": "seconds without any put, median"},
+    charted={"gap_s": "seconds without any put, median: less is better"},
     legend="what is killed; the disk",
     notes=(
         "Seconds, medians; the longest of the puts that were acknowledged. "
         "x: how many times this row's gap Snowmelt's is."
     ),
     rounds=(10, 1),
-    less_is_better=True,
 )

@@ -49,5 +49,4 @@ COMPARISON: Final = Comparison(
     count=(20_000, 2_000),
     counted="jobs",
     setup=install,
-    less_is_better=False,
 )

@@ -51,7 +51,7 @@ COMPARISON: Final = Comparison(
     },
     charted={
         "objects_per_second": "objects a second",
-        "p50_us": "microseconds from put to get, less is better",
+        "p50_us": "microseconds from put to get: less is better",
     },
     legend="delivery; where objects wait",
     notes=(

@@ -36,10 +36,9 @@ FIRST: Final = (
     "tests/cluster/",
     "tests/cli/test_pipeline.py",
     "tests/spark/",
-    "tests/runtime/test_chaos.py",
+    "tests/storms/",
     "tests/table/",
     "tests/client/test_baton_faults.py",
-    "tests/client/test_pool_chaos.py",
     "tests/client/",
     "tests/sim/",
 )

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.chaos.disks import Disk, possible
 
 from snowmelt.core.record import Record
 from snowmelt.store import Store
+from snowmelt_world.storms.disks import ImageDisk, possible
 
 WRITER = """
 import sys, random
@@ -33,7 +33,7 @@ while True:
 """
 
 
-def lived(folder: Path, first: int, commits: int, end: str, disk: Disk) -> int:
+def lived(folder: Path, first: int, commits: int, end: str, disk: ImageDisk) -> int:
     """Lets a writer live for so many commits and end so; the last it acknowledged, or 0."""
     command = [sys.executable, "-c", WRITER, str(folder), str(first)]
     with subprocess.Popen(
@@ -56,7 +56,7 @@ def lived(folder: Path, first: int, commits: int, end: str, disk: Disk) -> int:
 def test_what_was_acknowledged_survives_the_loss_of_power(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     safe = 0
-    with Disk(tmp_path / "disk") as disk:
+    with ImageDisk(tmp_path / "disk") as disk:
         folder = tmp_path / "disk" / "n1"
         for _ in range(20):
             # One more than was acknowledged may be there; so the next life begins after that.

@@ -105,6 +105,11 @@ class LocalNode:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def code(self) -> int | None:
+        """How its process ended; None while it runs."""
+        return self._process.poll() if self._process is not None else None
+
+    @property
     def pid(self) -> int:
         """Its process' id."""
         assert self._process is not None

@@ -41,6 +41,9 @@ from snowmelt.wire.greeting import Gate, as_error
 
 MARGIN: Final = seconds(5)
 """How long after its time a call waits for the machine to say that the time is over."""
+STOOD_STILL: Final = seconds(1)
+"""A call that wakes so much later than it wanted was stopped, and so was the machine: it says so
+once it has had the time to."""
 LEFT: Final = (
     "this part in a pool belongs to the process that this one was forked from; connect anew in "
     "this one"
@@ -119,6 +122,8 @@ class Engine:
             self.begin(message, asked)
             while not asked.answered and (left := seconds_until(end)):
                 bell.wait(left)
+            if not asked.answered and steady_now() > later(end, STOOD_STILL):
+                bell.wait(seconds_until(later(steady_now(), MARGIN)))
             return self.checked(asked)
         except BaseException:
             asked.drop()

@@ -1,1 +1,0 @@
-"""Batons whose holders, waiters and nodes are killed and stopped; see `baton_chaos.py`."""

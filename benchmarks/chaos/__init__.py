@@ -1,1 +1,0 @@
-"""A cluster under load that is injured; see `fifo_chaos.py`."""

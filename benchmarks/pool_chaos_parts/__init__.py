@@ -1,1 +1,0 @@
-"""A pool under load whose processes are killed; see `pool_chaos.py`."""

@@ -1,0 +1,51 @@
+"""A process that stood still in a call to a pool gets its answer once it goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from snowmelt.cli.local import LocalCluster
+
+PROGRAM = """
+import sys, snowmelt
+from snowmelt.core.errors import Empty
+with snowmelt.connect(sys.argv[1]) as cluster:
+    pool = cluster.pool("objects")
+    for _ in range(2):
+        print("asks", flush=True)
+        try:
+            pool.get(timeout=1.0)
+        except Empty:
+            print("empty", flush=True)
+"""
+STOPPED_S = 8.0
+"""Longer than the call, and than what it waits beyond its time."""
+MANY = 8
+
+
+@pytest.mark.soak
+def test_a_get_that_was_stopped_beyond_its_time_finds_nothing(tmp_path: Path) -> None:
+    with LocalCluster(1, tmp_path / "nodes") as cluster:
+        cluster.start()
+        command = [sys.executable, "-c", PROGRAM, cluster.url]
+        programs = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(MANY)
+        ]
+        for program in programs:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "asks\n"
+        time.sleep(0.3)
+        for program in programs:
+            os.kill(program.pid, signal.SIGSTOP)
+        time.sleep(STOPPED_S)
+        for program in programs:
+            os.kill(program.pid, signal.SIGCONT)
+        for program in programs:
+            told, said = program.communicate(timeout=60)
+            assert (told, program.returncode) == ("empty\nasks\nempty\n", 0), said

@@ -21,6 +21,7 @@ from snowmelt.cli.queue_show import (
     peek_lines,
     queue_object,
     queue_table,
+    queue_title,
     seen_object,
     so_many,
 )
@@ -175,6 +176,7 @@ def stats(
         table = queue_table(told, reach)
         for name, identity in whose.items():
             table.add_row(name, identity)
+        print(queue_title(told))  # above the table, which would wrap it at its own width
         Console().print(table)
 
 

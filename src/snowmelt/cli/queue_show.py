@@ -93,13 +93,19 @@ def plain_number(number: float) -> int | float | str:
     return number if math.isfinite(number) else str(number)
 
 
+def queue_title(status: QueueStatus) -> str:
+    """A queue's status in one sentence."""
+    state = "paused" if status.paused else "open"
+    where = f"at {status.leader} in term {status.term}"
+    if status.leaders:
+        where = f"in {len(status.leaders)} partitions"
+    copies = _alone(status.settings.replicas, grows=status.settings.grows)
+    return f"{status.queue} is {state}, {where}{copies}"
+
+
 def queue_table(status: QueueStatus, reach: Reach) -> Table:
     """A queue's status, a line a fact."""
-    state = "paused" if status.paused else "open"
-    title = f"{status.queue} is {state}, at {status.leader} in term {status.term}"
-    if status.leaders:
-        title = f"{status.queue} is {state}, in {len(status.leaders)} partitions"
-    table = _table(title + _alone(status.settings.replicas, grows=status.settings.grows))
+    table = _table()
     for name in COUNTS:
         table.add_row(name, f"{getattr(status, name):,}")
         if name == "ready":
@@ -140,8 +146,8 @@ def _alone(replicas: int, *, grows: bool = False) -> str:
     return f"; each item is on one disk{more}" if replicas == 1 else ""
 
 
-def _table(title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=False)
+def _table() -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
     return table

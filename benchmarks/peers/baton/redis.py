@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any, Final
 from uuid import uuid4
 
@@ -32,6 +33,7 @@ return 1
 
 
 def lock(name: str, way: str, *values: float) -> Peer:
+    import_module("redis")  # its client, which must be here
     client = partial(WAYS[way], *values)
     return LockPeer(
         name=name,

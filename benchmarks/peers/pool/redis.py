@@ -16,6 +16,7 @@ and looks again every millisecond.
 import time
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from os import getpid
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ return found
 
 
 def lists(name: str, way: str, over: str = "tcp") -> PoolPeer:
+    import_module("redis")  # its client, which must be here
     return PoolPeer(
         name=name,
         promise=WAYS[way].promise,

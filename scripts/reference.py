@@ -171,7 +171,8 @@ def commands() -> str:
         "# Commands",
         "",
         "What `snowmelt --help` and `snowmelt COMMAND --help` say.",
-        "[Exit codes](exit-codes.md) are the same for all commands.",
+        "[Exit codes](exit-codes.md) are the same for all commands. `sim`, `check` and `chaos` come with",
+        "`snowmelt-world`, `lab` and `advise` with `snowmelt-lab`; they have their own `--help`.",
         "",
     ]
     for panel, names in COMMANDS.items():

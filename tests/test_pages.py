@@ -10,7 +10,9 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -20,8 +22,8 @@ import typer.main
 
 import snowmelt
 import snowmelt.aio
+from snowmelt.cli import main
 from snowmelt.cli.local import LocalCluster
-from snowmelt.cli.main import program
 from snowmelt.client.leases.delivered import part_bodies
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -318,9 +320,21 @@ def commands(page: Path) -> Iterator[str]:
                 yield found[1]
 
 
+def app_of(name: str) -> typer.Typer:
+    """The program with this command; of other distributions as their `pyproject.toml` has it."""
+    for place in ("world", "lab"):
+        project = tomllib.loads((DOCS.parent / place / "pyproject.toml").read_text())["project"]
+        if name in (brought := project["entry-points"][main.GROUP]):
+            module, _, attribute = brought[name].partition(":")
+            app = main.program(["--version"])
+            main._add(app, name, getattr(import_module(module), attribute), place)
+            return app
+    return main.program([name])
+
+
 def parsed(words: list[str]) -> None:
     """Has the command read its options, and does nothing else."""
-    command: Any = typer.main.get_command(program(words[:1]))
+    command: Any = typer.main.get_command(app_of(words[0]))
     context: Any = typer.Context(command, info_name="snowmelt")
     while hasattr(command, "commands") and words:
         name, *words = words

@@ -19,6 +19,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield cluster
 
 
+@pytest.mark.wide
 async def test_tasks_share_one_baton_and_pass_the_value_on(nodes: LocalCluster) -> None:
     inside, fences = 0, []
     async with snowmelt.aio.connect(nodes.url) as cluster:

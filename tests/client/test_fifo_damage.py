@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.fifo.face import Fifo
@@ -31,6 +33,7 @@ def test_a_flipped_bit_on_the_master_is_served_from_another_copy(tmp_path: Path)
             assert queue.stats().lost == 0
 
 
+@pytest.mark.wide
 def test_what_was_harmed_is_copied_anew(tmp_path: Path) -> None:
     with LocalCluster(3, tmp_path, 0.3) as cluster:
         cluster.start()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from wide import wide
+
 FILLED = """
 import json, resource, sys
 import snowmelt
@@ -52,8 +54,8 @@ with snowmelt.open(sys.argv[1]) as cluster:
 """
 
 
-@pytest.mark.parametrize("size", [10_000, 900_000])
-@pytest.mark.parametrize("kind", ["store", "disk"])
+@pytest.mark.parametrize("size", [10_000, *wide(900_000)])
+@pytest.mark.parametrize("kind", [*wide("store"), "disk"])
 def test_a_full_disk_refuses_puts_and_gets_make_room(tmp_path: Path, kind: str, size: int) -> None:
     child = subprocess.run(
         [sys.executable, "-c", FILLED, tmp_path, kind, str(size)],

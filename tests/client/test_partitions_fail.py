@@ -11,6 +11,7 @@ import pytest
 import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.core.errors import Empty, SnowmeltError
+from wide import wide
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def not_led_by_the_coordinator(
     raise AssertionError("twenty queues are led alike")
 
 
-@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize("part", [0, *wide(1)])
 def test_a_leader_is_killed_under_load(nodes: LocalCluster, part: int) -> None:
     """Of the anchor, and of another partition: one puts, one gets, and each has its order."""
     url = ",".join(node.address for node in nodes.nodes)

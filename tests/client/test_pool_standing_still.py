@@ -80,6 +80,7 @@ def soon(street: Street, most: float) -> list[float]:
     return took
 
 
+@pytest.mark.wide
 def test_nobody_is_idle_while_nine_of_ten_stand_still(street: Street, own_node: LocalNode) -> None:
     assert min(took := soon(street, 1.2 * WAIT)) <= 1.2 * WAIT, took
     own_node.kill()

@@ -336,6 +336,7 @@ async def test_tasks_share_a_folder(tmp_path: Path) -> None:
         await _at_once(cluster.priority("jobs", priorities=3))
 
 
+@pytest.mark.wide
 def test_any_node_is_a_door_and_one_that_dies_costs_what_it_takes_to_miss_it(
     tmp_path: Path,
 ) -> None:

@@ -10,6 +10,7 @@ import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.leases.delivered import part_bodies
 from snowmelt.client.queue.group_steps import Mark
+from wide import wide
 
 
 @pytest.mark.parametrize("kind", ["priority", "fifo"])
@@ -37,7 +38,7 @@ def test_threads_that_share_a_group_are_told_the_same(node: LocalNode, kind: str
         assert queue.stats().ready == 100
 
 
-@pytest.mark.parametrize("kind", ["priority", "fifo"])
+@pytest.mark.parametrize("kind", [*wide("priority"), "fifo"])
 def test_a_group_goes_on_while_a_node_is_dead(tmp_path: Path, kind: str) -> None:
     with LocalCluster(3, tmp_path, 0.5) as cluster, snowmelt.connect(cluster.url) as client:
         cluster.start()

@@ -29,6 +29,7 @@ SMALL = (
 )
 
 
+@pytest.mark.wide
 def test_fences_order_and_values_are_right_while_anybody_is_killed_or_stopped(
     tmp_path: Path,
 ) -> None:

@@ -34,6 +34,7 @@ SMALL = (
 )
 
 
+@pytest.mark.wide
 def test_the_account_of_the_living_is_exact_while_others_are_killed(tmp_path: Path) -> None:
     faults = ("--faults", "kill,leave,stop,fork,limits", "--minutes", "0.15")
     result = chaos_runs.survives("pool", tmp_path, *SMALL, *faults, timeout=100)

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "how-to/pools-tls.md": "client/test_pool_tls, with files of its own",
     "how-to/priorities.md": "test_docs",
     "how-to/spark-priorities.md": "spark/test_pages",
+    "how-to/tracing.md": "client/test_tracing, in a program of its own",
     "how-to/values.md": "test_docs",
     "reference/queues.md": "test_docs",
     "reference/spark.md": "spark/test_pages",

@@ -54,6 +54,11 @@ class Fifo(Queue[FifoSteps]):
         to put again after a restart: the same number is the same item, and its position is told, or
         -1 when so much was put since that it is no longer remembered.
         """
+        if self.tracing is not None:
+            with self.tracing.put(self.name, headers) as traced:
+                return self._plain.put(
+                    body, headers=traced.headers, delay=delay, timeout=timeout, sequence=sequence
+                )
         one = self._steps.one(self._codec.body(body), headers, delay, timeout)
         if sequence is not None or self._steps.producer.named:  # a number names one put
             put = self._steps.put([one.what], one.wait, sequence)
@@ -79,6 +84,11 @@ class Fifo(Queue[FifoSteps]):
         the last position told, and when a call fails, those before it are in the queue (a note of
         the exception says where). With `sequence`, more than one call is refused as `TooLarge`.
         """
+        if self.tracing is not None:
+            with self.tracing.put(self.name, headers) as traced:
+                return self._plain.put_many(
+                    bodies, headers=traced.headers, delay=delay, timeout=timeout, sequence=sequence
+                )
         rows = self._codec.bodies(bodies)
         return run(self._port, self._steps.put_many(rows, headers, delay, timeout, sequence))
 

@@ -30,6 +30,7 @@ from snowmelt.client.leases.delivered import (
 from snowmelt.client.leases.reasons import failure_text, told_reason
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.tracing import Tracing
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.headers import Headers
@@ -69,8 +70,20 @@ class UpdateSender(Protocol):
 class ImmediateSender:
     """Sends every word, acknowledgements together, and waits until it is taken."""
 
-    def __init__(self, port: KeepingPort, steps: LeaseSteps, codec: Codec = PLAIN) -> None:
+    _plain: Self
+    """The same, without spans."""
+
+    def __init__(
+        self,
+        port: KeepingPort,
+        steps: LeaseSteps,
+        codec: Codec = PLAIN,
+        tracing: Tracing | None = None,
+    ) -> None:
         self.codec = codec
+        self._tracing = tracing
+        plain: Any = self if tracing is None else type(self)(port, steps, codec)
+        self._plain = plain
         self._port = port
         self._steps = steps
         self._kind = Acks(steps)
@@ -88,6 +101,10 @@ class ImmediateSender:
 
     async def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
         """Done with these, or with all."""
+        if self._tracing is not None:
+            with self._tracing.settle(self.queue, "ack", _count(delivered, where)):
+                await self._plain.ack(delivered, where)
+                return
         delivered.check_process()
         done = delivered.open_in(where)
         asked = self._kind.asked(delivered, done) if done else None
@@ -106,6 +123,11 @@ class ImmediateSender:
         dead: bool = False,
     ) -> None:
         """These go back."""
+        if self._tracing is not None:
+            word = "nack" if reason or delay or dead else "release"
+            with self._tracing.settle(self.queue, word, _count(delivered, where)):
+                await self._plain.give_back(delivered, where, delay, reason, dead)
+                return
         await run_async(self._port, self._steps.give_back(delivered, where, delay, reason, dead))
 
     async def extend(self, delivered: LeasedItems) -> None:
@@ -330,6 +352,10 @@ async def leave(held: Item | Items, error: BaseException | None) -> None:
             await held.nack(reason=failure_text(error))
         else:
             await held.release()
+
+
+def _count(delivered: LeasedItems, where: Interval | None) -> int:
+    return len(delivered) if where is None else where.size
 
 
 def items_under(counter: UpdateSender, delivered: LeasedItems) -> Iterator[Item]:

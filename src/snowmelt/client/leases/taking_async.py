@@ -1,6 +1,6 @@
 """What is taken from a queue, of whatever kind, as a program holds it, with `await`."""
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from snowmelt.client.coalescing.joint_gets import Gets
 from snowmelt.client.coalescing.tasks import TaskCoalescer
@@ -23,6 +23,7 @@ from snowmelt.client.leases.steps import (
 )
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.open_once import OpenOnce
+from snowmelt.client.tracing import Tracing
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, Empty
 
@@ -34,14 +35,22 @@ class LeasingQueue(Generic[S]):
 
     _first: TaskCoalescer | None = None
     """What goes before each get, where something put later may come first."""
+    _plain: Self
+    """The same queue, without spans."""
 
     __reduce__ = stays("send the queue's name and the URL, and connect there")
 
-    def __init__(self, port: KeepingPort, steps: S, codec: Codec = PLAIN) -> None:
+    def __init__(
+        self, port: KeepingPort, steps: S, codec: Codec = PLAIN, tracing: Tracing | None = None
+    ) -> None:
+        self.tracing = tracing
+        """Makes spans of its calls; None where the program has set up none."""
+        plain: Any = self if tracing is None else type(self)(port, steps, codec)
+        self._plain = plain
         self._codec = codec
         self._port = OpenOnce(port)
         self._steps = steps
-        self._sender = ImmediateSender(self._port, steps, codec)
+        self._sender = ImmediateSender(self._port, steps, codec, tracing)
         self._kind = Gets(steps)
         self._gets = TaskCoalescer(self._port, self._kind)
 
@@ -95,10 +104,16 @@ class LeasingQueue(Generic[S]):
     async def _leased(
         self, before: LeasedItems | None, items_max: int, bytes_max: int, timeout: float
     ) -> LeasedItems:
+        delivered: LeasedItems | None
+        if self.tracing is not None:
+            with self.tracing.get(self.name) as span:
+                leased = self._plain._leased(before, items_max, bytes_max, timeout)  # noqa: SLF001
+                delivered = await leased
+                span.link(delivered.parts)
+                return delivered
         if self._first is not None:
             await self._first.send(timeout)
         asked = self._kind.asked(items_max, bytes_max, timeout, before)
-        delivered: LeasedItems | None
         if asked is None:
             get = self._steps.get_after(before, items_max, bytes_max, timeout)
             delivered = await leasing(self._port, self._steps, get)

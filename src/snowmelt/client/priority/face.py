@@ -15,6 +15,7 @@ from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.group_steps import Reading
 from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
 from snowmelt.client.queue.staging_steps import HOLD
+from snowmelt.client.tracing import Tracing
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.queue.calls import Receipt, Span
@@ -46,8 +47,14 @@ class PriorityQueue(Queue[RankedSteps]):
     2 b'dust'
     """
 
-    def __init__(self, port: Port, steps: RankedSteps, codec: Codec = PLAIN) -> None:
-        super().__init__(port, steps, codec)
+    def __init__(
+        self,
+        port: Port,
+        steps: RankedSteps,
+        codec: Codec = PLAIN,
+        tracing: Tracing | None = None,
+    ) -> None:
+        super().__init__(port, steps, codec, tracing)
         self._first = self._puts
 
     def put(
@@ -65,6 +72,16 @@ class PriorityQueue(Queue[RankedSteps]):
         After `delay` seconds it may be delivered. Of any priorities positions count together.
         `sequence` is as a fifo has it.
         """
+        if self.tracing is not None:
+            with self.tracing.put(self.name, headers) as traced:
+                return self._plain.put(
+                    body,
+                    priority=priority,
+                    headers=traced.headers,
+                    delay=delay,
+                    timeout=timeout,
+                    sequence=sequence,
+                )
         one = self._steps.ranked(self._codec.body(body), priority, headers, delay, timeout)
         if sequence is not None or self._steps.producer.named:  # a number names one put
             put = self._steps.put([one.what], one.wait, sequence)
@@ -99,6 +116,16 @@ class PriorityQueue(Queue[RankedSteps]):
         ...         jobs.put_many([(2, b"dust"), (0, b"fire"), (2, b"sweep")])
         (Interval(start=0, stop=1), Interval(start=0, stop=2))
         """
+        if self.tracing is not None:
+            with self.tracing.put(self.name, headers) as traced:
+                return self._plain.put_many(
+                    items,
+                    priority=priority,
+                    headers=traced.headers,
+                    delay=delay,
+                    timeout=timeout,
+                    sequence=sequence,
+                )
         rows = self._codec.pairs(items, priority)
         puts = self._steps.put_ranked(rows, priority, headers, delay, timeout, sequence)
         return run(self._port, puts)

@@ -18,6 +18,7 @@ from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, g
 from snowmelt.client.queue.groups import Group
 from snowmelt.client.queue.options import QueueOptions
 from snowmelt.client.queue.staging_steps import plan, publish
+from snowmelt.client.tracing import Tracing
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import (
     GroupStatus,
@@ -35,8 +36,10 @@ S = TypeVar("S", bound=FifoSteps)
 class Queue(LeasingQueue[S]):
     """A queue, but for how items come in."""
 
-    def __init__(self, port: Port, steps: S, codec: Codec = PLAIN) -> None:
-        super().__init__(port, steps, codec)
+    def __init__(
+        self, port: Port, steps: S, codec: Codec = PLAIN, tracing: Tracing | None = None
+    ) -> None:
+        super().__init__(port, steps, codec, tracing)
         self._puts = ThreadCoalescer(self._port, Puts(steps.put))
 
     # --- for groups -------------------------------------------------------------------------------
@@ -123,7 +126,7 @@ class Queue(LeasingQueue[S]):
         Whoever gets items from one of them alone has the order of that one.
         """
         steps = run(self._port, self._steps.partitions(timeout))
-        return [type(self)(self._port, one, self._codec) for one in steps]
+        return [type(self)(self._port, one, self._codec, self.tracing) for one in steps]
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from snowmelt.client.queue.options import (
     ranked_settings,
 )
 from snowmelt.client.queue.overviews import QueueOverview, WhoIsHere, overview
+from snowmelt.client.tracing import found
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.deletes import Deleted
@@ -40,6 +41,7 @@ class Queues:
     def __init__(self, port: Port) -> None:
         self._queues = port
         self._known = Known()
+        self._tracing = found()
 
     def fifo(
         self,
@@ -70,7 +72,7 @@ class Queues:
         value then, and `item.value` gives it back. Nodes see bytes.
         """
         steps = self._led(FifoSteps, name, queue_settings(**options), producer, sequence)
-        return Fifo(self._queues, steps, codec_of(codec))
+        return Fifo(self._queues, steps, codec_of(codec), self._tracing)
 
     def priority(
         self,
@@ -88,7 +90,7 @@ class Queues:
         largest with `largest_first`. All else is as `fifo` has it.
         """
         steps = self._led(RankedSteps, name, ranked_settings(**options), producer, sequence)
-        return PriorityQueue(self._queues, steps, codec_of(codec))
+        return PriorityQueue(self._queues, steps, codec_of(codec), self._tracing)
 
     def queue(
         self, name: str, *, codec: str | None = None, timeout: float = TIMEOUT

@@ -130,4 +130,5 @@ class Worker:
         else:
             intake = queue.intake(self._settings.prefetch)
         settings = msgspec.structs.replace(self._settings, at_once=tasks)
-        return Shift(queue.name, intake, self._handler, settings, idle)
+        tracing = None if isinstance(queue, Pool) else queue.tracing
+        return Shift(queue.name, intake, self._handler, settings, idle, tracing)

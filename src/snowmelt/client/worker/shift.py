@@ -15,6 +15,7 @@ from snowmelt.client.leases.intake import ItemSource
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects import Object
+from snowmelt.client.tracing import Tracing
 from snowmelt.client.worker.limits import Limit
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings, check_worked
 from snowmelt.client.worker.pools import ObjectSource
@@ -42,12 +43,14 @@ class Shift:
         handler: Callable[[Any], object],
         settings: Settings,
         idle: float | None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._name = name
         self._intake = intake
         self._handler = handler
         self._settings = settings
         self._idle = idle
+        self._tracing = tracing
         self._pursuit = Pursuit(name, None, REACH_SECONDS)
         self._chance = Random()
         self._told: SimpleQueue[str] = SimpleQueue()  # handlers of signals may put into it
@@ -199,7 +202,11 @@ class Shift:
             del self._hands[id(held)]
 
     def _work_on(self, held: Item | Object) -> None:
-        check_worked(self._handler, self._handler(held))
+        if self._tracing is None or isinstance(held, Object):
+            check_worked(self._handler, self._handler(held))
+            return
+        with self._tracing.process(self._name, held):
+            check_worked(self._handler, self._handler(held))
 
     def _done(self, held: Item | Object) -> None:
         self._tally.done += 1

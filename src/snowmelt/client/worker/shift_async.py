@@ -12,6 +12,7 @@ from snowmelt.client.leases.intake_async import ItemSource
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects_async import Object
+from snowmelt.client.tracing import Tracing
 from snowmelt.client.worker.limits import over_text
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings
 from snowmelt.client.worker.pools_async import ObjectSource
@@ -32,12 +33,14 @@ class Shift:
         handler: Callable[[Any], Any],
         settings: Settings,
         idle: float | None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._name = name
         self._intake = intake
         self._handler = handler
         self._settings = settings
         self._idle = idle
+        self._tracing = tracing
         self._pursuit = Pursuit(name, None, REACH_SECONDS)
         self._chance = Random()
         self._over = asyncio.Event()
@@ -183,7 +186,11 @@ class Shift:
         limit = self._settings.limit
         try:
             async with asyncio.timeout(limit) as span:
-                await self._handler(held)
+                if self._tracing is None or isinstance(held, Object):
+                    await self._handler(held)
+                else:
+                    with self._tracing.process(self._name, held):
+                        await self._handler(held)
         except TimeoutError as error:
             if limit is None or not span.expired():
                 raise

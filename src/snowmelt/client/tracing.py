@@ -1,0 +1,165 @@
+"""Spans of OpenTelemetry, for a program that has set it up before it connects.
+
+    put orders       PRODUCER   its context goes with the items, in their header `traceparent`
+    get orders       CLIENT     linked with the puts of what came
+    process orders   CONSUMER   round a worker's handler, as a child of the put: the trace goes on
+    ack orders       CLIENT     of what a get brought; also `nack`, `release`
+
+Names and attributes are those of its conventions for messaging. A put of many items is one span,
+and its context goes with all of them. A context that a program puts into the headers itself stays.
+
+Nothing is imported for it: a program that has set it up has loaded its API, and set a provider of
+tracers. Whether it has is looked at once, when a cluster is made. Without, each call looks whether
+it has this, and that is all.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Final, Protocol, Self, TypeAlias
+
+from snowmelt.client.leases.delivered import ItemBatch, part_items
+from snowmelt.core.headers import Headers
+from snowmelt.protocols.queue.labels import unpack
+
+API: Final = "opentelemetry.trace"
+CARRIED: Final = "traceparent"
+COUNT: Final = "messaging.batch.message_count"
+LINKS_MAX: Final = 128
+"""So many links a span has at most, by OpenTelemetry's own default."""
+
+Given: TypeAlias = Mapping[str, str | bytes] | None
+
+
+class Carrier(Protocol):
+    """An item, as far as it brings a context."""
+
+    @property
+    def headers(self) -> Headers:
+        """What was given along with it."""
+
+    @property
+    def position(self) -> int:
+        """Where it stands in its queue."""
+
+
+def found() -> "Tracing | None":
+    """What makes spans; None where the program has set up nothing that would take them.
+
+    >>> found() is None
+    True
+    """
+    api: Any = sys.modules.get(API)
+    if api is None:
+        return None
+    provider = api.get_tracer_provider()
+    if isinstance(provider, (api.ProxyTracerProvider, api.NoOpTracerProvider)):
+        return None
+    return Tracing(api, import_module("opentelemetry.propagate"))
+
+
+class Tracing:
+    """Makes the spans of one connection."""
+
+    def __init__(self, api: Any, propagate: Any) -> None:
+        self.api = api
+        self._start = api.get_tracer("snowmelt").start_span
+        self._propagate = propagate
+        self._names: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
+
+    def put(self, queue: str, headers: Any) -> "Traced":
+        """Round a put; `headers` of it are those that the items are to have."""
+        span = self._begin("put", "send", queue, self.api.SpanKind.PRODUCER)
+        if headers is None:
+            headers = {}
+        elif not isinstance(headers, Mapping) or CARRIED in headers:
+            return Traced(self, span, headers)  # what no queue takes, or the program's own context
+        carried = dict(headers)
+        self._propagate.inject(carried, self.api.set_span_in_context(span))
+        return Traced(self, span, carried)
+
+    def get(self, queue: str) -> "Traced":
+        """Round a get, which is then linked with the puts of what came."""
+        return Traced(self, self._begin("get", "receive", queue, self.api.SpanKind.CLIENT))
+
+    def settle(self, queue: str, word: str, count: int) -> "Traced":
+        """Round what becomes of so many items."""
+        span = self._begin(word, "settle", queue, self.api.SpanKind.CLIENT)
+        if count != 1:
+            span.set_attribute(COUNT, count)
+        return Traced(self, span)
+
+    @contextmanager
+    def process(self, queue: str, item: Carrier) -> Iterator[None]:
+        """Round a handler, whose own spans are children of this one."""
+        known = self.context(item.headers)
+        span = self._begin("process", "process", queue, self.api.SpanKind.CONSUMER, known)
+        span.set_attribute("messaging.message.id", str(item.position))
+        if known is not None:
+            span.add_link(self.put_of(known))
+        current = self.api.use_span(span, record_exception=True, set_status_on_exception=False)
+        with Traced(self, span), current:
+            yield
+
+    def context(self, headers: Headers) -> Any:
+        """What the headers bring; None where they bring nothing."""
+        if CARRIED not in headers:
+            return None
+        texts = {name: one for name, one in headers.items() if type(one) is str}
+        return self._propagate.extract(texts)
+
+    def put_of(self, context: Any) -> Any:
+        """The context of the put that brought it."""
+        return self.api.get_current_span(context).get_span_context()
+
+    def _begin(self, word: str, kind: str, queue: str, role: Any, parent: Any = None) -> Any:
+        names = self._names.get((word, queue))
+        if names is None:
+            attributes = {
+                "messaging.system": "snowmelt",
+                "messaging.operation.name": word,
+                "messaging.operation.type": kind,
+                "messaging.destination.name": queue,
+            }
+            names = self._names[word, queue] = f"{word} {queue}", attributes
+        return self._start(names[0], parent, role, names[1])
+
+
+class Traced:
+    """A span round what is done within a `with`; each put makes one, so it is no generator."""
+
+    __slots__ = ("_span", "_tracing", "headers")
+
+    def __init__(self, tracing: Tracing, span: Any, headers: Given = None) -> None:
+        self._tracing = tracing
+        self._span = span
+        self.headers = headers
+
+    def link(self, parts: Iterable[ItemBatch]) -> None:
+        """Notes which puts brought what came."""
+        span, tracing = self._span, self._tracing
+        if not span.is_recording():
+            return
+        count = 0
+        puts: dict[str | bytes, Headers] = {}
+        for part in parts:
+            count += part_items(part)
+            labels = unpack(part.headers)
+            for headers in (labels.common, *(labels.headers or ())):
+                if headers and CARRIED in headers and len(puts) < LINKS_MAX:
+                    puts[headers[CARRIED]] = headers
+        if count != 1:
+            span.set_attribute(COUNT, count)
+        for headers in puts.values():
+            span.add_link(tracing.put_of(tracing.context(headers)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            api = self._tracing.api
+            self._span.set_attribute("error.type", type(error).__name__)
+            self._span.set_status(api.Status(api.StatusCode.ERROR, str(error)))
+        self._span.end()

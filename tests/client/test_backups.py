@@ -225,6 +225,17 @@ def test_thousands_of_single_puts_come_back(queues: Any, name: str, tmp_path: Pa
     assert left == [one for one in range(3000) if one % 3]
 
 
+def test_a_body_larger_than_a_piece_comes_back(queues: Any, name: str, tmp_path: Path) -> None:
+    orders = queues.fifo(name)
+    orders.put_many([b"small"] * 5)
+    orders.put(bytes(10 << 20), timeout=60)
+    queues.backup(name, tmp_path / "b", timeout=60)
+    queues.restore(tmp_path / "b", name=name[:80] + "2", timeout=60)
+    copy = queues.fifo(name[:80] + "2")
+    assert [len(item.body) for item in copy.get_many(5)] == [5] * 5
+    assert len(copy.get(timeout=60).body) == 10 << 20
+
+
 def test_who_asks_for_a_queue_that_comes_in_waits(queues: Any, name: str, tmp_path: Path) -> None:
     orders = queues.fifo(name)
     orders.put_many([bytes(1000)] * 5000)

@@ -26,6 +26,7 @@ from snowmelt.protocols.pool import messages as pool_messages
 from snowmelt.protocols.queue import calls as fifo_calls
 from snowmelt.protocols.queue import messages as fifo_messages
 from snowmelt.protocols.queue import words as queue_words
+from snowmelt.protocols.queue.backups import Restore
 from snowmelt.protocols.queue.parted import words as parted_words
 from snowmelt.protocols.queue.parted.gathered import Gathered
 
@@ -65,7 +66,7 @@ _TO_NODES: Final = Union[  # noqa: UP007  # at run time
     multicast_messages.Message,
 ]
 _TO_CLIENTS: Final = _Answers
-_WITH_BODIES: Final = Call[fifo_calls.Put | echo_messages.Echo | multicast_calls.Publish]
+_WITH_BODIES: Final = Call[fifo_calls.Put | Restore | echo_messages.Echo | multicast_calls.Publish]
 CALL_BYTES_MAX: Final = 8 << 20
 """Of a client's call without bodies."""
 

@@ -113,7 +113,7 @@ def test_what_was_leased_is_ready_in_a_queue_that_is_made_of_it():
     assert made.said(Restore("q", 8, 0)).error == "QueueExists"
 
 
-LOT = Lot(5, 6, 4, (), stored(Segment(5, bytes(4) + b"\x04\0\0\0", b"body", b"", 1)))
+LOT = Lot(5, 6, 4, b"", stored(Segment(5, bytes(4) + b"\x04\0\0\0", b"body", b"", 1)))
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ LOT = Lot(5, 6, 4, (), stored(Segment(5, bytes(4) + b"\x04\0\0\0", b"body", b"",
         {"lots": (msgspec.structs.replace(LOT, body=LOT.body[:-1]),)},
         {"lots": (msgspec.structs.replace(LOT, body=b"\xc1"),)},
         {"lots": (msgspec.structs.replace(LOT, size=1 << 40),)},
-        {"lots": (msgspec.structs.replace(LOT, left=(0, 2)),)},
-        {"lots": (msgspec.structs.replace(LOT, left=(1, 1, 1)),)},
-        {"lots": (Lot(1 << 60, (1 << 60) + 1, 4, (), LOT.body),)},
-        {"lots": (Lot(1 << 48, (1 << 48) + 1, 4, (), LOT.body),)},
+        {"lots": (msgspec.structs.replace(LOT, left=b"\x92\x00\x02"),)},
+        {"lots": (msgspec.structs.replace(LOT, left=b"\x93\x01\x01\x01"),)},
+        {"lots": (Lot(1 << 60, (1 << 60) + 1, 4, b"", LOT.body),)},
+        {"lots": (Lot(1 << 48, (1 << 48) + 1, 4, b"", LOT.body),)},
         {"records": ((b"b" + bytes(8), b"\x90"),)},
         {"records": ((b"l" + bytes(8), b"\x90"),)},
         {"records": ((b"s", b"\x90"),)},

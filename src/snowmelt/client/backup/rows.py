@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from snowmelt.client.backup.file import Head, Piece
-from snowmelt.client.backup.steps import alive
 from snowmelt.client.leases.delivered import PLACE_BITS
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch
@@ -79,7 +78,7 @@ class Rows:
         segment = unstored(lot.body, lot.stop)
         bodies, labels = Batch.known(segment.offsets, segment.blob), unpack(segment.headers)
         ranked, keyed = self._settings.priorities != 1, self._settings.priorities == ANY
-        for where in [position for one in alive(lot) for position in one]:
+        for where in [position for one in lot.alive for position in one]:
             place, index = Interval(where, where + 1), where - lot.start
             failed, delayed = state.failures.common(place), state.delays.common(place)
             rank = state.keys.of(place)[0] if keyed else where >> PLACE_BITS

@@ -22,8 +22,6 @@ from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import Producer
 from snowmelt.core import times
 from snowmelt.core.errors import CallerError, QueueExists, Unavailable
-from snowmelt.core.interval import Interval
-from snowmelt.core.spans import stepped
 from snowmelt.protocols.queue.backups import Lot, Restore, Restored, Save, Saved
 from snowmelt.protocols.queue.calls import Part, Span
 from snowmelt.protocols.queue.segments import Segment, stored
@@ -120,14 +118,7 @@ class Reading:
 
 def living(lot: Lot) -> int:
     """How many of its items live."""
-    return sum([one.size for one in alive(lot)])
-
-
-def alive(lot: Lot) -> list[Interval]:
-    """Which of its positions do."""
-    if not lot.left:
-        return [Interval(lot.start, lot.stop)]
-    return [Interval(one.start + lot.start, one.stop + lot.start) for one in stepped(lot.left)]
+    return sum([one.size for one in lot.alive])
 
 
 def _segment(part: Part) -> Segment:

@@ -38,17 +38,19 @@ from typing import Annotated, Final
 import msgspec
 
 from snowmelt.core.ahead import COUNT_MAX, Count, Whole
-from snowmelt.core.interval import backwards
+from snowmelt.core.interval import Interval, backwards
+from snowmelt.core.spans import stepped
 from snowmelt.protocols.queue.places import Span
 from snowmelt.protocols.queue.settings import QueueSettings
 
 LOTS_MAX: Final = 1 << 14
 RECORDS_MAX: Final = 100_000
-RUNS_MAX: Final = 1 << 17
+LEFT_BYTES_MAX: Final = 1 << 20
 KINDS: Final = b"sgpnuyzktv"
 """How the keys of those records begin which a restore takes (`records.py`)."""
 BROKEN: Final = COUNT_MAX
 """The next piece of a restore that found no room (rule 9)."""
+_STEPS: Final = msgspec.msgpack.Decoder(list[Count]).decode
 Key = Annotated[bytes, msgspec.Meta(min_length=1, max_length=280)]
 Records = Annotated[tuple[tuple[Key, bytes], ...], msgspec.Meta(max_length=RECORDS_MAX)]
 
@@ -60,14 +62,26 @@ class Lot(msgspec.Struct, frozen=True, array_like=True):
     stop: Count
     size: Count
     """Bytes of the put, headers included."""
-    left: Annotated[tuple[Count, ...], msgspec.Meta(max_length=RUNS_MAX)] = ()
-    """What lives of it, as `core/spans.steps` counted from `start`; nothing where all does."""
+    left: Annotated[bytes, msgspec.Meta(max_length=LEFT_BYTES_MAX)] = b""
+    """What lives of it: msgpack of `core/spans.steps`, from `start` on. Nothing where all does."""
     body: bytes = b""
     """As it is stored (`segments.py`), from `start` on."""
 
     def __post_init__(self) -> None:
         if self.start > self.stop:
             raise backwards(self.start, self.stop)
+
+    @property
+    def alive(self) -> list[Interval]:
+        """Which positions live; raises `ValueError` where that does not read.
+
+        >>> Lot(5, 9, 4, msgspec.msgpack.encode([1, 2])).alive, Lot(5, 9, 4).alive
+        ([Interval(start=6, stop=8)], [Interval(start=5, stop=9)])
+        """
+        if not self.left:
+            return [Interval(self.start, self.stop)]
+        counted = stepped(_STEPS(self.left))
+        return [Interval(one.start + self.start, one.stop + self.start) for one in counted]
 
 
 Lots = Annotated[tuple[Lot, ...], msgspec.Meta(max_length=LOTS_MAX)]

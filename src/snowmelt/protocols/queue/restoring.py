@@ -6,7 +6,6 @@ import msgspec
 
 from snowmelt.core.interval import Interval, merged
 from snowmelt.core.names import OperationId
-from snowmelt.core.spans import stepped
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.backups import (
     BROKEN,
@@ -88,10 +87,7 @@ class Restoring:
         where = Interval(lot.start, lot.stop)
         self._log.store(Body(batch.key, lot.body), Placed(where))
         if lot.left:
-            live = [
-                Interval(one.start + lot.start, one.stop + lot.start) for one in stepped(lot.left)
-            ]
-            for part in reversed(without([where], live)):
+            for part in reversed(without([where], lot.alive)):
                 self._state.batches.end(part)
 
 
@@ -139,12 +135,11 @@ def _problem(ask: Restore, state: State) -> str:
         if lot.stop > STAGED or first != last or first >= ranks:
             return f"no position is {lot.start}"
         try:
-            segment = unstored(lot.body, lot.stop)
+            segment, live = unstored(lot.body, lot.stop), lot.alive
         except (ValueError, msgspec.DecodeError) as error:
             return f"the items from {lot.start} on: {error}"
-        live = stepped(lot.left)
-        if live and (live[-1].stop > lot.stop - lot.start or live != merged(live)):
-            return f"{lot.left} live of the items from {lot.start} on"
+        if live != merged(live) or not live or live[-1].stop > lot.stop:
+            return f"{len(live)} stretches live of the items from {lot.start} on"
         if segment.first != lot.start or len(segment.blob) > BODY_BYTES_MAX:
             return f"the items from {lot.start} on begin at {segment.first}"
     return _of_records(ask, state)

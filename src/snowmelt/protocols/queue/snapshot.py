@@ -6,6 +6,8 @@ a million batches are not.
 
 from typing import Final
 
+import msgspec
+
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet, merged
 from snowmelt.core.spans import steps
@@ -19,7 +21,7 @@ from snowmelt.protocols.queue.words import PIECE_BYTES
 
 LOT_COST: Final = 100
 """What a lot takes beside its bodies, about."""
-Living = tuple[Batch, tuple[int, ...]]
+Living = tuple[Batch, bytes]
 """A batch, and what lives of it, as `Lot.left` tells it."""
 
 
@@ -80,10 +82,10 @@ class Snapshot:
         return spread.held[place]
 
 
-def _left(block: Batches, batch: Batch) -> tuple[int, ...]:
+def _left(block: Batches, batch: Batch) -> bytes:
     live = block.live.common(Interval(batch.start, batch.stop))
     if live[0].size == batch.stop - batch.start:
-        return ()
+        return b""
     left = steps(live)
     left[0] -= batch.start
-    return tuple(left)
+    return msgspec.msgpack.encode(left)

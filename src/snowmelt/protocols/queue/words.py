@@ -365,7 +365,7 @@ class SaveOwed(msgspec.Struct, frozen=True, gc=False):
 
     operation: OperationId
     backup: int
-    batches: tuple[tuple[Batch, tuple[int, ...]], ...]
+    batches: tuple[tuple[Batch, bytes], ...]
     records: Records
     last: bool
 

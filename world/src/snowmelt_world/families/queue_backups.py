@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from snowmelt.client.backup.file import VERSION, Head, Piece
-from snowmelt.client.backup.steps import Making, Reading, alive
+from snowmelt.client.backup.steps import Making, Reading
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
@@ -208,7 +208,7 @@ def _values(pieces: list[Piece]) -> list[str]:
     for lot in [one for piece in pieces for one in piece.lots]:
         segment = unstored(lot.body, lot.stop)
         bodies = list(Batch(segment.offsets, segment.blob))
-        for part in alive(lot):
+        for part in lot.alive:
             for where in part:
                 value = bytes(bodies[where - lot.start]).rstrip(b".").decode()
                 found.append((where, value))

@@ -17,7 +17,12 @@ from cli.program import snowmelt as run
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import NoSuchQueue
 
-HERE = os.getpid(), socket.gethostname().partition(".")[0][:14]
+
+def here() -> tuple[int, str]:
+    """This process, which may have been forked when this file was loaded."""
+    return os.getpid(), socket.gethostname().partition(".")[0][:14]
+
+
 OTHER = """
 import sys, time
 import snowmelt
@@ -45,7 +50,7 @@ def test_what_this_program_has_in_hand_is_told_until_it_has_it_no_more(
     held = orders.get_many(3)
     time.sleep(0.1)
     (one,) = orders.consumers()
-    assert (one.pid, one.host) == HERE
+    assert (one.pid, one.host) == here()
     assert (one.items, one.gets_waiting, one.puts_waiting) == (3, 0, 0)
     assert 0.1 <= one.held < 20
     held.ack()
@@ -75,7 +80,7 @@ def test_calls_that_wait_are_told(node: LocalNode, name: str) -> None:
         until(lambda: sum(one.puts_waiting for one in full.consumers()) == 1)
         until(lambda: sum(one.gets_waiting for one in empty.consumers()) == 2)
         (waiting,) = empty.consumers()  # two connections, and one program
-        assert waiting.pid == HERE[0]
+        assert waiting.pid == here()[0]
         empty.put_many([b"1", b"2"])
         full.get().ack()
         for one in threads:
@@ -99,9 +104,9 @@ def test_each_program_is_told_by_its_name_with_most_in_hand_first(
                 item = orders.get()
                 first, second = orders.consumers()
                 assert (first.program, first.pid, first.items) == ("ship-orders.py", other.pid, 3)
-                assert (second.pid, second.items) == (HERE[0], 1)
+                assert (second.pid, second.items) == (here()[0], 1)
                 shown = run("consumers", name, "--url", node.url).stdout.split("\n")
-                assert shown[1].split()[:4] == ["ship-orders.py", str(other.pid), HERE[1], "3"]
+                assert shown[1].split()[:4] == ["ship-orders.py", str(other.pid), here()[1], "3"]
                 item.ack()
             finally:
                 other.kill()

@@ -20,10 +20,10 @@ ROOM: Final = ROOT / "src/snowmelt/client"
 
 BY_HAND: Final = {
     "embedded/face": "whoever calls drives the machine, or a thread for the event loop does",
-    "pool/asking": "a thread waits for the sockets itself, a task for its loop to be told",
+    "pool/port": "a thread waits for the sockets itself, a task for its loop to be told",
     "leases/leasing": "a task may be cancelled while its get is under way",
     "leases/renewer": "a thread renews, or a task; a loop is ended by its cluster in other ways",
-    "leases/intake": "threads wait for their turn no longer than they wait for an item",
+    "leases/item_source": "threads wait for their turn no longer than they wait for an item",
     "worker/shift": "threads are told to end, tasks are cancelled",
     "worker/face": "a blocking one may work in processes, and in the background by a thread",
     "baton/renewer": "a thread renews, by a connection of its own, or a task by those of all",

@@ -9,8 +9,8 @@ import pytest
 
 from snowmelt.client.baton.steps import BatonHold
 from snowmelt.client.connection.steps import run
+from snowmelt.client.counter.state import AHEAD, CounterState
 from snowmelt.client.counter.steps import take
-from snowmelt.client.counter.tally import AHEAD, Tally
 from snowmelt.core.errors import BatonLost, MachineError, OutcomeUnknown, SnowmeltError, TooLarge
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
@@ -134,7 +134,7 @@ def test_after_a_save_that_failed_the_count_goes_on_as_it_came() -> None:
 
 def test_a_counter_ends_somewhere() -> None:
     baton = Lossy(Random(1), often=0.0)
-    baton.value = msgspec.msgpack.encode(Tally(2**62 - 5, 2**62, 1))
+    baton.value = msgspec.msgpack.encode(CounterState(2**62 - 5, 2**62, 1))
     numbers = taken(baton, 5)
     assert numbers is not None
     assert numbers.stop == 2**62

@@ -13,7 +13,7 @@ import pytest
 import snowmelt
 from client.fakes import fake, greeted
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.connection.blocking import BlockingClient, Line
+from snowmelt.client.connection.blocking import BlockingClient, NodeConnection
 from snowmelt.client.connection.clients import CLOSING_SECONDS
 from snowmelt.client.connection.url import read
 from snowmelt.core.errors import CallerError, Closed, OutcomeUnknown
@@ -104,7 +104,7 @@ def test_a_client_interrupted_in_the_middle_of_a_step_is_closed(
     with fake(greeted) as where, closing(BlockingClient(read(f"snowmelt://{where}"))) as client:
         with pytest.raises(OutcomeUnknown):
             client.call(Echo(b""), 0.1)
-        monkeypatch.setattr(Line, "send", interrupt)
+        monkeypatch.setattr(NodeConnection, "send", interrupt)
         with pytest.raises(KeyboardInterrupt):
             client.call(Echo(b""), 5.0)
         assert client.closed

@@ -10,7 +10,7 @@ import snowmelt.aio
 from client.test_forking import in_child
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.queue.known import KNOWN_MOST, Known
+from snowmelt.client.queue.handle_cache import KNOWN_MOST, HandleCache
 
 HANDLES = 300
 
@@ -84,7 +84,7 @@ def test_a_name_that_is_given_is_shared_by_nobody(node: LocalNode) -> None:
 
 
 def test_what_is_known_has_a_bound() -> None:
-    known = Known(3)
+    known = HandleCache(3)
     first = known.once("a", object)
     for name in ("b", "c", "a", "d", "e"):
         known.once(name, object)

@@ -12,12 +12,12 @@ from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
 from snowmelt.client.leases.steps import Late, LeaseUpdate
-from snowmelt.client.parted.held import together
+from snowmelt.client.parted.lease import together
 from snowmelt.client.parted.looks import summed
 from snowmelt.client.parted.order import PutOrder
-from snowmelt.client.parted.parts import Parts, home_of
+from snowmelt.client.parted.parts import PartitionedQueue, home_of
 from snowmelt.client.parted.select import selected
-from snowmelt.client.queue.bodies import Parcel, parcel
+from snowmelt.client.queue.bodies import PutItems, parcel
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import Full, LeaseLost, NoSuchQueue, SnowmeltError, Unavailable
@@ -99,7 +99,7 @@ class FakePart:
 
     def put_parcel(
         self,
-        items: Parcel,
+        items: PutItems,
         headers: bytes,
         due: int,
         wait: Wait,
@@ -152,18 +152,22 @@ class NoDoor:
         return LeaseLost("gone") if of_lease else error
 
 
-def parts_of(*room: int, producer: Producer | None = None, bounded: bool = True) -> Parts:
+def parts_of(
+    *room: int, producer: Producer | None = None, bounded: bool = True
+) -> PartitionedQueue:
     some = [FakePart(f"log/{at}", one) for at, one in enumerate(room)]
-    parts = Parts("log", NoDoor(), some, producer or Producer())
+    parts = PartitionedQueue("log", NoDoor(), some, producer or Producer())
     parts.bounded = bounded
     return parts
 
 
-def put(parts: Parts, timeout: float = 0.0, sequence: int | None = None) -> Steps[PutDone]:
+def put(
+    parts: PartitionedQueue, timeout: float = 0.0, sequence: int | None = None
+) -> Steps[PutDone]:
     return parts.put(parcel(b"one"), b"", 0, Wait(timeout), sequence)
 
 
-def asked_of(parts: Parts) -> list[int]:
+def asked_of(parts: PartitionedQueue) -> list[int]:
     return [len(part.asked) for part in parts.all]  # type: ignore[attr-defined]
 
 

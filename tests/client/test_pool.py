@@ -328,7 +328,7 @@ def test_what_is_closed_says_so_and_closes_again(node: LocalNode, name: str) -> 
 def test_a_cluster_that_is_closed_leaves_all_its_pools_at_once(
     node: LocalNode, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("snowmelt.client.pool.parts.TIMEOUT", 1.0)
+    monkeypatch.setattr("snowmelt.client.pool.open_pools.TIMEOUT", 1.0)
     cluster = snowmelt.connect(node.url)
     for number in range(4):
         cluster.pool(f"{name}{number}").put(b"nobody takes it over")

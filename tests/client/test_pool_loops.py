@@ -16,7 +16,7 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.pool.face import Pool
-from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.open_pools import OpenPool
 from snowmelt.core.errors import DataLost, Unreachable
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval
@@ -99,7 +99,7 @@ class Newest:
 def newest() -> Iterator[tuple[Pool, Newest, Callable[[], None]]]:
     machine = Newest()
     engine = Engine(machine, PeerConfig(name=NodeId("c-b")))
-    pool = Pool(Part("frames", engine, None, False))
+    pool = Pool(OpenPool("frames", engine, None, False))
 
     def put() -> None:
         end = time.monotonic() + 10

@@ -10,7 +10,7 @@ import pytest
 import snowmelt
 from snowmelt import Retry, Worker
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.leases.intake import ItemSource
+from snowmelt.client.leases.item_source import ItemSource
 
 AT_ONCE = Retry(first=0)
 SOON = 0.05

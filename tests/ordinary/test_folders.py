@@ -12,14 +12,17 @@ import snowmelt
 from ordinary.interrupting import Interrupted
 from snowmelt.client.connection import steps
 from snowmelt.client.embedded import face as embedded
-from snowmelt.client.embedded import turn
+from snowmelt.client.embedded import machine_lock
 from snowmelt.client.fifo import granted
 from snowmelt.client.fifo import steps as fifo_steps
 from snowmelt.client.priority import steps as priority_steps
 from snowmelt.core.errors import Empty, OutcomeUnknown
 from snowmelt.runtime import bell, shielding
 
-STEPS = embedded, fifo_steps, granted, priority_steps, steps, shielding, bell, turn, threading
+STEPS = (
+    *(embedded, fifo_steps, granted, priority_steps, steps),
+    *(shielding, bell, machine_lock, threading),
+)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "priority"])

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from snowmelt.client.counter.tally import Tally
+from snowmelt.client.counter.state import CounterState
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
@@ -209,7 +209,7 @@ def test_who_is_passed_over_came_before_the_others(ledger, came, blamed):
 
 def told(numbers, user, fence, made, start, stop, when):
     """Numbers below a limit that was saved from 2 s to 3 s."""
-    value = msgspec.msgpack.encode(Tally(stop, 100, made))
+    value = msgspec.msgpack.encode(CounterState(stop, 100, made))
     numbers.reserves(value, at(2))
     numbers.reserved(value, at(3))
     numbers.told(user, fence, Interval(start, stop), value, at(when))
@@ -218,7 +218,7 @@ def told(numbers, user, fence, made, start, stop, when):
 def test_numbers_are_given_out_below_a_limit_that_is_on_the_disk(ledger):
     numbers = Numbers(ledger)
     numbers.takes(1, 1)
-    beyond = msgspec.msgpack.encode(Tally(5, 4, 1))
+    beyond = msgspec.msgpack.encode(CounterState(5, 4, 1))
     with pytest.raises(Broken, match="no limit above it is known"):
         numbers.told(ANN, 1, Interval(0, 5), beyond, at(3))
     numbers.reserves(beyond, at(2))

@@ -8,7 +8,7 @@ import typer
 from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.urgency import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
-from snowmelt.client.queue.lines import settings_object
+from snowmelt.client.queue.rows import settings_object
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.queue.settings import FOR_EVER
 

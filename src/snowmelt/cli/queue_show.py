@@ -8,7 +8,7 @@ import msgspec
 from rich.table import Table
 
 from snowmelt.client.leases.steps import Seen
-from snowmelt.client.queue.lines import settings_object
+from snowmelt.client.queue.rows import settings_object
 from snowmelt.core.shown import printable
 from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.protocols.queue.deletes import COUNTS as IN_IT

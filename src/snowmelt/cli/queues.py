@@ -20,7 +20,7 @@ from snowmelt.cli.queue_show import age
 from snowmelt.cli.tables import listing
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
-from snowmelt.client.queue.lines import Line, line
+from snowmelt.client.queue.rows import QueueRow, queue_row
 from snowmelt.core.errors import BadOption
 from snowmelt.core.shown import printable
 from snowmelt.protocols.queue.statuses import QueueStatus
@@ -45,7 +45,7 @@ def rate(each: float | None) -> str:
     return f"{each:,.0f}" if each >= 10 or not each else f"{each:.2g}"
 
 
-def table_of(lines: list[Line]) -> Table:
+def table_of(lines: list[QueueRow]) -> Table:
     """All of them."""
     made = listing(HEADS, words=WORDS)
     for one in lines:
@@ -58,16 +58,16 @@ def table_of(lines: list[Line]) -> Table:
     return made
 
 
-def _copies(one: Line) -> str:
+def _copies(one: QueueRow) -> str:
     if not one.leader:
         return "-"
     return str(one.copies) if one.copies == one.replicas else f"{one.copies} of {one.replicas}"
 
 
-def note(one: Line) -> str:
+def note(one: QueueRow) -> str:
     """What a person should know of it: paused, who is away, or why nobody leads it.
 
-    >>> note(Line(queue="q", paused=True, away=("n2", "n3")))
+    >>> note(QueueRow(queue="q", paused=True, away=("n2", "n3")))
     'paused; n2 and n3 away'
     """
     away = f"{' and '.join(one.away)} away" if one.away else ""
@@ -76,7 +76,7 @@ def note(one: Line) -> str:
     return said if len(said) <= NOTE else said[: NOTE - 1] + "…"
 
 
-Look = Callable[[], list[Line]]
+Look = Callable[[], list[QueueRow]]
 
 
 def looking(cluster: Cluster | EmbeddedCluster, timeout: float) -> Look:
@@ -84,11 +84,11 @@ def looking(cluster: Cluster | EmbeddedCluster, timeout: float) -> Look:
     known: dict[str, QueueStatus] = {}
     at = 0.0
 
-    def look() -> list[Line]:
+    def look() -> list[QueueRow]:
         nonlocal at
         found, before = cluster.overview(timeout=timeout), at
         at = time.monotonic()
-        lines = [line(one, known.get(one.name), at - before) for one in found]
+        lines = [queue_row(one, known.get(one.name), at - before) for one in found]
         known.clear()
         known.update({one.name: one.status for one in found if one.status is not None})
         return lines
@@ -147,7 +147,7 @@ def consumers(
         print(f"nobody has items of {queue} in hand, or waits")
 
 
-SORTS: Final[dict[str, Callable[[Line], Any]]] = {
+SORTS: Final[dict[str, Callable[[QueueRow], Any]]] = {
     "name": lambda one: one.queue,
     "ready": lambda one: (-one.ready, one.queue),
     "oldest": lambda one: (-(one.oldest or 0), one.queue),
@@ -187,7 +187,7 @@ def top(
                 live.update(table_of(lines), refresh=True)
 
 
-def _looks(look: Look, every: float, most: int) -> Iterator[list[Line]]:
+def _looks(look: Look, every: float, most: int) -> Iterator[list[QueueRow]]:
     """One after another; the first is a short one, so that there are rates soon."""
     look()
     time.sleep(min(every, 0.5))

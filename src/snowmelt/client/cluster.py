@@ -14,13 +14,13 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import run
 from snowmelt.client.connection.url import read
 from snowmelt.client.counter.face import Counter
-from snowmelt.client.counter.tally import counter_baton
+from snowmelt.client.counter.state import counter_baton
 from snowmelt.client.leases.steps import checked_flag
 from snowmelt.client.multicast.face import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool
+from snowmelt.client.pool.open_pools import OpenPools
 from snowmelt.client.pool.options import PoolOptions
-from snowmelt.client.pool.parts import Parts
 from snowmelt.client.pool.status import pools
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.draining import drain
@@ -48,7 +48,7 @@ class Cluster(Queues):
         self._place = read(url, token)
         self._client = Clients(self._place)
         super().__init__(self._client)
-        self._parts = Parts()
+        self._parts = OpenPools()
         self._renewer = HoldRenewer(self._client)
 
     def __enter__(self) -> Self:

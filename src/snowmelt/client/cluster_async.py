@@ -14,13 +14,13 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import run_async
 from snowmelt.client.connection.url import read
 from snowmelt.client.counter.face_async import Counter
-from snowmelt.client.counter.tally import counter_baton
+from snowmelt.client.counter.state import counter_baton
 from snowmelt.client.leases.steps import checked_flag
 from snowmelt.client.multicast.face_async import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face_async import Pool
+from snowmelt.client.pool.open_pools import OpenPools
 from snowmelt.client.pool.options import PoolOptions
-from snowmelt.client.pool.parts import Parts
 from snowmelt.client.pool.status import pools
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.draining import drain
@@ -50,7 +50,7 @@ class Cluster(Queues):
         self._place = read(url, token)
         self._client = AsyncClient(self._place)
         super().__init__(self._client)
-        self._parts = Parts()
+        self._parts = OpenPools()
         self._renewer = HoldRenewer(self._client)
 
     async def __aenter__(self) -> Self:

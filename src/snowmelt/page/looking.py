@@ -7,8 +7,8 @@ import msgspec
 
 from snowmelt.client.connection.steps import Query, Steps, at_once
 from snowmelt.client.pool.status import pools
-from snowmelt.client.queue.lines import Line, settings_object
 from snowmelt.client.queue.overviews import NODE_SECONDS
+from snowmelt.client.queue.rows import QueueRow, settings_object
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND
 from snowmelt.core.names import NodeId, contact
@@ -35,7 +35,7 @@ FIELDS: Final = (
 """What of a line the page is sent, in this order."""
 
 
-class Member(msgspec.Struct, frozen=True):
+class NodeRow(msgspec.Struct, frozen=True):
     """A node that is present."""
 
     id: str
@@ -78,7 +78,7 @@ class Around(msgspec.Struct, frozen=True):
     cluster: str = ""
     epoch: int = 0
     coordinator: str = ""
-    members: list[Member] = []
+    members: list[NodeRow] = []
     batons: list[BatonLine] = []
     pools: list[PoolLine] = []
 
@@ -122,7 +122,7 @@ def around(present: Present, timeout: float) -> Steps[Around]:
         told.view.epoch,
         told.view.coordinator,
         [
-            Member(one.id, str(one.address), one.start, _seconds(told.silent.get(one.id)))
+            NodeRow(one.id, str(one.address), one.start, _seconds(told.silent.get(one.id)))
             for one in told.view.members
         ],
         baton_lines(seen)[:BATONS_MAX],
@@ -188,10 +188,10 @@ def _pool_line(pool: PoolStatus) -> PoolLine:
     )
 
 
-def row(line: Line) -> list[Any]:
+def row(line: QueueRow) -> list[Any]:
     """A queue as the page is sent it.
 
-    >>> row(Line(queue="q", oldest=1.23456, in_per_second=1234.5))[8:10]
+    >>> row(QueueRow(queue="q", oldest=1.23456, in_per_second=1234.5))[8:10]
     [1.23, 1230.0]
     """
     short = msgspec.structs.replace(

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from snowmelt.client.connection.asynchronous import AsyncClient
-from snowmelt.client.connection.url import Place
+from snowmelt.client.connection.url import ClusterURL
 from snowmelt.core.errors import OutcomeUnknown
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
@@ -56,6 +56,6 @@ class NodePort:
             known = KnownCluster("the page", "start this node again", learns=True)
             at = inside.address
             host = "127.0.0.1" if is_everywhere(at.host) else at.host
-            place = Place((Address(host, at.port),), inside.cluster, inside.credentials, known)
+            place = ClusterURL((Address(host, at.port),), inside.cluster, inside.credentials, known)
             self._client = AsyncClient(place)
         return self._client

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.client.connection.steps import run_async
-from snowmelt.client.queue.lines import Line, line
 from snowmelt.client.queue.overviews import overview
+from snowmelt.client.queue.rows import QueueRow, queue_row
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.page.history import MINUTES, Counted, History
 from snowmelt.page.looking import (
@@ -64,7 +64,7 @@ class Watching:
         self._port = port or NodePort(inside)
         self._present = Present(inside.node)
         self._around = Around(inside.node, "not asked yet")
-        self._lines: list[Line] = []
+        self._lines: list[QueueRow] = []
         self._known: dict[str, QueueStatus] = {}
         self._trouble = ""
         self._looked = -MINUTE
@@ -199,7 +199,7 @@ class Watching:
             return False
         self._trouble = ""
         passed = self._looked - before
-        self._lines = [line(one, self._known.get(one.name), passed) for one in found]
+        self._lines = [queue_row(one, self._known.get(one.name), passed) for one in found]
         self._known = {one.name: one.status for one in found if one.status is not None}
         self.looks += 1
         return True

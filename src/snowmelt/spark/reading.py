@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from snowmelt.client.cluster_async import Cluster
 from snowmelt.client.leases.delivered import ItemBatch, runs
-from snowmelt.client.queue.group_steps import Reading
+from snowmelt.client.queue.group_steps import GroupBodies
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.calls import Span
@@ -112,7 +112,7 @@ def _ahead(groups: Iterable[list[_Piece]], options: SourceOptions) -> Iterator[R
 
 
 def _read(pieces: list[_Piece], options: SourceOptions) -> Read:
-    def read_one(cluster: Cluster, piece: _Piece) -> Awaitable[Reading]:
+    def read_one(cluster: Cluster, piece: _Piece) -> Awaitable[GroupBodies]:
         return queue_of(cluster, piece.queue, options.kind).read(piece.spans, bytes_max=PIECE_BYTES)
 
     readings = asked(options.connection, pieces, read_one)
@@ -122,7 +122,7 @@ def _read(pieces: list[_Piece], options: SourceOptions) -> Read:
     ]
 
 
-def _whole(piece: _Piece, reading: Reading, options: SourceOptions) -> list[ItemBatch]:
+def _whole(piece: _Piece, reading: GroupBodies, options: SourceOptions) -> list[ItemBatch]:
     if not reading.unread:
         return list(reading.parts)
     return _Seeker(piece.portion, options).whole(reading)
@@ -148,7 +148,7 @@ class _Seeker:
         self._portion = portion
         self._options = options
 
-    def whole(self, reading: Reading) -> list[ItemBatch]:
+    def whole(self, reading: GroupBodies) -> list[ItemBatch]:
         """The items that were to be read, in order."""
         parts, missing = list(reading.parts), runs(reading.unread)
         end = time.monotonic() + self._options.connection.timeout

@@ -32,7 +32,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from snowmelt.client.cluster_async import Cluster
-from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, Mark
+from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, GroupRange, Mark
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -297,10 +297,10 @@ class StreamReader(GroupReader):
         rows, size = at_most(limit, options)
         return rows, size if size == EVERYTHING else max(1, size // max(1, queues))
 
-    def _advanced(self, asks: Mapping[str, tuple[Mark, int]], size: int) -> dict[str, Advance]:
+    def _advanced(self, asks: Mapping[str, tuple[Mark, int]], size: int) -> dict[str, GroupRange]:
         """Each queue's group is done with all up to a mark, and asks for so many rows more."""
 
-        def advance(cluster: Cluster, name: str) -> Awaitable[Advance]:
+        def advance(cluster: Cluster, name: str) -> Awaitable[GroupRange]:
             done, rows = asks[name]
             below = () if self._pinned is None else self._pinned.get(name, _NOWHERE)
             group = queue_of(cluster, name, self._options.kind).group(self._options.group)

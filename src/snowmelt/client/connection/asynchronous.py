@@ -12,9 +12,9 @@ from snowmelt.client.connection.bound import Bound
 from snowmelt.client.connection.clients import inquired
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import Session, checked, value
-from snowmelt.client.connection.steps import Ending
+from snowmelt.client.connection.steps import AsyncEndable
 from snowmelt.client.connection.targets import MEMBERS_WITHIN, Targets
-from snowmelt.client.connection.url import Place
+from snowmelt.client.connection.url import ClusterURL
 from snowmelt.core.errors import AccessDenied, SnowmeltError, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
@@ -34,7 +34,7 @@ LEAVE_SECONDS: Final = 5.0
 
 
 class AsyncClient:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ClusterURL) -> None:
         self._place = place
         self._session = Session()
         self._targets = Targets(place)
@@ -72,7 +72,7 @@ class AsyncClient:
         """Sees something to its end that nobody awaits; `close` waits for it, a little."""
         self._bound.keep(work)
 
-    def before_closing(self, one: Ending) -> None:
+    def before_closing(self, one: AsyncEndable) -> None:
         self._bound.before_closing(one)
 
     def leave(self, task: asyncio.Task[Any]) -> None:

@@ -22,7 +22,7 @@ from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import Session, checked, value
 from snowmelt.client.connection.steps import Query
 from snowmelt.client.connection.targets import MEMBERS_WITHIN, Targets
-from snowmelt.client.connection.url import Place
+from snowmelt.client.connection.url import ClusterURL
 from snowmelt.core import errors
 from snowmelt.core.instant import SECOND
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
@@ -51,10 +51,10 @@ READ_SECONDS: Final = 0.05
 SMALL_BYTES: Final = 32 << 10
 
 
-class Line:
+class NodeConnection:
     """One connection to one node, greeted and ready."""
 
-    def __init__(self, address: Address, place: Place, name: NodeId, timeout: float) -> None:
+    def __init__(self, address: Address, place: ClusterURL, name: NodeId, timeout: float) -> None:
         deadline = monotonic() + timeout
         self.direct = False
         self.peer = NodeId("")
@@ -159,10 +159,10 @@ class Line:
 
 
 class BlockingClient(Quiet):
-    def __init__(self, place: Place, targets: Targets | None = None) -> None:
+    def __init__(self, place: ClusterURL, targets: Targets | None = None) -> None:
         self._place = place
         self._targets = Targets(place) if targets is None else targets
-        self._lines: dict[NodeId, Line] = {}
+        self._lines: dict[NodeId, NodeConnection] = {}
         self._dials: dict[NodeId, float] = {}
         """How long those are dialled the next time that were late."""
         self.closed = False
@@ -280,7 +280,7 @@ class BlockingClient(Quiet):
         finally:
             self._end_call()
 
-    def _informed(self, line: Line) -> bytes:
+    def _informed(self, line: NodeConnection) -> bytes:
         line.inquire(self._deadline)
         while monotonic() < self._deadline:
             line.bound(self._deadline)
@@ -342,7 +342,7 @@ class BlockingClient(Quiet):
                     self._steps.handle(Announced(Moving(target, comes=True)))
             self._steps.expire(now)
 
-    def _read(self, target: NodeId, line: Line) -> None:
+    def _read(self, target: NodeId, line: NodeConnection) -> None:
         try:
             line.bound(monotonic() + READ_SECONDS)
             for event in line.read():
@@ -377,7 +377,7 @@ class BlockingClient(Quiet):
         refusal = Declined(type(error).__name__, str(error))
         self._steps.handle(Received(source, Answer(message.number, refusal)))
 
-    def _line(self, target: NodeId) -> Line | None:
+    def _line(self, target: NodeId) -> NodeConnection | None:
         line = self._lines.get(target)
         if line is not None:
             return line
@@ -385,7 +385,9 @@ class BlockingClient(Quiet):
             address = address_of(target)
             if address is None:
                 return None
-            line = Line(address, self._place, self._session.name, self._dial_seconds(target))
+            line = NodeConnection(
+                address, self._place, self._session.name, self._dial_seconds(target)
+            )
         except (OSError, errors.SnowmeltError, UnicodeError) as error:  # the last: no host's name
             self._failure = error
             self._targets.lost(target, monotonic())
@@ -422,7 +424,9 @@ def left(deadline: float) -> float:
     return max(0.001, deadline - monotonic())
 
 
-def _readable(lines: Iterable[tuple[NodeId, Line]], wait: float) -> list[tuple[NodeId, Line]]:
+def _readable(
+    lines: Iterable[tuple[NodeId, NodeConnection]], wait: float
+) -> list[tuple[NodeId, NodeConnection]]:
     by_socket = {line.socket.fileno(): (target, line) for target, line in lines}
     poll = select.poll()  # select.select knows no descriptor above 1023
     for number in by_socket:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from snowmelt.client.connection.forking import Origin
-from snowmelt.client.connection.steps import Ending
+from snowmelt.client.connection.steps import AsyncEndable
 from snowmelt.core.errors import Closed, SnowmeltError, WrongLoop
 
 CLOSING_SECONDS: Final = 0.25
@@ -22,7 +22,7 @@ class Bound:
         """What a loop that was ended by closing could not tell; for whoever closes to raise."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._orphans: set[asyncio.Task[None]] = set()
-        self._endings: WeakSet[Ending] = WeakSet()
+        self._endings: WeakSet[AsyncEndable] = WeakSet()
         self._origin = Origin()
 
     def check(self) -> asyncio.AbstractEventLoop:
@@ -45,7 +45,7 @@ class Bound:
         self._orphans.add(task)  # a loop itself keeps no task alive
         task.add_done_callback(self._orphans.discard)
 
-    def before_closing(self, one: Ending) -> None:
+    def before_closing(self, one: AsyncEndable) -> None:
         """Ends this before it closes, if it is there still."""
         self._endings.add(one)
 

@@ -9,7 +9,7 @@ from snowmelt.client.connection.blocking import BlockingClient
 from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.steps import Query
 from snowmelt.client.connection.targets import Targets
-from snowmelt.client.connection.url import Place
+from snowmelt.client.connection.url import ClusterURL
 from snowmelt.core.errors import Closed, SnowmeltError
 from snowmelt.core.names import NodeId
 
@@ -21,7 +21,7 @@ CLOSING_SECONDS: Final = 1.0
 class Clients:
     """As many clients as calls are made at once; a few of them are kept for the next."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ClusterURL) -> None:
         self._place = place
         self._targets = Targets(place)  # what one of them learns, all know
         self._idle: list[BlockingClient] = []  # taken and given back whole, so it needs no lock
@@ -166,7 +166,7 @@ class Borrowed:
         self.give_back()
 
 
-def inquired(place: Place, timeout: float) -> bytes:
+def inquired(place: ClusterURL, timeout: float) -> bytes:
     """What the first node tells that answers, asked by a connection for this alone."""
     clients = Clients(place)
     try:

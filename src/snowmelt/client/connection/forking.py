@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from snowmelt.client.connection.steps import Ending, KeepingPort, Port, Query, each
+from snowmelt.client.connection.steps import AsyncEndable, KeepingPort, Port, Query, each
 from snowmelt.core.names import NodeId
 from snowmelt.runtime.forks import Forked, Origin, watch
 
@@ -67,7 +67,7 @@ class KeepingOwn:
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         self._port.keep(work)
 
-    def before_closing(self, one: Ending) -> None:
+    def before_closing(self, one: AsyncEndable) -> None:
         self._port.before_closing(one)
 
     def leave(self, task: asyncio.Task[Any]) -> None:

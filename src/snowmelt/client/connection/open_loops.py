@@ -12,7 +12,7 @@ class Loop(Protocol):
         """Ends it when it is of this port, which is about to be closed, or whatever its port."""
 
 
-class Ending(Protocol):
+class Endable(Protocol):
     """What is to be ended before its port is closed."""
 
     def end(self) -> None:

@@ -66,7 +66,7 @@ class AsyncPort(Protocol):
         """Calls, waits, and returns the answer's body; raises what went wrong."""
 
 
-class Ending(Protocol):
+class AsyncEndable(Protocol):
     """What is to be ended before its port is closed."""
 
     async def end(self) -> None:
@@ -79,7 +79,7 @@ class KeepingPort(AsyncPort, Protocol):
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Goes on with this; closing waits for it a little."""
 
-    def before_closing(self, one: Ending) -> None:
+    def before_closing(self, one: AsyncEndable) -> None:
         """Ends this before it closes."""
 
     def leave(self, task: "asyncio.Task[Any]") -> None:

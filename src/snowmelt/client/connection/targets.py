@@ -13,7 +13,7 @@ So a client finds its way though all that its URL names have gone, and others ca
 from random import Random
 from typing import Final
 
-from snowmelt.client.connection.url import Place
+from snowmelt.client.connection.url import ClusterURL
 from snowmelt.core.errors import AccessDenied, OtherCluster
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.membership.messages import Status
@@ -43,7 +43,7 @@ class Targets:
     (None, 'n')
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ClusterURL) -> None:
         self.known = [contact(one) for one in place.addresses]
         self._named = len(self.known)
         self._next = 0.0

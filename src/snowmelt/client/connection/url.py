@@ -35,7 +35,7 @@ FILES: Final = ("authority", "certificate", "key")
 OPTIONS: Final = ("cluster", *FILES, "tls")
 
 
-class Place(msgspec.Struct, frozen=True):
+class ClusterURL(msgspec.Struct, frozen=True):
     """A URL, read."""
 
     addresses: tuple[Address, ...]
@@ -45,7 +45,7 @@ class Place(msgspec.Struct, frozen=True):
     """Of which cluster the nodes are that its clients have met."""
 
 
-def read(url: str, token: str | None = None) -> Place:
+def read(url: str, token: str | None = None) -> ClusterURL:
     """Reads and checks a URL.
 
     >>> place = read("snowmelt://127.0.0.1:4410,127.0.0.1:4411/orders")
@@ -81,7 +81,7 @@ def read(url: str, token: str | None = None) -> Place:
                 )
                 raise BadOption("url", url, allowed)
     known = _known(options.get("cluster"))
-    return Place(addresses, parts.path.strip("/") or "snowmelt", credentials, known)
+    return ClusterURL(addresses, parts.path.strip("/") or "snowmelt", credentials, known)
 
 
 def pinned(url: str, identity: str) -> str:

@@ -3,8 +3,8 @@
 
 from snowmelt.client.baton.face import Baton
 from snowmelt.client.connection.staying import stays
+from snowmelt.client.counter.state import checked_numbers
 from snowmelt.client.counter.steps import take
-from snowmelt.client.counter.tally import checked_numbers
 from snowmelt.core.interval import Interval
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from snowmelt.client.baton.steps import BatonHold
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Steps
-from snowmelt.client.counter.tally import advance
+from snowmelt.client.counter.state import advance
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 

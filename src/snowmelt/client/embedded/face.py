@@ -12,8 +12,8 @@ process before are over when the next one opens.
 
 Rules, for threads that are interrupted anywhere:
 
-1. All of the machine, its timers, and who waits for which answer, is touched in a `Turn`, which is
-   done whole or not at all. A timer that was taken has fired by the end of it.
+1. All of the machine, its timers, and who waits for which answer, is touched in a `MachineLock`,
+   which is done whole or not at all. A timer that was taken has fired by the end of it.
 2. Nobody waits within a turn but for the disk. Who waits has a bell, and is woken in a turn.
 3. A call is its caller's alone. One that is dropped, by whatever ended it, is looked for here, and
    is not there. A get leaves its queue then: in the next turn, before anything else happens there.
@@ -41,15 +41,15 @@ from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.session import TIMEOUT, Session, checked, read_by_node
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.counter.face import Counter
-from snowmelt.client.counter.tally import counter_baton
+from snowmelt.client.counter.state import counter_baton
 from snowmelt.client.embedded.batons import FOR_BATONS, ME, SAVED, machines_of_batons, of_batons
 from snowmelt.client.embedded.callers import LocalCallers
-from snowmelt.client.embedded.turn import Turn
+from snowmelt.client.embedded.machine_lock import MachineLock
 from snowmelt.client.multicast.face import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool
+from snowmelt.client.pool.open_pools import OpenPools
 from snowmelt.client.pool.options import PoolOptions
-from snowmelt.client.pool.parts import Parts
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues import Queues
 from snowmelt.core import errors
@@ -89,7 +89,7 @@ _FEW: Final = 64
 """So many dropped calls are not worth looking for."""
 
 
-class Asked(msgspec.Struct, eq=False, weakref=True):
+class PendingCall(msgspec.Struct, eq=False, weakref=True):
     """A call, and its answer once that is there."""
 
     operation: OperationId
@@ -111,13 +111,15 @@ class Machine(Quiet):
         machine = Family("fifo", queue.QueueNode(ME, Random(), alone=True), queue.MESSAGES)
         self._queues = self._running([machine])
         self._batons: Steps | None = None
-        self.turn = Turn()
+        self.turn = MachineLock()
         """Of whoever drives it."""
-        self._open: dict[int, ref[Asked]] = {}
+        self._open: dict[int, ref[PendingCall]] = {}
         self._many = _FEW
-        self._dropped: deque[Asked] = deque()
+        self._dropped: deque[PendingCall] = deque()
         """Gets whose callers were interrupted (rule 3)."""
-        self._waiting: dict[int, ref[Asked]] = {}  # whose threads have looked and are to be woken
+        self._waiting: dict[
+            int, ref[PendingCall]
+        ] = {}  # whose threads have looked and are to be woken
         self._failure = ""
         self._linger = Duration(0)  # the longest of the queues in use
         self._end = threading.Event()
@@ -156,7 +158,7 @@ class Machine(Quiet):
             raise
         return self.outcome(asked)
 
-    def leave(self, asked: Asked) -> None:
+    def leave(self, asked: PendingCall) -> None:
         """In a turn: nobody waits any more for that, if it is a get (rule 3)."""
         get = asked.body
         if type(get) is not Get or self._failure:
@@ -167,7 +169,7 @@ class Machine(Quiet):
 
     # --- one call, step by step -------------------------------------------------------------------
 
-    def begin(self, body: Any, timeout: float, client: NodeId | None = None) -> Asked:
+    def begin(self, body: Any, timeout: float, client: NodeId | None = None) -> PendingCall:
         """In a turn: asks. Whoever does looks after it until it is due."""
         now, timeout, body = steady_now(), checked(timeout), read_by_node(body)
         if self._failure:
@@ -176,34 +178,34 @@ class Machine(Quiet):
         operation = self._session.operation()
         if client is not None:
             operation = OperationId(client, operation.number)
-        asked = Asked(operation, body, later(now, patience), later(now, FIRST_WAIT))
+        asked = PendingCall(operation, body, later(now, patience), later(now, FIRST_WAIT))
         self._remember(asked)
         self.fire()
         self._of(body).handle(Requested(operation, body))
         return asked
 
-    def due(self, asked: Asked) -> bool:
+    def due(self, asked: PendingCall) -> bool:
         """In a turn: whether there is an outcome, if need be after all timers that are due."""
         if asked.answer is None and not self._failure:
             self.fire()
             self._ask_again(asked)
         return asked.answer is not None or bool(self._failure) or not seconds_until(asked.end)
 
-    def _ask_again(self, asked: Asked) -> None:
+    def _ask_again(self, asked: PendingCall) -> None:
         """As any client does, now and then."""
         open_still = asked.answer is None and not self._failure and seconds_until(asked.end)
         if open_still and asked.again <= steady_now():
             asked.again = later(steady_now(), LONGEST_WAIT)
             self._of(asked.body).handle(Requested(asked.operation, asked.body))
 
-    def pause(self, waiting: Iterable[Asked]) -> float:
+    def pause(self, waiting: Iterable[PendingCall]) -> float:
         """In a turn: for how long nothing is due."""
         instants = [min(one.end, one.again) for one in waiting]
         if not self._failure:  # what has failed fires no timer any more
             instants += [one.due for one in (self._queues, self._batons) if one is not None]
         return seconds_until(min(instants, default=FOR_EVER))
 
-    def outcome(self, asked: Asked) -> Any:
+    def outcome(self, asked: PendingCall) -> Any:
         """What came of it; raises what went wrong."""
         answer = asked.answer
         if answer is None:
@@ -217,7 +219,7 @@ class Machine(Quiet):
             raise errors.OutcomeUnknown("the embedded node takes itself for one that is cut off")
         return answer
 
-    def _left(self, asked: Asked) -> float:
+    def _left(self, asked: PendingCall) -> float:
         """For how long its thread waits for it now; 0 when it is due."""
         if self.due(asked):
             return 0.0
@@ -226,7 +228,7 @@ class Machine(Quiet):
         self._waiting[asked.operation.number] = ref(asked)
         return max(self.pause([asked]), _SHORTEST)
 
-    def _remember(self, asked: Asked) -> None:
+    def _remember(self, asked: PendingCall) -> None:
         """Until it is answered, or dropped: rule 3."""
         if len(self._open) >= self._many:
             self._open = {number: one for number, one in self._open.items() if one() is not None}
@@ -355,7 +357,7 @@ class EmbeddedCluster(Queues):
 
     def __init__(self, folder: Path, timeout: float) -> None:
         self.folder = folder
-        self._parts = Parts()
+        self._parts = OpenPools()
         store = open_store(folder, timeout)
         try:
             self._machine = Machine(folder, store)

@@ -22,15 +22,15 @@ from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.bound import Bound
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.connection.steps import Ending
+from snowmelt.client.connection.steps import AsyncEndable
 from snowmelt.client.counter.face_async import Counter
-from snowmelt.client.counter.tally import counter_baton
-from snowmelt.client.embedded.face import Asked, Machine, folder_of, open_store
+from snowmelt.client.counter.state import counter_baton
+from snowmelt.client.embedded.face import Machine, PendingCall, folder_of, open_store
 from snowmelt.client.multicast.face_async import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face_async import Pool
+from snowmelt.client.pool.open_pools import OpenPools
 from snowmelt.client.pool.options import PoolOptions
-from snowmelt.client.pool.parts import Parts
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues_async import Queues
 from snowmelt.core.errors import SnowmeltError
@@ -41,36 +41,36 @@ from snowmelt.protocols.queue.calls import Get
 _IDLE: Final = 3600.0
 
 
-class Wanted(msgspec.Struct, eq=False):
+class HandedCall(msgspec.Struct, eq=False):
     """A call that was handed over, and who waits for it."""
 
     body: Any
     timeout: float
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
-    asked: Asked | None = None
+    asked: PendingCall | None = None
     """The same within the machine."""
 
 
-class Leaves(msgspec.Struct, eq=False):
+class AbandonedCall(msgspec.Struct, eq=False):
     """Nobody waits for this any more."""
 
-    wanted: Wanted
+    wanted: HandedCall
 
 
-Handed: TypeAlias = Wanted | Leaves | None
+Handed: TypeAlias = HandedCall | AbandonedCall | None
 """A call, or the end of one; None when there are no more."""
 
 
-class Driver:
+class DriverThread:
     """The thread that has the machine to itself."""
 
     def __init__(self, folder: Path, timeout: float) -> None:
         self._folder = folder
         self._timeout = timeout
         self._handed: SimpleQueue[Handed] = SimpleQueue()
-        self._open: dict[Asked, Wanted] = {}
-        self._gets: dict[asyncio.Task[Any] | None, Wanted] = {}
+        self._open: dict[PendingCall, HandedCall] = {}
+        self._gets: dict[asyncio.Task[Any] | None, HandedCall] = {}
         """What each task waits for."""
         self._bound = Bound()
         self._thread: threading.Thread | None = None
@@ -88,7 +88,7 @@ class Driver:
             self._thread = threading.Thread(target=self._work, name="snowmelt-driver", daemon=True)
             self._thread.start()
         future: asyncio.Future[Any] = loop.create_future()
-        wanted = Wanted(body, checked(timeout), loop, future)
+        wanted = HandedCall(body, checked(timeout), loop, future)
         self._handed.put(wanted)
         if type(body) is not Get:
             return await future
@@ -103,13 +103,13 @@ class Driver:
         """Nobody waits any more for the get that this task asks for."""
         wanted = self._gets.pop(task, None)
         if wanted is not None:
-            self._handed.put(Leaves(wanted))
+            self._handed.put(AbandonedCall(wanted))
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Goes on with this; closing waits for it a little."""
         self._bound.keep(work)
 
-    def before_closing(self, one: Ending) -> None:
+    def before_closing(self, one: AsyncEndable) -> None:
         """Ends this before it closes."""
         self._bound.before_closing(one)
 
@@ -157,12 +157,12 @@ class Driver:
                 if wanted is None:
                     return
                 with machine.turn, machine.turn.lock:
-                    if isinstance(wanted, Wanted):
+                    if isinstance(wanted, HandedCall):
                         self._begin(machine, wanted)
                     elif wanted.wanted.asked is not None:
                         machine.leave(wanted.wanted.asked)
 
-    def _begin(self, machine: Machine, wanted: Wanted) -> None:
+    def _begin(self, machine: Machine, wanted: HandedCall) -> None:
         try:
             wanted.asked = machine.begin(wanted.body, wanted.timeout)
             self._open[wanted.asked] = wanted
@@ -188,11 +188,11 @@ class Driver:
 
     def _refuse(self, error: Exception) -> None:
         while (wanted := self._handed.get()) is not None:
-            if isinstance(wanted, Wanted):
+            if isinstance(wanted, HandedCall):
                 _settle(wanted, wanted.future.set_exception, error)
 
 
-def _settle(wanted: Wanted, say: Callable[[Any], None], what: Any) -> None:
+def _settle(wanted: HandedCall, say: Callable[[Any], None], what: Any) -> None:
     def tell() -> None:
         if not wanted.future.done():
             say(what)
@@ -211,8 +211,8 @@ class EmbeddedCluster(Queues):
 
     def __init__(self, folder: Path, timeout: float) -> None:
         self.folder = folder
-        self._parts = Parts()
-        self._driver = Driver(folder, timeout)
+        self._parts = OpenPools()
+        self._driver = DriverThread(folder, timeout)
         super().__init__(self._driver)
         self._renewer = HoldRenewer(self._driver)
 

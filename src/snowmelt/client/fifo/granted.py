@@ -25,7 +25,7 @@ from snowmelt.client.leases.steps import (
     ask_anybody,
 )
 from snowmelt.client.parted.looks import about, of_one_partition
-from snowmelt.client.parted.parts import Parts
+from snowmelt.client.parted.parts import PartitionedQueue
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.errors import (
@@ -60,7 +60,7 @@ _LOOK: Final = 0.4
 """So many seconds that is waited for: nobody else is asked in this time."""
 
 
-class Grant(msgspec.Struct, frozen=True):
+class QueueNodes(msgspec.Struct, frozen=True):
     """Whom to ask, as calls name them."""
 
     master: NodeId
@@ -72,9 +72,9 @@ class Grant(msgspec.Struct, frozen=True):
     """What has more bytes is put at the door."""
 
 
-master_of: Final[Callable[[Grant], NodeId]] = attrgetter("master")
-store_of: Final[Callable[[Grant], NodeId]] = attrgetter("store")
-other_of: Final[Callable[[Grant], NodeId]] = attrgetter("other")
+master_of: Final[Callable[[QueueNodes], NodeId]] = attrgetter("master")
+store_of: Final[Callable[[QueueNodes], NodeId]] = attrgetter("store")
+other_of: Final[Callable[[QueueNodes], NodeId]] = attrgetter("other")
 
 
 class GrantedSteps(LeaseSteps):
@@ -99,7 +99,7 @@ class GrantedSteps(LeaseSteps):
         self.producer = producer
         self.chance = chance
         """By which it is drawn whom of several to read from first."""
-        self._grant: Grant | None = None
+        self._grant: QueueNodes | None = None
         self._calls = 0
         """Of a master, under this grant."""
         self._lease = Duration(0)
@@ -111,7 +111,7 @@ class GrantedSteps(LeaseSteps):
         """Whether it was deleted since."""
         self.whole: GrantedSteps | None = None
         """Of which queue it is a partition."""
-        self.parts: Parts | None = None
+        self.parts: PartitionedQueue | None = None
         """Its partitions, once it is known that there are several."""
         self.away_parts: tuple[int, ...] = ()
         """Those of which nobody was here when items were got last."""
@@ -122,7 +122,7 @@ class GrantedSteps(LeaseSteps):
         self,
         body: Any,
         wait: Wait,
-        where: Callable[[Grant], NodeId],
+        where: Callable[[QueueNodes], NodeId],
         weight: int = 0,
         *,
         make: bool = True,
@@ -160,7 +160,7 @@ class GrantedSteps(LeaseSteps):
                     self._grant = None
                 return answer, began
 
-    def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
+    def _open(self, wait: Wait, make: bool) -> Steps[QueueNodes]:
         return self._opened(self._settings, wait, make)
 
     def _begin(self, wait: Wait, make: bool = True, eager: bool = False) -> Steps[None]:
@@ -196,7 +196,7 @@ class GrantedSteps(LeaseSteps):
             else:
                 return
 
-    def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[Grant]:
+    def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[QueueNodes]:
         ask = Open(self.name, asked, make and not self.is_part)
         if self.since:  # no other is to be made in its place
             ask = Open(self.name, make=False)
@@ -262,7 +262,7 @@ class GrantedSteps(LeaseSteps):
         self._calls += 1
         return self._calls % _CALLS == 0
 
-    def _looked_up(self, grant: Grant, wait: Wait) -> Steps[Grant]:
+    def _looked_up(self, grant: QueueNodes, wait: Wait) -> Steps[QueueNodes]:
         """The same grant, or a new one where another is master by now."""
         try:
             opened: Opened = yield Query(Open(self.name, make=False), min(_LOOK, wait.left))
@@ -303,11 +303,11 @@ class GrantedSteps(LeaseSteps):
         return (yield from self._ask(body, wait, master_of, weight, make=False))[0]
 
 
-def _granted(opened: Opened) -> Grant:
+def _granted(opened: Opened) -> QueueNodes:
     master, store = contact(opened.master.address), contact(opened.store.address)
     door = store if opened.door is None else contact(opened.door.address)
     other = master if opened.other is None else contact(opened.other.address)
-    return Grant(master, store, door, other, opened.settings.inline_max)
+    return QueueNodes(master, store, door, other, opened.settings.inline_max)
 
 
 def _in_time(body: Any, wait: Wait, since: int) -> Any:

@@ -35,11 +35,11 @@ from snowmelt.client.leases.steps import (
     portions,
     shown,
 )
-from snowmelt.client.parted.parts import Gain, Parts, is_bounded
+from snowmelt.client.parted.parts import GotPieces, PartitionedQueue, is_bounded
 from snowmelt.client.queue.bodies import (
     CALL,
     CallLimit,
-    Parcel,
+    PutItems,
     packed_headers,
     parcel,
     parcels,
@@ -131,7 +131,7 @@ class FifoSteps(GrantedSteps):
 
     def _put_all(
         self,
-        calls: Iterator[Parcel],
+        calls: Iterator[PutItems],
         headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
@@ -163,7 +163,7 @@ class FifoSteps(GrantedSteps):
 
     def put_parcel(
         self,
-        items: Parcel,
+        items: PutItems,
         headers: bytes,
         due: int,
         wait: Wait,
@@ -248,10 +248,10 @@ class FifoSteps(GrantedSteps):
             return LeaseReply(leased, asked, {settle.token: LateRefusal(leased.refused)})
 
     def delivered(
-        self, leased: Leased | Gain, asked: Instant, bytes_max: int
+        self, leased: Leased | GotPieces, asked: Instant, bytes_max: int
     ) -> Steps[LeasedItems | None]:
         """What an answer leased; None when nobody could give any of it in time."""
-        if isinstance(leased, Gain):
+        if isinstance(leased, GotPieces):
             assert self.parts is not None, "it came from there"
             return (yield from self.parts.delivered(leased, asked, bytes_max))
         parts = leased.parts
@@ -352,7 +352,7 @@ class FifoSteps(GrantedSteps):
             ]
             for one in parts:
                 one.ranks, one.whole = self.ranks, self
-            self.parts = Parts(self.name, self, parts, self.producer)
+            self.parts = PartitionedQueue(self.name, self, parts, self.producer)
         self.parts.bounded = is_bounded(settings)
 
     def joins(self, token: int) -> Hashable:

@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import Final, TypeAlias
 from weakref import ref
 
-from snowmelt.client.connection.open_loops import Ending, opened
+from snowmelt.client.connection.open_loops import Endable, opened
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.connection.waits import CLOSING_LONGEST
 from snowmelt.client.leases.renewals import Hand, LeaseRenewals
@@ -28,7 +28,7 @@ class LeaseRenewer:
     So the thread sees by itself that its loop is gone.
     """
 
-    def __init__(self, port: Port, renewals: LeaseRenewals, loop: Ending) -> None:
+    def __init__(self, port: Port, renewals: LeaseRenewals, loop: Endable) -> None:
         self._port = port
         self._renewals = renewals
         self._gone = deque[object]()

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from snowmelt.client.connection.steps import Ending, KeepingPort, run_async
+from snowmelt.client.connection.steps import AsyncEndable, KeepingPort, run_async
 from snowmelt.client.leases.renewals import Hand, LeaseRenewals
 
 
 class LeaseRenewer:
     """Renews a consumer's leases, sends what it gathered, and has the last word."""
 
-    def __init__(self, port: KeepingPort, renewals: LeaseRenewals, loop: Ending) -> None:
+    def __init__(self, port: KeepingPort, renewals: LeaseRenewals, loop: AsyncEndable) -> None:
         self._port = port
         self._renewals = renewals
         self._wake = asyncio.Event()

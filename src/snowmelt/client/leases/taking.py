@@ -10,7 +10,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.consuming import ItemLoop
 from snowmelt.client.leases.delivered import LeasedItems
-from snowmelt.client.leases.intake import ItemSource
+from snowmelt.client.leases.item_source import ItemSource
 from snowmelt.client.leases.items import ImmediateSender, Item, Items, only
 from snowmelt.client.leases.leasing import leasing
 from snowmelt.client.leases.looping import checked_prefetch

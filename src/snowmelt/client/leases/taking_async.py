@@ -9,7 +9,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.consuming_async import ItemLoop
 from snowmelt.client.leases.delivered import LeasedItems
-from snowmelt.client.leases.intake_async import ItemSource
+from snowmelt.client.leases.item_source_async import ItemSource
 from snowmelt.client.leases.items_async import ImmediateSender, Item, Items, only
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.looping import checked_prefetch

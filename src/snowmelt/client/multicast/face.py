@@ -8,7 +8,7 @@ from snowmelt.client.connection.forking import Own
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.multicast.steps import Hearing, TopicSteps
+from snowmelt.client.multicast.steps import ListenerState, TopicSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.instant import later, seconds
 from snowmelt.protocols.multicast.calls import Position
@@ -26,7 +26,7 @@ class Subscription:
     __reduce__ = stays("subscribe there")
 
     def __init__(
-        self, port: Port, steps: TopicSteps, hearing: Hearing, timeout: float | None
+        self, port: Port, steps: TopicSteps, hearing: ListenerState, timeout: float | None
     ) -> None:
         self._port = port
         self._steps = steps
@@ -116,6 +116,6 @@ class Multicast:
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
         own = Own(self._port, f"this subscription to {self.name}", "subscribe in this one")
-        hearing = Hearing(self._codec)
+        hearing = ListenerState(self._codec)
         run(own, self._steps.begin(hearing, TIMEOUT))
         return Subscription(own, self._steps, hearing, timeout)

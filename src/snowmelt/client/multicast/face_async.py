@@ -7,7 +7,7 @@ from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.multicast.steps import Hearing, TopicSteps
+from snowmelt.client.multicast.steps import ListenerState, TopicSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.instant import later, seconds
 from snowmelt.protocols.multicast.calls import Position
@@ -25,7 +25,7 @@ class Subscription:
     __reduce__ = stays("subscribe there")
 
     def __init__(
-        self, port: KeepingPort, steps: TopicSteps, hearing: Hearing, timeout: float | None
+        self, port: KeepingPort, steps: TopicSteps, hearing: ListenerState, timeout: float | None
     ) -> None:
         self._port = port
         self._steps = steps
@@ -117,6 +117,6 @@ class Multicast:
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
         own = KeepingOwn(self._port, f"this subscription to {self.name}", "subscribe in this one")
-        hearing = Hearing(self._codec)
+        hearing = ListenerState(self._codec)
         await run_async(own, self._steps.begin(hearing, TIMEOUT))
         return Subscription(own, self._steps, hearing, timeout)

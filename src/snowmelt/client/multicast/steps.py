@@ -3,7 +3,7 @@
 1. Calls go to one node, as long as it answers: there a publication keeps its turn. When it is
    silent, or cut off, another is asked, with the same ticket or from the same position.
 2. What a node told a listener is in its hands once it is asked for what comes behind: whatever
-   interrupts in between, it is one or the other (`Hearing`).
+   interrupts in between, it is one or the other (`ListenerState`).
 """
 
 from collections import deque
@@ -49,7 +49,7 @@ class Coded(Message, frozen=True):
         return self.codec.value(self.body)
 
 
-class Hearing:
+class ListenerState:
     """Where one listener stands, and what it was told and has not looked at yet: rule 2."""
 
     def __init__(self, codec: Codec = PLAIN) -> None:
@@ -100,7 +100,7 @@ class TopicSteps:
                 so_far.told = (len(positions),)
         return positions
 
-    def begin(self, hearing: Hearing, timeout: float) -> Steps[None]:
+    def begin(self, hearing: ListenerState, timeout: float) -> Steps[None]:
         end = _end(timeout)
         while True:
             yield from self._ask(hearing, end)
@@ -110,14 +110,14 @@ class TopicSteps:
                 text = f"no node knew in {timeout:g} s where topic {self.name!r} stands"
                 raise Unavailable(text)
 
-    def more(self, hearing: Hearing, end: Instant | None) -> Steps[None]:
+    def more(self, hearing: ListenerState, end: Instant | None) -> Steps[None]:
         """What comes next; nothing when the time is over without any."""
         while True:
             yield from self._ask(hearing, end)
             if hearing.came or (end is not None and not seconds_until(end)):
                 return
 
-    def _ask(self, hearing: Hearing, end: Instant | None) -> Steps[None]:
+    def _ask(self, hearing: ListenerState, end: Instant | None) -> Steps[None]:
         """One answer, of this node or another; raises when none can be had for long."""
         last = later(steady_now(), OUTAGE)
         if end is not None:

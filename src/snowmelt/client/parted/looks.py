@@ -20,7 +20,7 @@ from snowmelt.client.leases.delivered import ItemBatch as Bodies
 from snowmelt.client.leases.delivered import ItemSelection, part_items, portion
 from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import BYTES_HIGHEST
-from snowmelt.client.parted.parts import ROUND, Part, Parts
+from snowmelt.client.parted.parts import ROUND, PartitionedQueue, PartitionSteps
 from snowmelt.client.parted.select import selected
 from snowmelt.core.errors import (
     BadOption,
@@ -73,7 +73,7 @@ _OF_ONE: Final[dict[Any, str]] = {
 """What only each partition has by itself."""
 
 
-def about(parts: Parts, body: Any, wait: Wait) -> Steps[Any]:
+def about(parts: PartitionedQueue, body: Any, wait: Wait) -> Steps[Any]:
     """Asks each partition about itself; the answer that one queue would give."""
     match body:
         case Purge() | Pause() | Alter() | Release():
@@ -93,7 +93,7 @@ def about(parts: Parts, body: Any, wait: Wait) -> Steps[Any]:
             raise of_one_partition(parts, body)
 
 
-def of_one_partition(parts: Parts, body: Any) -> BadOption:
+def of_one_partition(parts: PartitionedQueue, body: Any) -> BadOption:
     """What is not to be had of all partitions together."""
     allowed = (
         f"one of its {len(parts.all)} partitions, each of which has its own; `queue.parts()` gives "
@@ -102,7 +102,7 @@ def of_one_partition(parts: Parts, body: Any) -> BadOption:
     return BadOption(f"the queue of {_OF_ONE.get(type(body), 'this')}", parts.name, allowed)
 
 
-def _changed(parts: Parts, body: Any, wait: Wait) -> Steps[Changed]:
+def _changed(parts: PartitionedQueue, body: Any, wait: Wait) -> Steps[Changed]:
     """Rule 1."""
     done = items = 0
     try:
@@ -121,7 +121,7 @@ def _changed(parts: Parts, body: Any, wait: Wait) -> Steps[Changed]:
 # --- how it is ------------------------------------------------------------------------------------
 
 
-def _described(parts: Parts, wait: Wait) -> Steps[QueueStatus]:
+def _described(parts: PartitionedQueue, wait: Wait) -> Steps[QueueStatus]:
     """Rule 3."""
     told: list[Any] = []
     while True:
@@ -164,7 +164,7 @@ def summed(queue: str, partitions: int, found: dict[int, QueueStatus]) -> QueueS
     )
 
 
-def _grouped(parts: Parts, wait: Wait) -> Steps[Groups]:
+def _grouped(parts: PartitionedQueue, wait: Wait) -> Steps[Groups]:
     """How far each group is in all partitions together."""
     found: dict[str, GroupStatus] = {}
     asks = [part.ask_about(ListGroups(part.name), wait.left) for part in parts.all]
@@ -184,7 +184,7 @@ def _both(before: GroupStatus | None, one: GroupStatus) -> GroupStatus:
 # --- what is in it --------------------------------------------------------------------------------
 
 
-def _peeked(parts: Parts, ask: Peek, wait: Wait) -> Steps[Peeked]:
+def _peeked(parts: PartitionedQueue, ask: Peek, wait: Wait) -> Steps[Peeked]:
     """The first of all; only what no partition that has more can have something before."""
     rows: list[Bodies] = []
     bound: int | None = None
@@ -202,7 +202,7 @@ def _peeked(parts: Parts, ask: Peek, wait: Wait) -> Steps[Peeked]:
     return _told(_first(rows, ask.items_max, bound))
 
 
-def _bodies(part: Part, peeked: Peeked) -> Steps[list[Bodies]]:
+def _bodies(part: PartitionSteps, peeked: Peeked) -> Steps[list[Bodies]]:
     """What came along, and what has to be fetched."""
     fetching = Fetching(part.name, BYTES_HIGHEST)
     yield from fetching.fetch(peeked.spans)
@@ -248,7 +248,7 @@ def _place(row: Bodies) -> tuple[int, int]:
     return (key_at(row.keys, 0) if row.keys else 0, row.start)
 
 
-def _selected(parts: Parts, ask: Select, wait: Wait) -> Steps[Peeked]:
+def _selected(parts: PartitionedQueue, ask: Select, wait: Wait) -> Steps[Peeked]:
     """The item of a rank (`select.py`)."""
     asks = [part.ask_about(Describe(part.name), wait.left) for part in parts.all]
     ready = [one.ready for one in all_of((yield from at_once(asks)))]

@@ -9,7 +9,7 @@
    a client go one after the other, so that none passes one that looks for room. In any other a put
    that stands behind others of its client goes where they went.
 4. A get is asked of any node, which answers with a lease of each partition that gave something.
-   They are one lease here (`held.py`), and words about it go to whom they concern.
+   They are one lease here (`lease.py`), and words about it go to whom they concern.
 5. A get waits for the puts that its client asked before, for half of its time. In a queue with a
    bound that is for a moment, since a put may wait for the very room that this get makes.
 6. A partition that is not there any more was deleted, and with it the queue.
@@ -25,8 +25,8 @@ from snowmelt.client.connection.steps import Rest, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
 from snowmelt.client.leases.steps import Late, LeaseReply, LeaseUpdate, both
-from snowmelt.client.parted.held import held_of, together
-from snowmelt.client.queue.bodies import Parcel
+from snowmelt.client.parted.lease import held_of, together
+from snowmelt.client.queue.bodies import PutItems
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.errors import DiskFull, Full, NoSuchQueue, SnowmeltError, Unavailable
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
@@ -50,14 +50,14 @@ _EARLIER: Final = milliseconds(200)
 before it hears that there is nothing."""
 
 
-class Part(Protocol):
+class PartitionSteps(Protocol):
     """One partition, as a queue of its own."""
 
     name: str
 
     def put_parcel(
         self,
-        items: Parcel,
+        items: PutItems,
         headers: bytes,
         due: int,
         wait: Wait,
@@ -82,7 +82,7 @@ class Part(Protocol):
         """Asks its leader."""
 
 
-class Door(Protocol):
+class AnyNode(Protocol):
     """Any node, for what is asked of all partitions at once."""
 
     since: int
@@ -95,7 +95,7 @@ class Door(Protocol):
         """There is no such queue any more; what is told of it."""
 
 
-class Gain(msgspec.Struct, frozen=True):
+class GotPieces(msgspec.Struct, frozen=True):
     """What a get brought, from several partitions."""
 
     token: int
@@ -103,10 +103,12 @@ class Gain(msgspec.Struct, frozen=True):
     pieces: tuple[Piece, ...]
 
 
-class Parts:
+class PartitionedQueue:
     """The partitions of one queue."""
 
-    def __init__(self, name: str, door: Door, parts: Sequence[Part], producer: Producer) -> None:
+    def __init__(
+        self, name: str, door: AnyNode, parts: Sequence[PartitionSteps], producer: Producer
+    ) -> None:
         self.name = name
         self.all = tuple(parts)
         self.bounded = False
@@ -124,13 +126,13 @@ class Parts:
     # --- items in ---------------------------------------------------------------------------------
 
     def put(
-        self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
+        self, items: PutItems, headers: bytes, due: int, wait: Wait, sequence: int | None
     ) -> Steps[PutDone]:
         """Puts the items of one call into one partition (rules 2 and 3)."""
         return self.about(self._put(items, headers, due, wait, sequence))
 
     def _put(
-        self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
+        self, items: PutItems, headers: bytes, due: int, wait: Wait, sequence: int | None
     ) -> Steps[PutDone]:
         order, count = self._producer.order, len(self.all)
         number, part = order.begin(count)
@@ -159,7 +161,7 @@ class Parts:
             yield Rest(min(before * _PAUSE, _PAUSE_LONGEST))
 
     def _put_elsewhere(
-        self, call: tuple[Parcel, bytes, int], part: int, wait: Wait
+        self, call: tuple[PutItems, bytes, int], part: int, wait: Wait
     ) -> Steps[PutDone]:
         """In the next partition that has room, once one has (rule 3)."""
         count, asked = len(self.all), 0
@@ -200,9 +202,11 @@ class Parts:
         gathered, asked = yield from self._door.ask_door(get, wait, min(bytes_max, _WEIGHT_MAX))
         self._door.away_parts = gathered.away
         pieces = tuple([one for one in gathered.pieces if one.leased.token])
-        return LeaseReply(Gain(len(pieces), pieces), asked, late)
+        return LeaseReply(GotPieces(len(pieces), pieces), asked, late)
 
-    def delivered(self, gain: Gain, asked: Instant, bytes_max: int) -> Steps[LeasedItems | None]:
+    def delivered(
+        self, gain: GotPieces, asked: Instant, bytes_max: int
+    ) -> Steps[LeasedItems | None]:
         """What several partitions leased, as one lease; None when all of it was lost."""
         some = [self.all[one.part].delivered(one.leased, asked, bytes_max) for one in gain.pieces]
         ends = all_of((yield from at_once(some)))

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, Parcel, as_buffer, parcels
+from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, PutItems, as_buffer, parcels
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import TooLarge
 from snowmelt.core.interval import Interval
@@ -18,7 +18,7 @@ Written = Callable[[Buffer], memoryview | None]
 """A large body, written where other processes of this machine read it; None where none asks."""
 
 
-def single(body: Buffer, written: Written = lambda _: None) -> Parcel:
+def single(body: Buffer, written: Written = lambda _: None) -> PutItems:
     """One body: what can change is copied, and so is what is small.
 
     A large one that is read-only is kept as it is: by that it is handed over. Where another process
@@ -38,12 +38,12 @@ def single(body: Buffer, written: Written = lambda _: None) -> Parcel:
         body = placed
     elif size < LARGE or not memoryview(body).readonly:
         body = bytes(body)
-    return Parcel(1, _ONE.pack(0, size), body)  # type: ignore[arg-type]  # a view is as good
+    return PutItems(1, _ONE.pack(0, size), body)  # type: ignore[arg-type]  # a view is as good
 
 
 def several(
     bodies: Iterable[Buffer] | Batch, written: Written = lambda _: None
-) -> Iterator[Parcel]:
+) -> Iterator[PutItems]:
     """Bodies, as few calls as they fit into.
 
     >>> [one.count for one in several([b"one", b"two", bytes(1 << 20), b"three"])]

@@ -1,4 +1,4 @@
-"""The loop over a pool's objects, blocking; `catching.py` has its rules."""
+"""The loop over a pool's objects, with `await`; `loop_state.py` has its rules."""
 
 import sys
 from typing import Any, Self
@@ -6,11 +6,11 @@ from typing import Any, Self
 from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.takers import Taker, this_taker
-from snowmelt.client.pool.asking_async import Asking
-from snowmelt.client.pool.catching import Catch, Wish
-from snowmelt.client.pool.loans import Loan
+from snowmelt.client.pool.loans import HeldLoan
+from snowmelt.client.pool.loop_state import NextObject, ObjectLoopState
 from snowmelt.client.pool.objects_async import Object, only
-from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.open_pools import OpenPool
+from snowmelt.client.pool.port_async import PoolPort
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.protocols.pool.calls import Got
 
@@ -26,15 +26,15 @@ class ObjectLoop:
 
     def __init__(
         self,
-        part: Part,
-        port: Asking,
+        part: OpenPool,
+        port: PoolPort,
         prefetch: int | None,
         timeout: float | None,
         codec: Codec = PLAIN,
     ) -> None:
         self._codec = codec
         self._port = port
-        self._catch = Catch(part, prefetch, timeout)
+        self._catch = ObjectLoopState(part, prefetch, timeout)
         opened(self)
         part.engine.words.watch(self, self._catch.close)  # should this be dropped and interrupted
 
@@ -79,7 +79,7 @@ class ObjectLoop:
         found = self._catch.at_once() or await self._awaited(self._catch.wish())
         return only(self._port, *found, self._codec)
 
-    async def _awaited(self, wish: Wish) -> tuple[Loan, Got]:
+    async def _awaited(self, wish: NextObject) -> tuple[HeldLoan, Got]:
         while not wish.over:
             found = wish.met()
             if found is not None:

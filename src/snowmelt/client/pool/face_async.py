@@ -10,13 +10,13 @@ from snowmelt.client.connection.steps import run_async
 from snowmelt.client.connection.takers import this_task
 from snowmelt.client.leases.steps import checked_count
 from snowmelt.client.pool import steps as pool_steps
-from snowmelt.client.pool.asking_async import Asking
 from snowmelt.client.pool.consuming_async import ObjectLoop
 from snowmelt.client.pool.loans import taken
-from snowmelt.client.pool.making_async import Making
 from snowmelt.client.pool.objects_async import Object, Objects, only
+from snowmelt.client.pool.open_pools import OpenPool
 from snowmelt.client.pool.options import check_prefetch
-from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.port_async import PoolPort
+from snowmelt.client.pool.room_async import ObjectRoom
 from snowmelt.client.pool.shapes import Shape, bytes_of
 from snowmelt.client.pool.steps import BYTES_MAX
 from snowmelt.client.queue.codecs import PLAIN, Codec
@@ -49,10 +49,10 @@ class Pool:
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
-    def __init__(self, part: Part, codec: Codec = PLAIN, port: Asking | None = None) -> None:
+    def __init__(self, part: OpenPool, codec: Codec = PLAIN, port: PoolPort | None = None) -> None:
         self._codec = codec
         self._part = part
-        self._port = port or Asking(part)
+        self._port = port or PoolPort(part)
         self._written = part.engine.written
         part.handles.add(self)
 
@@ -92,7 +92,7 @@ class Pool:
             self._port, pool_steps.put_many(rows, timeout, this_task(), self._written)
         )
 
-    def room(self, shape: Shape, dtype: Any = "B", *, timeout: float = TIMEOUT) -> Making:
+    def room(self, shape: Shape, dtype: Any = "B", *, timeout: float = TIMEOUT) -> ObjectRoom:
         """Memory to make an object in, for an `async with`; put when that ends without an error.
 
         Processes of this machine then read it where it was written, and nothing copies it. The
@@ -110,7 +110,7 @@ class Pool:
         b'frame'
         """
         room = self._part.engine.room(bytes_of(shape, dtype))
-        return Making(self._keep, room, shape, dtype, checked(timeout))
+        return ObjectRoom(self._keep, room, shape, dtype, checked(timeout))
 
     async def await_room(self, *, timeout: float = TIMEOUT) -> None:
         """Waits until there is room for another object, for those that are costly to make.

@@ -1,14 +1,14 @@
 """One handle of a process' part in a pool: it may be closed while the part goes on for others."""
 
-from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.open_pools import OpenPool
 from snowmelt.core.errors import Closed
 from snowmelt.protocols.pool.calls import CLOSED
 
 
-class Handle:
+class PoolPortBase:
     """What both faces ask through."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: OpenPool) -> None:
         self._engine = part.engine
         self._closed = False
 

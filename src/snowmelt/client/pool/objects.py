@@ -14,7 +14,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.bodies import alone, joined, numbers
-from snowmelt.client.pool.loans import Loan
+from snowmelt.client.pool.loans import HeldLoan
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import SnowmeltError
@@ -42,7 +42,7 @@ class Object:
     def __init__(
         self,
         port: Port,
-        loan: Loan,
+        loan: HeldLoan,
         body: Buffer,
         intervals: tuple[Interval, ...] = (),
         codec: Codec = PLAIN,
@@ -93,7 +93,7 @@ class Object:
         """Who made it."""
         return self._loan.producer
 
-    def closed(self) -> Loan:
+    def closed(self) -> HeldLoan:
         """It is not this program's any more, and its machine is to hear of it."""
         loan = self._loan.begin(int(self.open))
         self.open = False
@@ -124,7 +124,7 @@ class Objects:
     __slots__ = ("_codec", "_loan", "_port", "_spans", "batch")
     __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")
 
-    def __init__(self, port: Port, loan: Loan, got: Got, codec: Codec = PLAIN) -> None:
+    def __init__(self, port: Port, loan: HeldLoan, got: Got, codec: Codec = PLAIN) -> None:
         self._codec = codec
         self._port = port
         self._spans = got.spans
@@ -184,6 +184,6 @@ def leave(held: Object | Objects, error: BaseException | None) -> None:
         held.nack()
 
 
-def only(port: Port, loan: Loan, got: Got, codec: Codec) -> Object:
+def only(port: Port, loan: HeldLoan, got: Got, codec: Codec) -> Object:
     """The object of a get for one."""
     return Object(port, loan, alone(got.blob), codec=codec)

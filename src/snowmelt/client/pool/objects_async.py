@@ -13,7 +13,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import AsyncPort
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.bodies import alone, joined, numbers
-from snowmelt.client.pool.loans import Loan
+from snowmelt.client.pool.loans import HeldLoan
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import SnowmeltError
@@ -41,7 +41,7 @@ class Object:
     def __init__(
         self,
         port: AsyncPort,
-        loan: Loan,
+        loan: HeldLoan,
         body: Buffer,
         intervals: tuple[Interval, ...] = (),
         codec: Codec = PLAIN,
@@ -92,7 +92,7 @@ class Object:
         """Who made it."""
         return self._loan.producer
 
-    def closed(self) -> Loan:
+    def closed(self) -> HeldLoan:
         """It is not this program's any more, and its machine is to hear of it."""
         loan = self._loan.begin(int(self.open))
         self.open = False
@@ -123,7 +123,7 @@ class Objects:
     __slots__ = ("_codec", "_loan", "_port", "_spans", "batch")
     __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")
 
-    def __init__(self, port: AsyncPort, loan: Loan, got: Got, codec: Codec = PLAIN) -> None:
+    def __init__(self, port: AsyncPort, loan: HeldLoan, got: Got, codec: Codec = PLAIN) -> None:
         self._codec = codec
         self._port = port
         self._spans = got.spans
@@ -183,6 +183,6 @@ async def leave(held: Object | Objects, error: BaseException | None) -> None:
         await held.nack()
 
 
-def only(port: AsyncPort, loan: Loan, got: Got, codec: Codec) -> Object:
+def only(port: AsyncPort, loan: HeldLoan, got: Got, codec: Codec) -> Object:
     """The object of a get for one."""
     return Object(port, loan, alone(got.blob), codec=codec)

@@ -12,7 +12,7 @@ from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.face import Queue
-from snowmelt.client.queue.group_steps import Reading
+from snowmelt.client.queue.group_steps import GroupBodies
 from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.client.tracing import Tracing
@@ -148,11 +148,11 @@ class PriorityQueue(Queue[RankedSteps]):
         steps = self._steps.stage(rows, priority, headers, delay, hold, timeout)
         return run(self._port, steps)
 
-    def _read(self, spans: Iterable[Span], bytes_max: int) -> Steps[Reading]:
+    def _read(self, spans: Iterable[Span], bytes_max: int) -> Steps[GroupBodies]:
         """With what their priorities mean."""
         ranks = yield from self._steps.known(Wait(TIMEOUT))
         reading = yield from super()._read(spans, bytes_max)
-        return Reading(with_ranks(reading.parts, ranks), reading.unread)
+        return GroupBodies(with_ranks(reading.parts, ranks), reading.unread)
 
     def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item of this rank among those that are ready, 1 being the next; it stays there.

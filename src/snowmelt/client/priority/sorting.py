@@ -15,7 +15,7 @@ from snowmelt.client.queue.bodies import (
     AHEAD,
     CALL_BYTES,
     CALL_ITEMS,
-    Parcel,
+    PutItems,
     as_bytes,
     parcels,
     together,
@@ -35,7 +35,7 @@ _ONE: Final = str | bytes | bytearray | memoryview
 
 def ranked_parcels(
     items: Iterable[Buffer] | Iterable[Prioritized] | Batch, priority: float | None, ranks: Ranks
-) -> Iterator[Parcel]:
+) -> Iterator[PutItems]:
     """Items cut into calls: bodies of one priority, or pairs of a priority and a body.
 
     >>> [one] = ranked_parcels([(2, b"b"), (0, b"a"), (2, b"c")], None, Ranks("jobs", 3))
@@ -63,7 +63,7 @@ def ranked_parcels(
         yield _alike(one, own, ranks)
 
 
-def sorted_parcel(bodies: Sequence[bytes], own: Sequence[int], ranks: Ranks) -> Parcel:
+def sorted_parcel(bodies: Sequence[bytes], own: Sequence[int], ranks: Ranks) -> PutItems:
     """Bodies of one call, each with its rank, the most urgent first."""
     if own.count(own[0]) == len(own):
         return _alike(together(list(bodies)), own[0], ranks)
@@ -75,7 +75,7 @@ def sorted_parcel(bodies: Sequence[bytes], own: Sequence[int], ranks: Ranks) -> 
     return replace(items, runs=runs, order=order)
 
 
-def _mixed(pairs: list[Prioritized], ranks: Ranks) -> Iterator[Parcel]:
+def _mixed(pairs: list[Prioritized], ranks: Ranks) -> Iterator[PutItems]:
     """As few calls as they fit into, each of the next ones."""
     own = ranks.ranks([priority for priority, _ in pairs])
     bodies = [body if type(body) is bytes else as_bytes(body) for _, body in pairs]
@@ -88,7 +88,7 @@ def _mixed(pairs: list[Prioritized], ranks: Ranks) -> Iterator[Parcel]:
         yield sorted_parcel(bodies[some], own[some], ranks)
 
 
-def _alike(items: Parcel, rank: int, ranks: Ranks) -> Parcel:
+def _alike(items: PutItems, rank: int, ranks: Ranks) -> PutItems:
     """All of one rank."""
     if ranks.keyed:
         return replace(items, keys=packed([rank]) * items.count)

@@ -16,7 +16,7 @@ from snowmelt.client.coalescing.joint import CallerRequest
 from snowmelt.client.coalescing.joint_puts import PutRequest, Puts
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.fifo.granted import Grant
+from snowmelt.client.fifo.granted import QueueNodes
 from snowmelt.client.fifo.steps import FifoSteps, time_of_put
 from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.leases.fetching import CHANCE
@@ -157,7 +157,7 @@ class RankedSteps(FifoSteps):
     def _ranks_are(self, ranks: Ranks) -> None:
         self._known, self.ranks = ranks, None if ranks.plain else ranks
 
-    def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
+    def _open(self, wait: Wait, make: bool) -> Steps[QueueNodes]:
         """Rule 2. What is put was sorted by what was known (rule 1)."""
         if self._settings is not None or not make or self.is_part:
             return (yield from super()._open(wait, make))
@@ -171,7 +171,7 @@ class RankedSteps(FifoSteps):
             )
         return grant
 
-    def _made(self, wait: Wait) -> Steps[Grant]:
+    def _made(self, wait: Wait) -> Steps[QueueNodes]:
         try:
             return (yield from super()._open(wait, make=False))
         except NoSuchQueue:

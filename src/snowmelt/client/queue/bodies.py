@@ -35,7 +35,7 @@ class CallLimit(msgspec.Struct, frozen=True):
 CALL: Final = CallLimit()
 
 
-class Parcel(msgspec.Struct, frozen=True):
+class PutItems(msgspec.Struct, frozen=True):
     """The items of one call."""
 
     count: int
@@ -49,7 +49,7 @@ class Parcel(msgspec.Struct, frozen=True):
     """Which of those given each is, where they are not as they were given."""
 
 
-def parcel(body: Buffer) -> Parcel:
+def parcel(body: Buffer) -> PutItems:
     """One body as a call's items.
 
     >>> parcel("text")
@@ -59,10 +59,10 @@ def parcel(body: Buffer) -> Parcel:
     body = as_bytes(body)
     if len(body) > BODY_BYTES_MAX:
         raise TooLarge(f"a body of {len(body)} bytes; at most {BODY_BYTES_MAX} can be put")
-    return Parcel(1, ONE.pack(0, len(body)), body)
+    return PutItems(1, ONE.pack(0, len(body)), body)
 
 
-def together(bodies: list[bytes]) -> Parcel:
+def together(bodies: list[bytes]) -> PutItems:
     """Some bodies that are no more than a call's worth, as one call's items.
 
     >>> together([b"one", b"two"]).blob
@@ -73,7 +73,7 @@ def together(bodies: list[bytes]) -> Parcel:
     return _packed(bodies, list(accumulate(map(len, bodies), initial=0)))
 
 
-def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterator[Parcel]:
+def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterator[PutItems]:
     """Bodies, as few calls as they fit into; an endless iterable is taken in bit by bit.
 
     What a generator gives is read before it is asked for the next.
@@ -92,7 +92,7 @@ def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterat
             yield from _drawn(map(bytes, bodies), limit)
         elif len(bodies):
             whole = bodies.trimmed()
-            yield Parcel(len(whole), bytes(whole.offsets), bytes(whole.blob))
+            yield PutItems(len(whole), bytes(whole.offsets), bytes(whole.blob))
         return
     if not isinstance(bodies, list | tuple):
         yield from _drawn(bodies, limit)
@@ -162,7 +162,7 @@ def as_bytes(body: object) -> bytes:
     return bytes(body if type(body) is bytearray else as_buffer(body))
 
 
-def _drawn(bodies: Iterable[Buffer], limit: CallLimit) -> Iterator[Parcel]:
+def _drawn(bodies: Iterable[Buffer], limit: CallLimit) -> Iterator[PutItems]:
     """Each is read before the next is asked for: whoever makes them may use one buffer again."""
     rest = iter(bodies)
     items: list[bytes] = []
@@ -182,8 +182,8 @@ def _drawn(bodies: Iterable[Buffer], limit: CallLimit) -> Iterator[Parcel]:
         yield _packed(items, edges)
 
 
-def _packed(bodies: Sequence[Buffer], edges: list[int]) -> Parcel:
+def _packed(bodies: Sequence[Buffer], edges: list[int]) -> PutItems:
     """Bodies that lie between these edges."""
     if len(bodies) == 1:
         return parcel(bodies[0])
-    return Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), b"".join(bodies))
+    return PutItems(len(bodies), struct.pack(f"<{len(edges)}i", *edges), b"".join(bodies))

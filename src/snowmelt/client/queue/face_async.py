@@ -13,7 +13,14 @@ from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_c
 from snowmelt.client.leases.taking_async import LeasingQueue
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.consumers import Consumer, consumers
-from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
+from snowmelt.client.queue.group_steps import (
+    GroupBodies,
+    GroupSteps,
+    group_name,
+    groups,
+    read,
+    survey,
+)
 from snowmelt.client.queue.groups_async import Group
 from snowmelt.client.queue.options import QueueOptions
 from snowmelt.client.queue.staging_steps import plan, publish
@@ -62,12 +69,12 @@ class Queue(LeasingQueue[S]):
         checked_count("items_max", items_max, ITEMS_HIGHEST)
         return await run_async(self._port, survey(self._steps, start, items_max, timeout))
 
-    async def read(self, spans: Iterable[Span], *, bytes_max: int = BYTES_HIGHEST) -> Reading:
+    async def read(self, spans: Iterable[Span], *, bytes_max: int = BYTES_HIGHEST) -> GroupBodies:
         """The bodies of located spans, each from a node that keeps it; at once, in memory."""
         checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
         return await run_async(self._port, self._read(spans, bytes_max))
 
-    def _read(self, spans: Iterable[Span], bytes_max: int) -> Steps[Reading]:
+    def _read(self, spans: Iterable[Span], bytes_max: int) -> Steps[GroupBodies]:
         return read(self.name, spans, bytes_max)
 
     # --- what was staged --------------------------------------------------------------------------

@@ -38,7 +38,7 @@ BEGINNING: Final = Mark()
 MARK: Final = "a Mark, as an earlier call told it"
 
 
-class Advance(msgspec.Struct, frozen=True):
+class GroupRange(msgspec.Struct, frozen=True):
     end: Mark
     """The group's own goes up to here; equal to where it stood when there was nothing."""
     ready: int
@@ -47,7 +47,7 @@ class Advance(msgspec.Struct, frozen=True):
     """So many of the group's were located, and may have been read, whether noted or not."""
 
 
-class Reading(msgspec.Struct, frozen=True):
+class GroupBodies(msgspec.Struct, frozen=True):
     parts: tuple[ItemBatch, ...]
     """In the order of the spans."""
     unread: tuple[Interval, ...]
@@ -62,7 +62,7 @@ class GroupSteps:
 
     def advance(
         self, done: Mark, items_max: int, bytes_max: int, below: tuple[int, ...], timeout: float
-    ) -> Steps[Advance]:
+    ) -> Steps[GroupRange]:
         """The group is done with all up to a mark; what comes next."""
         check_asked(done, items_max, bytes_max)
         ask = calls.Assign(
@@ -77,7 +77,7 @@ class GroupSteps:
         )
         told: calls.Assigned = yield from self._queue.ask_about(ask, timeout)
         end = done if told.given == done.count else Mark(told.lease, told.given)
-        return Advance(end, told.ready, told.located)
+        return GroupRange(end, told.ready, told.located)
 
     def locate(self, start: Mark, end: Mark, timeout: float) -> Steps[calls.Located]:
         """Where the items between two marks lie: half as many at a time while it is too much."""
@@ -146,9 +146,9 @@ def survey(queue: FifoSteps, start: int, items_max: int, timeout: float) -> Step
 
 def read(
     queue: str, spans: Iterable[calls.Span], bytes_max: int, chance: Random = CHANCE
-) -> Steps[Reading]:
+) -> Steps[GroupBodies]:
     """The bodies of spans, each from a node that keeps it."""
     fetching = Fetching(queue, bytes_max, chance)
     allowed = "Spans, as `locate` or `survey` told them"
     yield from fetching.fetch([checked_kind("span", one, calls.Span, allowed) for one in spans])
-    return Reading(tuple(fetching.parts), tuple(fetching.unread))
+    return GroupBodies(tuple(fetching.parts), tuple(fetching.unread))

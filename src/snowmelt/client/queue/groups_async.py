@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, GroupSteps, Mark
+from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, GroupRange, GroupSteps, Mark
 from snowmelt.protocols.queue.calls import Located
 
 
@@ -56,7 +56,7 @@ class Group:
         bytes_max: int = EVERYTHING,
         below: Iterable[int] = (),
         timeout: float = TIMEOUT,
-    ) -> Advance:
+    ) -> GroupRange:
         """Says that all up to `done` is done with, for ever, and asks what comes next.
 
         `below` are `stats().bounds`, to be given only what was there then, by priority.

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
 
-from snowmelt.client.connection.steps import Ending, KeepingPort
+from snowmelt.client.connection.steps import AsyncEndable, KeepingPort
 from snowmelt.core.errors import SnowmeltError, Unreachable
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue.calls import Open
@@ -45,7 +45,7 @@ class OpenOnce:
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         self._port.keep(work)
 
-    def before_closing(self, one: Ending) -> None:
+    def before_closing(self, one: AsyncEndable) -> None:
         self._port.before_closing(one)
 
     def leave(self, task: asyncio.Task[Any]) -> None:

@@ -16,7 +16,7 @@ from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.deleting import delete
-from snowmelt.client.queue.known import Known
+from snowmelt.client.queue.handle_cache import HandleCache
 from snowmelt.client.queue.options import (
     PriorityOptions,
     Producer,
@@ -40,7 +40,7 @@ class Queues:
 
     def __init__(self, port: Port) -> None:
         self._queues = port
-        self._known = Known()
+        self._known = HandleCache()
         self._tracing = found()
 
     def fifo(

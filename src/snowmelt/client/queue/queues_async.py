@@ -15,7 +15,7 @@ from snowmelt.client.priority.face_async import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.deleting import delete
-from snowmelt.client.queue.known import Known
+from snowmelt.client.queue.handle_cache import HandleCache
 from snowmelt.client.queue.options import (
     PriorityOptions,
     Producer,
@@ -39,7 +39,7 @@ class Queues:
 
     def __init__(self, port: KeepingPort) -> None:
         self._queues = port
-        self._known = Known()
+        self._known = HandleCache()
         self._tracing = found()
 
     def fifo(

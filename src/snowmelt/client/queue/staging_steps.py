@@ -13,7 +13,7 @@ from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.steps import Rest, Steps
 from snowmelt.client.fifo.steps import ANSWER_SECONDS, FifoSteps, due_of
 from snowmelt.client.leases.delivered import told_interval
-from snowmelt.client.queue.bodies import Parcel, packed_headers
+from snowmelt.client.queue.bodies import PutItems, packed_headers
 from snowmelt.client.queue.options import Producer, seconds_of
 from snowmelt.core.errors import BadOption, Full
 from snowmelt.core.instant import later, seconds
@@ -31,7 +31,7 @@ _FULL_PAUSE: Final = 0.2
 def stage(
     queue: FifoSteps,
     producer: Producer,
-    calls: Iterable[Parcel],
+    calls: Iterable[PutItems],
     headers: Mapping[str, str | bytes] | Labels | None,
     delay: float,
     hold: float,

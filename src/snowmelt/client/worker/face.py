@@ -12,9 +12,10 @@ from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.embedded.face import Machine
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.leases.intake import ItemSource
+from snowmelt.client.leases.item_source import ItemSource
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.worker.object_source import ObjectSource
 from snowmelt.client.worker.options import (
     REACH_SECONDS,
     WorkerOptions,
@@ -23,10 +24,9 @@ from snowmelt.client.worker.options import (
     weighed,
     worker_settings,
 )
-from snowmelt.client.worker.pools import ObjectSource
 from snowmelt.client.worker.processes import Crew
 from snowmelt.client.worker.shift import Shift
-from snowmelt.client.worker.shifts import Running, Shifts
+from snowmelt.client.worker.shifts import Runnable, Shifts
 from snowmelt.client.worker.signals import stopped_by_signals
 from snowmelt.core.errors import BadOption, NoSuchQueue
 from snowmelt.runtime.logs import tell
@@ -78,7 +78,7 @@ class Worker:
                 raise BadOption("retry", options["retry"], allowed)
             if settings.processes:
                 check_shared(one, settings.processes)
-        self._running: Running | None = None
+        self._running: Runnable | None = None
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -134,11 +134,11 @@ class Worker:
     def _named(self) -> str:
         return ", ".join(one.name for one in self._queues)
 
-    def _begin(self, timeout: float | None) -> Running:
+    def _begin(self, timeout: float | None) -> Runnable:
         if self._running is not None:
             raise BadOption("run", self, "one at a time; it runs already, make another Worker")
         idle = None if timeout is None else max(0.0, checked(timeout))
-        running: Running
+        running: Runnable
         if self._settings.processes:
             self._reach()
             running = Crew(lambda: self._shifts(idle), self._settings)
@@ -147,7 +147,7 @@ class Worker:
         self._running = running
         return running
 
-    def _signals(self, running: Running) -> AbstractContextManager[None]:
+    def _signals(self, running: Runnable) -> AbstractContextManager[None]:
         return stopped_by_signals(running.stop) if self._settings.signals else nullcontext()
 
     def _reach(self) -> None:

@@ -11,9 +11,10 @@ import msgspec
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.fifo.face_async import Fifo
-from snowmelt.client.leases.intake_async import ItemSource
+from snowmelt.client.leases.item_source_async import ItemSource
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.priority.face_async import PriorityQueue
+from snowmelt.client.worker.object_source_async import ObjectSource
 from snowmelt.client.worker.options import (
     AsyncWorkerOptions,
     checked_handler,
@@ -21,7 +22,6 @@ from snowmelt.client.worker.options import (
     weighed,
     worker_settings,
 )
-from snowmelt.client.worker.pools_async import ObjectSource
 from snowmelt.client.worker.shift_async import Shift
 from snowmelt.client.worker.shifts import AsyncShifts
 from snowmelt.client.worker.signals import stopped_by_signals

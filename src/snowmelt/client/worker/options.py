@@ -45,7 +45,7 @@ class AsyncWorkerOptions(CommonOptions, total=False):
     tasks: int
 
 
-class Settings(msgspec.Struct, frozen=True):
+class WorkerSettings(msgspec.Struct, frozen=True):
     """How a worker is to be."""
 
     retrying: Retrying
@@ -60,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Seconds that a handler may take."""
 
 
-def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Settings:
+def worker_settings(options: dict[str, Any], at_once: str, known: type) -> WorkerSettings:
     """The settings asked for; `at_once` is how the number of threads or tasks is called.
 
     >>> worker_settings({"threads": 0}, "threads", WorkerOptions)
@@ -80,7 +80,7 @@ def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Setti
     signals = options.get("signals", True)
     if type(signals) is not bool:
         raise BadOption("signals", signals, "True or False")
-    return Settings(
+    return WorkerSettings(
         Retrying(options.get("retry", Retry())),
         checked_count(at_once, options.get(at_once, 1), THREADS_MAX),
         checked_count("processes", options["processes"], PROCESSES_MAX)

@@ -19,8 +19,8 @@ from multiprocessing import connection, get_context
 from multiprocessing.context import ForkProcess
 from typing import Final
 
-from snowmelt.client.worker.options import LAST_SECONDS, Settings
-from snowmelt.client.worker.shifts import Here
+from snowmelt.client.worker.options import LAST_SECONDS, WorkerSettings
+from snowmelt.client.worker.shifts import LocalRunnable
 from snowmelt.client.worker.signals import Stopping
 from snowmelt.core.errors import MachineError
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
@@ -37,7 +37,7 @@ _APART: Final = milliseconds(500)
 class Crew:
     """The processes of a worker, as their parent sees them."""
 
-    def __init__(self, shift: Callable[[], Here], settings: Settings) -> None:
+    def __init__(self, shift: Callable[[], LocalRunnable], settings: WorkerSettings) -> None:
         self._shift = shift
         self._settings = settings
         self._fork = get_context("fork")

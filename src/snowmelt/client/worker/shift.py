@@ -11,14 +11,14 @@ from queue import SimpleQueue
 from random import Random
 from typing import Any, Final
 
-from snowmelt.client.leases.intake import ItemSource
+from snowmelt.client.leases.item_source import ItemSource
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects import Object
 from snowmelt.client.tracing import Tracing
 from snowmelt.client.worker.limits import Limit
-from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings, check_worked
-from snowmelt.client.worker.pools import ObjectSource
+from snowmelt.client.worker.object_source import ObjectSource
+from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, WorkerSettings, check_worked
 from snowmelt.client.worker.retrying import Fate, last_line
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, later, seconds
@@ -41,7 +41,7 @@ class Shift:
         name: str,
         intake: ItemSource | ObjectSource,
         handler: Callable[[Any], object],
-        settings: Settings,
+        settings: WorkerSettings,
         idle: float | None,
         tracing: Tracing | None = None,
     ) -> None:
@@ -58,7 +58,7 @@ class Shift:
         self._stopped = self._hard = self._closed = False
         self._over = threading.Event()
         self._failure: BaseException | None = None
-        self._tally = Tally(name, settings)
+        self._tally = RunLog(name, settings)
         self._limit: Limit | None = None
         self._hands: dict[int, Item | Object] = {}
         """What handlers work on. Each change is one step, so it needs no lock."""
@@ -248,10 +248,10 @@ class Shift:
         return seconds_until(later(self._since, seconds(self._idle))) <= 0
 
 
-class Tally:
+class RunLog:
     """What a run says of itself in the log: that it began, that it stops, and what it has done."""
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(self, name: str, settings: WorkerSettings) -> None:
         self._name = name
         self._settings = settings
         self._began = steady_now()

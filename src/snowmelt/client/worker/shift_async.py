@@ -8,15 +8,15 @@ from random import Random
 from typing import Any
 
 from snowmelt.client.connection.until_set import until_set
-from snowmelt.client.leases.intake_async import ItemSource
+from snowmelt.client.leases.item_source_async import ItemSource
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects_async import Object
 from snowmelt.client.tracing import Tracing
 from snowmelt.client.worker.limits import over_text
-from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, Settings
-from snowmelt.client.worker.pools_async import ObjectSource
-from snowmelt.client.worker.shift import POLL_SECONDS, Tally, tell_failed, tell_untold
+from snowmelt.client.worker.object_source_async import ObjectSource
+from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, WorkerSettings
+from snowmelt.client.worker.shift import POLL_SECONDS, RunLog, tell_failed, tell_untold
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -31,7 +31,7 @@ class Shift:
         name: str,
         intake: ItemSource | ObjectSource,
         handler: Callable[[Any], Any],
-        settings: Settings,
+        settings: WorkerSettings,
         idle: float | None,
         tracing: Tracing | None = None,
     ) -> None:
@@ -50,7 +50,7 @@ class Shift:
         self._tasks: list[asyncio.Task[None]] = []
         self._resting: asyncio.Task[None] | None = None
         self._ending: asyncio.Timeout | None = None
-        self._tally = Tally(name, settings)
+        self._tally = RunLog(name, settings)
         self._hands: dict[int, Item | Object] = {}
         """What handlers work on."""
         self._since = steady_now()  # something came, or was over

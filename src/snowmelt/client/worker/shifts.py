@@ -15,7 +15,7 @@ from snowmelt.client.worker.shift import Shift
 from snowmelt.client.worker.shift_async import Shift as AsyncShift
 
 
-class Running(Protocol):
+class Runnable(Protocol):
     """A run in this process or in others."""
 
     def work(self) -> None:
@@ -25,7 +25,7 @@ class Running(Protocol):
         """It is to end, warmly or at once; from anywhere."""
 
 
-class Here(Running, Protocol):
+class LocalRunnable(Runnable, Protocol):
     """A run in this process."""
 
     def wait_for_cluster(self) -> None:

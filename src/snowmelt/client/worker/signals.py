@@ -8,7 +8,7 @@ from typing import Protocol
 from snowmelt.runtime.signals import BorrowedSignals
 
 
-class Stop(Protocol):
+class StopCallback(Protocol):
     def __call__(self, *, hard: bool = False) -> object:
         """Warmly, or at once."""
 
@@ -16,7 +16,7 @@ class Stop(Protocol):
 class Stopping:
     """Hears of each reason to stop: with the second of them a worker ends at once."""
 
-    def __init__(self, stop: Stop) -> None:
+    def __init__(self, stop: StopCallback) -> None:
         self._stop = stop
         self._heard = 0
         self.signal = 0
@@ -35,7 +35,7 @@ class Stopping:
 
 
 @contextmanager
-def stopped_by_signals(stop: Stop) -> Iterator[None]:
+def stopped_by_signals(stop: StopCallback) -> Iterator[None]:
     """While it lasts; what a second signal ends is the program."""
     stopping = Stopping(stop)
     with BorrowedSignals(stopping):

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.client.baton.steps import Sight, sights
-from snowmelt.client.counter.tally import counter_baton
+from snowmelt.client.counter.state import counter_baton
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId, contact

@@ -11,7 +11,7 @@ those below one that it still has may not.
 
 import msgspec
 
-from snowmelt.client.counter.tally import Tally
+from snowmelt.client.counter.state import CounterState
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
@@ -95,5 +95,5 @@ class Numbers:
 
 def _limit(value: bytes) -> tuple[int, int]:
     """Which limit of which baton this value tells of."""
-    tally = msgspec.msgpack.decode(value, type=Tally)
+    tally = msgspec.msgpack.decode(value, type=CounterState)
     return tally.made, tally.limit

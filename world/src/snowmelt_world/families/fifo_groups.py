@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Final
 
 from snowmelt.client.connection.steps import Steps
-from snowmelt.client.queue.bodies import Parcel, parcels
+from snowmelt.client.queue.bodies import PutItems, parcels
 from snowmelt.client.queue.group_steps import BEGINNING, GroupSteps, read
 from snowmelt.client.queue.options import Producer as Numbers
 from snowmelt.client.queue.staging_steps import publish, stage
@@ -267,7 +267,7 @@ class Stager(Putter):
 
     def _stage(self, bodies: Bodies, hold: float, delay: float) -> Steps[list[Receipt]]:
         own = Numbers(names=self.new_name)
-        calls: Iterable[Parcel] = parcels(list(bodies))
+        calls: Iterable[PutItems] = parcels(list(bodies))
         if isinstance(self.steps, ByBody):
             calls = yield from self.steps.parcels(bodies)
         return (yield from stage(self.steps, own, calls, None, delay, hold, SECONDS))

@@ -21,7 +21,7 @@ import msgspec
 
 from snowmelt.client.baton.steps import CurrentNode
 from snowmelt.client.connection.steps import Query, Steps
-from snowmelt.client.multicast.steps import Hearing, TopicSteps
+from snowmelt.client.multicast.steps import ListenerState, TopicSteps
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
@@ -178,7 +178,7 @@ class Listener(Actor):
     def __init__(self, stage: Stage, name: str, topic: str, chance: Random) -> None:
         super().__init__(stage, name, topic, chance)
         self.slow = chance.random() < SLOW
-        self.hearing = Hearing()
+        self.hearing = ListenerState()
         self.ear = self.ledger.ears[self.name] = Ear(name, slow=self.slow)
         self.script(self._listen(), _never)
 

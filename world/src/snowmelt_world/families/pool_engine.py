@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from snowmelt.client.connection.steps import Query
-from snowmelt.client.pool.catching import Catch
+from snowmelt.client.pool.loop_state import ObjectLoopState
 from snowmelt.client.pool.steps import check_kept
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Closed
@@ -263,7 +263,7 @@ class Bell:
 
 
 class Asking:
-    """How the programs of a world ask their part, as `client/pool/asking_async.py` has it."""
+    """How the programs of a world ask their part, as `client/pool/port_async.py` has it."""
 
     def __init__(self, engine: Engine, world: World) -> None:
         self._engine = engine
@@ -299,7 +299,7 @@ class Asking:
         await rung(Bell(self._world), BETWEEN)
         self._engine.put_into(place, put)
 
-    async def wait(self, catch: Catch, until: Instant) -> None:
+    async def wait(self, catch: ObjectLoopState, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
         self._engine.check()
         bell = Bell(self._world)

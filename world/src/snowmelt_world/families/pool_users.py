@@ -28,7 +28,7 @@ from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.consuming_async import ObjectLoop
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object, Objects
-from snowmelt.client.pool.parts import Part as ShippedPart
+from snowmelt.client.pool.open_pools import OpenPool as ShippedPart
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.pool.calls import Stop

@@ -16,7 +16,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.priority.sorting import ranked_parcels
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.bodies import CALL, CallLimit, Parcel, parcels
+from snowmelt.client.queue.bodies import CALL, CallLimit, PutItems, parcels
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
@@ -69,7 +69,7 @@ class ByBody(RankedSteps):
         pairs = self._pairs(bodies)
         return self.put_ranked(pairs, None, headers, delay, timeout, sequence)
 
-    def parcels(self, bodies: Iterable[Buffer]) -> Steps[Iterator[Parcel]]:
+    def parcels(self, bodies: Iterable[Buffer]) -> Steps[Iterator[PutItems]]:
         """What is to be staged; by keys it is left as it is, for the judge knows no calls."""
         ranks = yield from self.known(Wait(1.0))
         if not ranks.keyed:

@@ -15,10 +15,10 @@ KNOWN_MOST: Final = 10_000
 """The queues that were asked for the longest time ago are forgotten; who has a handle keeps it."""
 
 
-class Known:
+class HandleCache:
     """By what was asked for; any threads may ask, and handlers of signals: each step is whole.
 
-    >>> known = Known()
+    >>> known = HandleCache()
     >>> known.once(("orders", 1), list) is known.once(("orders", 1), list)
     True
     """

@@ -20,7 +20,7 @@ _LAST: Final = 1 << 62
 _PREFIX: Final = "counter."
 
 
-class Tally(msgspec.Struct, frozen=True, array_like=True):
+class CounterState(msgspec.Struct, frozen=True, array_like=True):
     """The next number, the first that is not written down as taken, and which baton this is of."""
 
     next: int
@@ -28,7 +28,7 @@ class Tally(msgspec.Struct, frozen=True, array_like=True):
     made: int
 
 
-class Advance(msgspec.Struct, frozen=True):
+class NumberRange(msgspec.Struct, frozen=True):
     """Numbers, and the value that may travel on once they are taken."""
 
     numbers: Interval
@@ -46,7 +46,7 @@ def counter_baton(name: str) -> str:
     return baton_name(_PREFIX + baton_name(name))
 
 
-def advance(value: bytes, made: int, count: int) -> Advance:
+def advance(value: bytes, made: int, count: int) -> NumberRange:
     """Takes so many numbers from the value that came with a baton.
 
     >>> first = advance(b"", 7, 10)
@@ -65,8 +65,8 @@ def advance(value: bytes, made: int, count: int) -> Advance:
         raise TooLarge(f"this counter is at {start}; it ends at {_LAST}")
     reserves = stop > tally.limit
     limit = stop + max(AHEAD, count) if reserves else tally.limit
-    onward = msgspec.msgpack.encode(Tally(stop, limit, made))
-    return Advance(Interval(start, stop), onward, reserves)
+    onward = msgspec.msgpack.encode(CounterState(stop, limit, made))
+    return NumberRange(Interval(start, stop), onward, reserves)
 
 
 def checked_numbers(count: int) -> int:
@@ -81,11 +81,11 @@ def checked_numbers(count: int) -> int:
     raise BadOption("n", count, f"1 to {AT_ONCE_MAX}")
 
 
-def _read(value: bytes, made: int) -> Tally:
+def _read(value: bytes, made: int) -> CounterState:
     if not value:
-        return Tally(0, 0, made)
+        return CounterState(0, 0, made)
     try:
-        tally = msgspec.msgpack.decode(value, type=Tally)
+        tally = msgspec.msgpack.decode(value, type=CounterState)
     except ValueError as error:  # msgspec's errors are ValueErrors
         raise _foreign() from error
     if not 0 <= tally.next <= tally.limit:

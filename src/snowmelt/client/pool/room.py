@@ -1,4 +1,5 @@
-"""Memory that an object is made in, with `await`: written in place, and put when it is done."""
+# Made of room_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""Memory that an object is made in; blocking: written in place, and put when it is done."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,8 +9,8 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.pool.shapes import Shape, shaped
 
 
-class Making:
-    """An object that is being made; `pool.room` gives it, for an `async with`."""
+class ObjectRoom:
+    """An object that is being made; `pool.room` gives it, for a `with`."""
 
     __reduce__ = stays("send what was made in it")
 
@@ -26,13 +27,13 @@ class Making:
         self._view = shaped(room, shape, dtype)
         self._timeout = timeout
 
-    async def __aenter__(self) -> memoryview:
+    def __enter__(self) -> memoryview:
         return self._view
 
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             if error is None:
-                await self._put(self._room.toreadonly(), self._timeout)
+                self._put(self._room.toreadonly(), self._timeout)
         finally:  # it may be put though this was interrupted
             with suppress(BufferError):  # an array of it lives, and must not be written to
                 self._view.release()

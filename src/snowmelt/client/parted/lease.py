@@ -10,7 +10,7 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.settings import PARTITIONS_MAX
 
 
-class Held(msgspec.Struct, frozen=True, eq=False):
+class PartitionLease(msgspec.Struct, frozen=True, eq=False):
     """What one partition gave, and under which token of its own."""
 
     part: int
@@ -33,22 +33,22 @@ class Held(msgspec.Struct, frozen=True, eq=False):
 class SharedToken(int):
     """The number of such a lease, unlike that of any other, and what it is made of.
 
-    >>> held = [Held(part, token, IntervalSet()) for part, token in ((2, 7), (5, 7))]
+    >>> held = [PartitionLease(part, token, IntervalSet()) for part, token in ((2, 7), (5, 7))]
     >>> SharedToken.of(held) == SharedToken.of(held[:1]), SharedToken.of(held[:1]) >> 6
     (False, 7)
     """
 
-    held: tuple[Held, ...]
+    held: tuple[PartitionLease, ...]
 
     @classmethod
-    def of(cls, held: Sequence[Held]) -> "SharedToken":
+    def of(cls, held: Sequence[PartitionLease]) -> "SharedToken":
         """That of what these partitions gave together."""
         token = cls(max([one.token * PARTITIONS_MAX + one.part for one in held]))
         token.held = tuple(held)
         return token
 
 
-def held_of(token: int) -> tuple[Held, ...]:
+def held_of(token: int) -> tuple[PartitionLease, ...]:
     """What a lease is made of."""
     assert isinstance(token, SharedToken), "leases of several partitions have these"
     return token.held
@@ -58,7 +58,10 @@ def together(pieces: Sequence[tuple[int, LeasedItems]]) -> LeasedItems:
     """What several partitions gave, as one lease: it ends with the first of theirs."""
     leases = [one for _, one in pieces]
     token = SharedToken.of(
-        [Held(part, one.token, IntervalSet(positions_of(one.parts))) for part, one in pieces]
+        [
+            PartitionLease(part, one.token, IntervalSet(positions_of(one.parts)))
+            for part, one in pieces
+        ]
     )
     parts = sorted([part for one in leases for part in one.parts], key=lambda part: part.start)
     lease, ends = min([one.lease for one in leases]), min([one.ends for one in leases])

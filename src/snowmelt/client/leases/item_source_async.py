@@ -1,4 +1,4 @@
-"""Items for whoever has several in hand at once, with `await`; `intake.py` tells more."""
+"""Items for whoever has several in hand at once, with `await`; `item_source.py` says more."""
 
 import asyncio
 from collections import deque

@@ -1,10 +1,9 @@
-# Made of pools_async.py by scripts/faces.py, which `make faces` runs: change it there.
-"""A pool's objects for a worker, as `leases.intake` has a queue's items (rule 9)."""
+"""A pool's objects for a worker, as `leases.item_source_async` has a queue's items (rule 9)."""
 
 from typing import Final
 
-from snowmelt.client.pool.face import Pool
-from snowmelt.client.pool.objects import Object
+from snowmelt.client.pool.face_async import Pool
+from snowmelt.client.pool.objects_async import Object
 from snowmelt.core.errors import Empty
 
 
@@ -17,9 +16,9 @@ class ObjectSource:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def next(self, timeout: float) -> Object | None:
+    async def next(self, timeout: float) -> Object | None:
         """The next object; None when none was found in the time."""
         try:
-            return self._pool.get(timeout=timeout)
+            return await self._pool.get(timeout=timeout)
         except Empty:
             return None

@@ -7,8 +7,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from snowmelt.client.pool.catching import Catch
-from snowmelt.client.pool.handle import Handle
+from snowmelt.client.pool.handle import PoolPortBase
+from snowmelt.client.pool.loop_state import ObjectLoopState
 from snowmelt.client.pool.steps import check_kept
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
@@ -17,7 +17,7 @@ from snowmelt.runtime.clock import seconds_until
 from snowmelt.runtime.peer.asking import Asked
 
 
-class Crossing:
+class LoopNotifier:
     """Tells a future of an event loop, from any thread; nobody, when the loop is closed."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Crossing:
             self.future.set_result(None)
 
 
-class Asking(Handle):
+class PoolPort(PoolPortBase):
     """A port to one process' part in a pool, for one event loop at a time."""
 
     async def call(
@@ -50,7 +50,7 @@ class Asking(Handle):
         """The same; the answer stays where it goes back by itself if nobody takes it."""
         del timeout  # the machine keeps it
         self.check()
-        crossing = Crossing()
+        crossing = LoopNotifier()
 
         def told(asked: Asked) -> None:
             if not crossing.answer(None):
@@ -73,10 +73,10 @@ class Asking(Handle):
         if not self._engine.put_ahead(put):
             check_kept(await self.call(put, timeout), timeout)
 
-    async def wait(self, catch: Catch, until: Instant) -> None:
+    async def wait(self, catch: ObjectLoopState, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
         self.check()
         self._engine.check()
-        crossing = Crossing()
+        crossing = LoopNotifier()
         if not catch.ready(crossing):
             await asyncio.wait([crossing.future], timeout=seconds_until(until))

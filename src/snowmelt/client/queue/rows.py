@@ -11,7 +11,7 @@ from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.statuses import QueueStatus
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """One queue, as it is told."""
 
     queue: str
@@ -39,15 +39,15 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     waits: str = ""
 
 
-def line(now: QueueOverview, before: QueueStatus | None, seconds: float) -> Line:
+def queue_row(now: QueueOverview, before: QueueStatus | None, seconds: float) -> QueueRow:
     """One queue, with rates if it was looked at before."""
     status = now.status
     if status is None:
-        return Line(queue=now.name, waits=now.waits)
+        return QueueRow(queue=now.name, waits=now.waits)
     settings = status.settings
     behind = min(max(status.followers_behind, len(now.away)), settings.replicas - 1)
     came, went = _rates(status, before, seconds)
-    return Line(
+    return QueueRow(
         queue=now.name,
         order=order(settings),
         paused=status.paused,

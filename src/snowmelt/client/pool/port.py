@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from snowmelt.client.pool.catching import Catch
-from snowmelt.client.pool.handle import Handle
+from snowmelt.client.pool.handle import PoolPortBase
+from snowmelt.client.pool.loop_state import ObjectLoopState
 from snowmelt.client.pool.steps import check_kept
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
@@ -13,7 +13,7 @@ from snowmelt.runtime.clock import seconds_until
 from snowmelt.runtime.peer.asking import Asked
 
 
-class Asking(Handle):
+class PoolPort(PoolPortBase):
     """A port to one process' part in a pool."""
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
@@ -31,7 +31,7 @@ class Asking(Handle):
         if not self._engine.put_ahead(put):
             check_kept(self.call(put, timeout), timeout)
 
-    def wait(self, catch: Catch, until: Instant) -> None:
+    def wait(self, catch: ObjectLoopState, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
         self.check()
         self._engine.check()

@@ -14,7 +14,7 @@ from snowmelt.core.errors import CallerError
 from snowmelt.runtime.shielding import SHIELD
 
 
-class Turn:
+class MachineLock:
     """`with turn, turn.lock:` is one's turn, for moments; nobody waits for anything meanwhile."""
 
     __slots__ = ("lock",)

@@ -1,5 +1,4 @@
-# Made of making_async.py by scripts/faces.py, which `make faces` runs: change it there.
-"""Memory that an object is made in; blocking: written in place, and put when it is done."""
+"""Memory that an object is made in, with `await`: written in place, and put when it is done."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,8 +8,8 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.pool.shapes import Shape, shaped
 
 
-class Making:
-    """An object that is being made; `pool.room` gives it, for a `with`."""
+class ObjectRoom:
+    """An object that is being made; `pool.room` gives it, for an `async with`."""
 
     __reduce__ = stays("send what was made in it")
 
@@ -27,13 +26,13 @@ class Making:
         self._view = shaped(room, shape, dtype)
         self._timeout = timeout
 
-    def __enter__(self) -> memoryview:
+    async def __aenter__(self) -> memoryview:
         return self._view
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             if error is None:
-                self._put(self._room.toreadonly(), self._timeout)
+                await self._put(self._room.toreadonly(), self._timeout)
         finally:  # it may be put though this was interrupted
             with suppress(BufferError):  # an array of it lives, and must not be written to
                 self._view.release()

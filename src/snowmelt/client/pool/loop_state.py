@@ -25,8 +25,8 @@ from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.takers import Taker
 from snowmelt.client.leases.looping import PrefetchSize
-from snowmelt.client.pool.loans import Loan, taken
-from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.loans import HeldLoan, taken
+from snowmelt.client.pool.open_pools import OpenPool
 from snowmelt.client.pool.steps import BYTES_MAX, patience
 from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Instant, later, seconds
@@ -48,11 +48,11 @@ ENDING: Final = seconds(5)
 """For so long after its time a loop waits for its gets to end."""
 
 
-class Held(Protocol):
+class HeldObject(Protocol):
     open: bool
     intervals: tuple[Interval, ...]
 
-    def closed(self) -> Loan:
+    def closed(self) -> HeldLoan:
         """It is not this program's any more."""
 
 
@@ -61,11 +61,11 @@ class Waiter(Protocol):
         """There is something to look at; told in the owner's thread."""
 
 
-class Catch:
-    def __init__(self, part: Part, prefetch: int | None, timeout: float | None) -> None:
+class ObjectLoopState:
+    def __init__(self, part: OpenPool, prefetch: int | None, timeout: float | None) -> None:
         self.part = part
         self.over = False
-        self.hands: WeakKeyDictionary[Taker, Held] = WeakKeyDictionary()
+        self.hands: WeakKeyDictionary[Taker, HeldObject] = WeakKeyDictionary()
         """What was handed out last, by who has it."""
         self._timeout = timeout
         self._learns = prefetch is None
@@ -99,7 +99,7 @@ class Catch:
                 self.part.engine.words.leave(done, soon=False)  # with the next get, or at the end
             loan.told()
 
-    def at_once(self) -> tuple[Loan, Got] | None:
+    def at_once(self) -> tuple[HeldLoan, Got] | None:
         """The next object, if it is here already; who waits for it has a `wish`."""
         if not self._came or self.over:
             return None
@@ -107,8 +107,8 @@ class Catch:
             self.ask(TIMEOUT if self._timeout is None else self._timeout)
         return self.take()
 
-    def wish(self) -> "Wish":
-        return Wish(self, self._timeout)
+    def wish(self) -> "NextObject":
+        return NextObject(self, self._timeout)
 
     def leave(self, who: Taker) -> None:
         """It is not in the loop any more, or not yet: what it has in hand goes back (rule 3)."""
@@ -137,7 +137,7 @@ class Catch:
             begun += 1
         return begun
 
-    def take(self, wanted: Instant | None = None) -> tuple[Loan, Got] | None:
+    def take(self, wanted: Instant | None = None) -> tuple[HeldLoan, Got] | None:
         """The first that has come, for somebody who has waited for it since then."""
         try:
             asked = self._came.popleft()
@@ -195,7 +195,7 @@ class Catch:
             if held is not None and self._give_back(held) and one is not who:
                 self._back.add(one)
 
-    def _give_back(self, held: Held) -> bool:
+    def _give_back(self, held: HeldObject) -> bool:
         """Whether it was still this program's."""
         if not held.open:
             return False
@@ -212,16 +212,16 @@ class Catch:
                 self._came.pop().give_back()
 
 
-class Wish:
+class NextObject:
     """One next object, and for how long it is wanted."""
 
-    def __init__(self, catch: Catch, timeout: float | None) -> None:
+    def __init__(self, catch: ObjectLoopState, timeout: float | None) -> None:
         self._catch = catch
         self._since = steady_now()
         self._end = None if timeout is None else later(self._since, seconds(timeout))
         self._asked = False
 
-    def met(self) -> tuple[Loan, Got] | None:
+    def met(self) -> tuple[HeldLoan, Got] | None:
         """It, if it is there; else what is missing is asked for."""
         catch = self._catch
         left = TIMEOUT if self._end is None else seconds_until(self._end)

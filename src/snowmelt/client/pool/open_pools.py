@@ -11,7 +11,7 @@ import msgspec
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.session import TIMEOUT, new_name
-from snowmelt.client.connection.url import Place
+from snowmelt.client.connection.url import ClusterURL
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.options import PoolOptions, listening, pool_settings, spill_folder
 from snowmelt.core.errors import Closed, DataLost, SnowmeltError
@@ -30,7 +30,7 @@ from snowmelt.store import Store
 USUAL: Final = PeerLimits()
 
 
-class Part(msgspec.Struct, frozen=True):
+class OpenPool(msgspec.Struct, frozen=True):
     """One process' part in one pool: what runs it, and how it was asked for."""
 
     name: str
@@ -86,10 +86,10 @@ class Part(msgspec.Struct, frozen=True):
 
 def join(
     name: str,
-    place: Place | None,
+    place: ClusterURL | None,
     limits: PeerLimits = USUAL,
     **options: Unpack[PoolOptions],
-) -> Part:
+) -> OpenPool:
     """Makes this process part of a pool; without a place it is alone in it."""
     pool, settings = pool_name(name), pool_settings(**options)
     me = new_name()
@@ -115,10 +115,10 @@ def join(
         alone = Acquaintance(me, producer or me, engine.address)
         engine.announce(Known((alone,), (me,)))
     once = settings.delivery is Delivery.AT_MOST_ONCE
-    return Part(name, engine, store, once, peer, alone=place is None)
+    return OpenPool(name, engine, store, once, peer, alone=place is None)
 
 
-class Parts:
+class OpenPools:
     """The parts that one cluster object has made, for any number of threads.
 
     1. Each is known from when it is made until it is closed, so that whoever closes the cluster
@@ -127,12 +127,12 @@ class Parts:
     """
 
     def __init__(self) -> None:
-        self._parts: dict[NodeId, Part] = {}  # each change is one step, so it needs no lock
+        self._parts: dict[NodeId, OpenPool] = {}  # each change is one step, so it needs no lock
         self._closed = False
         self._sharing = threading.RLock()  # a handler of signals may ask within another's asking
         self._origin = Origin()
 
-    def join(self, name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part:
+    def join(self, name: str, place: ClusterURL | None, **options: Unpack[PoolOptions]) -> OpenPool:
         self._check()
         part = join(name, place, **options)
         self._parts[part.me] = part
@@ -144,7 +144,7 @@ class Parts:
             self._check()
         return part
 
-    def share(self, name: str, **options: Unpack[PoolOptions]) -> Part:
+    def share(self, name: str, **options: Unpack[PoolOptions]) -> OpenPool:
         """The part of this name, made when it is not there; all of them are one process'."""
         self._origin.check("this open folder", "one process has it: connect to a node, to share it")
         wanted = pool_name(name)

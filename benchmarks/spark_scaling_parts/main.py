@@ -38,7 +38,7 @@ from ufmulti.reconstruct import reconstruct_bodies
 import snowmelt
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.spark import session
-from snowmelt.spark.inside import Inside
+from snowmelt.spark.reader_function import ReaderFunction
 from snowmelt.spark.session import quiet_settings, register_inside
 from snowmelt.spark.shipping import ship
 from snowmelt.spark.standalone import Standalone
@@ -100,7 +100,7 @@ class Machines:
         with snowmelt.connect(self._url) as cluster:
             fill(cluster.fifo(f"{RAW}{number}"), executors * events * batches)
         here = {"url": self._url, "queue": f"{RAW}{number}", "cores": str(executors)}
-        form = register_inside(spark, "scaling", Inside.of(WORK, "value binary"))
+        form = register_inside(spark, "scaling", ReaderFunction.of(WORK, "value binary"))
         rows = spark.readStream.format(form).options(**here, minPartitions=str(executors))
         writer = (
             rows.option("maxMessagesPerTrigger", executors * events)

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from snowmelt.core.errors import FrameChanged
 from snowmelt.spark import narrowing
-from snowmelt.spark.narrowing import Collect, Gap, Sample, Search, Tally, begun
+from snowmelt.spark.narrowing import Collect, Gap, KeyCount, RankSearch, Sample, begun
 
 WIDTH = 8
 
 
-def tallies_of(keys: list[int], cuts: list[int]) -> list[Tally]:
+def tallies_of(keys: list[int], cuts: list[int]) -> list[KeyCount]:
     """As the scan of a frame would count them."""
     counts = Counter(bisect_left(cuts, key) + bisect_right(cuts, key) for key in keys)
-    return [Tally(counts[one], counts[one] * WIDTH) for one in range(2 * len(cuts) + 1)]
+    return [KeyCount(counts[one], counts[one] * WIDTH) for one in range(2 * len(cuts) + 1)]
 
 
 def inside(gaps: tuple[Gap, ...], key: int) -> bool:
@@ -29,7 +29,7 @@ def inside(gaps: tuple[Gap, ...], key: int) -> bool:
 
 def run(keys: list[int], ranks: list[int], memory: int, chance: Random) -> tuple[dict, int, int]:
     """What was found, in how many rounds, and the most keys that were brought at once."""
-    search: Search = begun(ranks, Tally(len(keys), len(keys) * WIDTH), memory)
+    search: RankSearch = begun(ranks, KeyCount(len(keys), len(keys) * WIDTH), memory)
     held = 0
     while wanted := search.wanted():
         there = sorted(key for key in keys if inside(wanted.gaps, key))
@@ -67,7 +67,7 @@ def test_every_rank_is_that_of_sorting_whatever_is_drawn(keys, data, chance):
 def test_a_sample_that_misleads_costs_scans_and_nothing_else(keys, data, chance):
     """Only the greatest keys of the gaps are ever drawn."""
     ranks = data.draw(st.lists(st.integers(1, len(keys)), min_size=1, max_size=3))
-    search = begun(ranks, Tally(len(keys), len(keys) * WIDTH), memory=WIDTH)
+    search = begun(ranks, KeyCount(len(keys), len(keys) * WIDTH), memory=WIDTH)
     while wanted := search.wanted():
         there = sorted(key for key in keys if inside(wanted.gaps, key))
         if isinstance(wanted, Collect):
@@ -107,19 +107,21 @@ def test_memory_bounds_what_is_brought():
 
 
 def test_a_few_long_keys_are_brought_without_a_sample():
-    assert isinstance(begun([1], Tally(16, 10**9), 100).wanted(), Collect)
-    wanted = begun([1], Tally(17, 10**9), 100).wanted()
+    assert isinstance(begun([1], KeyCount(16, 10**9), 100).wanted(), Collect)
+    wanted = begun([1], KeyCount(17, 10**9), 100).wanted()
     assert wanted == Sample(wanted.gaps, 4 / 17)
 
 
-def narrowed() -> Search:
+def narrowed() -> RankSearch:
     """Rank 5 of ten keys, which lies among three."""
-    search = begun([5], Tally(10, 80), 80)
-    return search.counted([30, 70], [Tally(2), Tally(1), Tally(3, 24), Tally(1), Tally(3)])
+    search = begun([5], KeyCount(10, 80), 80)
+    return search.counted(
+        [30, 70], [KeyCount(2), KeyCount(1), KeyCount(3, 24), KeyCount(1), KeyCount(3)]
+    )
 
 
 def test_the_gap_of_a_rank_is_the_interval_it_was_counted_in():
-    assert narrowed().gaps == (Gap(30, 70, 3, Tally(3, 24), (5,)),)
+    assert narrowed().gaps == (Gap(30, 70, 3, KeyCount(3, 24), (5,)),)
     assert narrowed().collected([40, 50, 60]).found == ((5, 50),)
 
 
@@ -133,7 +135,7 @@ def test_the_gap_of_a_rank_is_the_interval_it_was_counted_in():
 )
 def test_counts_that_contradict_are_refused(tallies, words):
     with pytest.raises(FrameChanged, match=words):
-        narrowed().counted([30, 50, 70], [Tally(one) for one in tallies])
+        narrowed().counted([30, 50, 70], [KeyCount(one) for one in tallies])
 
 
 @pytest.mark.parametrize("keys", [[40, 50], [40, 50, 60, 61]])

@@ -17,7 +17,7 @@ from snowmelt.protocols.queue.calls import Located, Span
 from snowmelt.spark.columns import check_writable, readable, source_schema
 from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.options import sink_options, source_options
-from snowmelt.spark.partitions import Found, Tasks, cut, tasks, within
+from snowmelt.spark.partitions import LocatedItems, Tasks, cut, tasks, within
 from spark.cluster import Queues, queues_of
 
 URL = {"url": "snowmelt://127.0.0.1:4410"}
@@ -179,7 +179,7 @@ def test_an_offset_comes_back_as_it_was_and_is_nobody_elses() -> None:
 
 def test_spans_are_cut_into_portions_that_hold_each_position_once() -> None:
     spans = tuple(Span(at, at + 70, f"s{at}", 5, ()) for at in range(0, 1000, 100))
-    found = [Found("raw", Located(spans, 0, 700 * 100))]
+    found = [LocatedItems("raw", Located(spans, 0, 700 * 100))]
     for parts in (0, 1, 3, 7, 700, 5000):
         made = [one for task in tasks(found, Tasks(parts)) for one in task]
         assert len(made) >= min(parts, 700)
@@ -188,8 +188,8 @@ def test_spans_are_cut_into_portions_that_hold_each_position_once() -> None:
         firsts = [span.first - 5 for one in made for span in one.spans]
         assert firsts == [span.start % 100 for one in made for span in one.spans]
         assert pickle.loads(pickle.dumps(made)) == made
-    assert tasks([Found("raw", Located((), 3, 0))], Tasks(4)) == []
-    large = Found("raw", Located(spans, 0, 700 * (4 << 20)))
+    assert tasks([LocatedItems("raw", Located((), 3, 0))], Tasks(4)) == []
+    large = LocatedItems("raw", Located(spans, 0, 700 * (4 << 20)))
     assert len(tasks([large], Tasks())) == 175
     assert [len(some) for some in cut(spans, 1000)] == [10]
     assert within(spans, [Interval(60, 110), Interval(990, 2000)]) == (
@@ -199,8 +199,8 @@ def test_spans_are_cut_into_portions_that_hold_each_position_once() -> None:
 
 
 def test_as_many_tasks_as_cores_where_each_has_work_and_small_queues_share_one() -> None:
-    def waits(name: str, rows: int) -> Found:
-        return Found(name, Located((Span(0, rows, "s", 0, ()),), 0, rows * 100))
+    def waits(name: str, rows: int) -> LocatedItems:
+        return LocatedItems(name, Located((Span(0, rows, "s", 0, ()),), 0, rows * 100))
 
     assert [len(tasks([waits("raw", rows)], Tasks(cores=8))) for rows in (1, 3000, 50_000)] == [
         1,

@@ -20,7 +20,7 @@ from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.datasource import SnowmeltDataSource, of_session
 from snowmelt.spark.options import source_options
-from snowmelt.spark.partitions import Found, Tasks, tasks, waiting
+from snowmelt.spark.partitions import LocatedItems, Tasks, tasks, waiting
 from snowmelt.spark.reading import rows_of
 from spark.cluster import Queues, queues_of
 
@@ -101,7 +101,9 @@ def test_an_empty_queue_has_no_rows(spark: SparkSession, queues: Queues) -> None
     assert queues.read(spark, "empty").collect() == []
 
 
-def portion_rows(queues: Queues, found: list[Found], **options: str) -> Iterator[pa.RecordBatch]:
+def portion_rows(
+    queues: Queues, found: list[LocatedItems], **options: str
+) -> Iterator[pa.RecordBatch]:
     given = source_options({"url": queues.url, "queue": "x", "timeout": "1", **options})
     for task in tasks(found, Tasks()):
         yield from rows_of(task, given, readable(source_schema("false")))
@@ -122,7 +124,7 @@ def test_what_others_took_meanwhile_is_missed_or_passed_over(queues: Queues) -> 
         msgspec.structs.replace(span, stream="gone", keepers=span.keepers)
         for span in found[0].located.spans
     ]
-    gone = [Found("taken", msgspec.structs.replace(found[0].located, spans=tuple(spans)))]
+    gone = [LocatedItems("taken", msgspec.structs.replace(found[0].located, spans=tuple(spans)))]
     with pytest.raises(
         DataLost, match=r"5 items of queue 'taken', positions 0 to 4: lost .*or others took them"
     ):

@@ -10,8 +10,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from snowmelt.core.errors import GroupHeld, LeaseLost
 from snowmelt.spark import connections, naming
 from snowmelt.spark.columns import source_schema
-from snowmelt.spark.lag import Behind, Lag
-from snowmelt.spark.options import Connection
+from snowmelt.spark.lag import Lag, QueryLag
+from snowmelt.spark.options import ConnectionOptions
 from snowmelt.spark.stream_source import StreamReader
 from spark.cluster import Queues, bodies, queues_of, wait_until
 
@@ -193,7 +193,7 @@ def test_a_stream_of_a_pattern_waits_as_long_as_its_user_says(
 ) -> None:
     waits = []
 
-    def queues_at(place: Connection, timeout: float, kind: str) -> list[str]:
+    def queues_at(place: ConnectionOptions, timeout: float, kind: str) -> list[str]:
         waits.append(timeout)
         return connections.queues_at(place, timeout, kind)
 
@@ -300,7 +300,7 @@ def test_an_idle_stream_acknowledges_its_last_batch_and_tells_its_lag(
         assert queue.stats().assigned == 0
         assert wait_until(lambda: lag.of("idler") is not None)
         behind = lag.of("idler")
-        assert isinstance(behind, Behind)
+        assert isinstance(behind, QueryLag)
         assert (behind.backlog, behind.queues) == (0, {"idle": 0})
         assert lag.of(str(query.id)) == behind
         filled(queues, "idle", 5)

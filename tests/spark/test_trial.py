@@ -11,7 +11,7 @@ from snowmelt.cli.local import free_port
 from snowmelt.core.errors import BadOption, CallerError, Unreachable
 from snowmelt.core.names import Address
 from snowmelt.spark import trial
-from snowmelt.spark.trial import Found, check_executors, check_planner
+from snowmelt.spark.trial import TrialResult, check_executors, check_planner
 
 
 def test_executors_that_have_all_are_passed_and_nothing_is_left_behind(
@@ -41,7 +41,7 @@ def test_a_task_tells_which_files_of_the_driver_are_not_there(tmp_path: Path) ->
     there = tmp_path / "mark"
     there.touch()
     look = trial._task([], [str(there), str(tmp_path / "other")], 1.0)
-    found = msgspec.convert(json.loads(look(0)), Found)
+    found = msgspec.convert(json.loads(look(0)), TrialResult)
     assert found.unseen == [str(tmp_path / "other")]
     assert (found.missing, found.versions) == ("", trial._versions())
 
@@ -58,7 +58,7 @@ def test_what_an_executor_lacks_or_has_otherwise_is_told_with_the_cure(
 ) -> None:
     versions = trial._versions() | {"snowmelt": version}
     with pytest.raises(CallerError, match=f"{complaint}.*PYSPARK_PYTHON"):
-        trial._check(Found("w3", "/opt/python", versions, missing, {}, []))
+        trial._check(TrialResult("w3", "/opt/python", versions, missing, {}, []))
 
 
 def test_a_cluster_that_runs_no_task_is_told(

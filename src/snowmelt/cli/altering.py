@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from snowmelt.cli.asking import HERE, Place
+from snowmelt.cli.options import HERE, PlaceOptions
 from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.urgency import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
 from snowmelt.client.queue.rows import settings_object
@@ -16,7 +16,7 @@ ORDER = typer.Option(hidden=True)
 """Of what is settled for ever: who says it is told so."""
 
 
-class Said(msgspec.Struct, frozen=True):
+class SettingsOptions(msgspec.Struct, frozen=True):
     """Settings, each as an option."""
 
     replicas: Annotated[int | None, typer.Option(help="How many copies there are.")] = None
@@ -43,16 +43,16 @@ class Said(msgspec.Struct, frozen=True):
         return {option: value for option, value in named.items() if value is not None}
 
 
-NOTHING = Said()
+NOTHING = SettingsOptions()
 
 
 def create(
     queue: Annotated[str, QUEUE],
-    said: Said = NOTHING,
+    said: SettingsOptions = NOTHING,
     priorities: Annotated[str | None, PRIORITIES] = None,
     largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
     partitions: Annotated[int | None, PARTITIONS] = None,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Make a queue: a fifo, or by priorities. One that is there as you say is left as it is."""
     ranked = urgency(None, priorities, largest_first).options
@@ -69,11 +69,11 @@ def create(
 
 def alter(
     queue: Annotated[str, QUEUE],
-    said: Said = NOTHING,
+    said: SettingsOptions = NOTHING,
     priorities: Annotated[str | None, ORDER] = None,
     largest_first: Annotated[bool | None, ORDER] = None,
     partitions: Annotated[str | None, ORDER] = None,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Alter settings of a queue while it runs. What is not named stays as it is."""
     order = {"priorities": priorities, "largest_first": largest_first, "partitions": partitions}
@@ -88,14 +88,14 @@ def alter(
     print(f"{queue} has {', '.join(f'{option}={now[option]}' for option in said.options)} now")
 
 
-def pause(queue: Annotated[str, QUEUE], at: Place = HERE) -> None:
+def pause(queue: Annotated[str, QUEUE], at: PlaceOptions = HERE) -> None:
     """Stop the handing out of items. Puts are taken; what is leased stays with its holder."""
     with at.open() as cluster:
         cluster.queue(queue, timeout=at.timeout).pause(timeout=at.timeout)
     print(f"{queue} is paused; snowmelt resume {queue} lets it go on")
 
 
-def resume(queue: Annotated[str, QUEUE], at: Place = HERE) -> None:
+def resume(queue: Annotated[str, QUEUE], at: PlaceOptions = HERE) -> None:
     """Let the handing out of items go on."""
     with at.open() as cluster:
         cluster.queue(queue, timeout=at.timeout).resume(timeout=at.timeout)

@@ -12,9 +12,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.cli.asking import CLUSTER, DEFAULT_URL, JSON, TOKEN, URL, Asked, check_timeout
 from snowmelt.cli.baton_command import KILL_AFTER, Command, check_kill_after
 from snowmelt.cli.commands import Commands
+from snowmelt.cli.options import (
+    CLUSTER,
+    DEFAULT_URL,
+    JSON,
+    TOKEN,
+    URL,
+    ClusterOptions,
+    check_timeout,
+)
 from snowmelt.cli.tables import listing
 from snowmelt.client.baton.face import Held
 from snowmelt.client.baton.steps import TURN_SECONDS, Sight, list_batons, sights
@@ -61,7 +69,7 @@ def run(
         raise BadOption("COMMAND", command[0], "a program that is there and can be run")
     try:
         with (
-            Asked(url, token_file).open() as cluster,
+            ClusterOptions(url, token_file).open() as cluster,
             cluster.baton(name, timeout).acquire() as held,
         ):
             if value_file is not None:
@@ -110,7 +118,7 @@ def _read_value(file: Path, held: Held) -> None:
 def show(
     name: Annotated[str, NAME],
     as_json: Annotated[bool, JSON] = False,
-    at: Asked = CLUSTER,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Show how each node sees a baton: who has it, who waits, and where the end of the line is."""
     seen = _told(at, sights(name, at.timeout))
@@ -121,7 +129,7 @@ def show(
 
 
 @baton.command(name="list")
-def list_(as_json: Annotated[bool, JSON] = False, at: Asked = CLUSTER) -> None:
+def list_(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER) -> None:
     """List the batons that some node knows of."""
     names = _told(at, list_batons(at.timeout))
     if as_json:
@@ -132,7 +140,7 @@ def list_(as_json: Annotated[bool, JSON] = False, at: Asked = CLUSTER) -> None:
 
 
 @baton.command()
-def reset(name: Annotated[str, NAME], at: Asked = CLUSTER) -> None:
+def reset(name: Annotated[str, NAME], at: ClusterOptions = CLUSTER) -> None:
     """Give up a value that can't be read on the coordinator's disk; the baton goes on without."""
     _told(at, _reset(name, at.timeout))
 
@@ -141,7 +149,7 @@ def _reset(name: str, timeout: float) -> steps.Steps[None]:
     yield steps.Query(ResetBaton(baton_name(name)), timeout)
 
 
-def _told(at: Asked, asking: steps.Steps[T]) -> T:
+def _told(at: ClusterOptions, asking: steps.Steps[T]) -> T:
     with at.clients() as clients:
         return steps.run(clients, asking)
 

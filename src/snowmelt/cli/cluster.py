@@ -13,10 +13,18 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from snowmelt.cli.asking import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, Asked, check_timeout
 from snowmelt.cli.local import LocalCluster, end_on_sigterm, free_port, listens
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator
+from snowmelt.cli.options import (
+    DEFAULT_URL,
+    JSON,
+    TIMEOUT,
+    TOKEN,
+    URL,
+    ClusterOptions,
+    check_timeout,
+)
 from snowmelt.cli.show import as_builtins, standing_table, status_table
 from snowmelt.core.errors import BadOption
 
@@ -91,7 +99,7 @@ def status(
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
     """Show how a node sees the cluster. Ends with 4 when that node is not current."""
-    with Asked(url, token_file, timeout).open() as cluster:
+    with ClusterOptions(url, token_file, timeout).open() as cluster:
         told = cluster.status(timeout=timeout)
         process = cluster.statistics(timeout=timeout) if counts else None
     if as_json:
@@ -123,7 +131,7 @@ def ping(
     if not 0 <= size <= 64 << 20:
         raise BadOption("--size", size, "0 to 67108864 bytes")
     took: list[float] = []
-    with Asked(url, token_file, timeout).open() as cluster:
+    with ClusterOptions(url, token_file, timeout).open() as cluster:
         for _ in range(count):
             begin = time.perf_counter()
             cluster.ping(bytes(size), timeout=timeout)

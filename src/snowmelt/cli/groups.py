@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.cli.asking import HERE, JSON, Place
 from snowmelt.cli.commands import Commands
+from snowmelt.cli.options import HERE, JSON, PlaceOptions
 from snowmelt.cli.queue import QUEUE, confirm
 from snowmelt.cli.tables import listing
 from snowmelt.client.fifo.face import Fifo
@@ -25,7 +25,7 @@ groups = Commands(help="Groups of a queue: streams and pipelines.", no_args_is_h
 def list_(
     queue: Annotated[str, QUEUE],
     as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """List a queue's groups: what each holds, and when it was last heard of."""
     with at.open() as cluster:
@@ -43,7 +43,7 @@ def release(
     queue: Annotated[str, QUEUE],
     group: Annotated[str, typer.Argument(help="The group's name.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Forget a group: what it holds goes back, and whoever still works for it is stopped."""
     with at.open() as cluster:

@@ -9,7 +9,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import CLUSTER, JSON, Asked, check_timeout
+from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions, check_timeout
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.queue.overviews import QueueOverview
 from snowmelt.core.errors import BadOption, OutcomeUnknown, Unavailable
@@ -28,7 +28,7 @@ def drain(
     undo: Annotated[bool, typer.Option("--undo", help="It keeps queues again.")] = False,
     within: Annotated[float, typer.Option(help="Seconds that it may take in all.")] = 3600.0,
     as_json: Annotated[bool, JSON] = False,
-    at: Asked = CLUSTER,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Move all queues off a node that runs, and say when it is empty and may be stopped.
 
@@ -107,7 +107,7 @@ def named(names: tuple[str, ...]) -> str:
 def forget(
     node: Annotated[str, typer.Argument(help="The id of a node that is gone for good.")],
     yes: Annotated[bool, typer.Option("--yes", help="Even if queues wait for it.")] = False,
-    at: Asked = CLUSTER,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Free the id of an absent node. A node with an empty disk may then take it."""
     check_timeout(at.timeout)

@@ -65,21 +65,21 @@ def end_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-class Home(NamedTuple):
+class LocalHost(NamedTuple):
     """Where on this machine a process lives: its address, and what its command begins with."""
 
     host: str = "127.0.0.1"
     prefix: tuple[str, ...] = ()
 
 
-HERE = Home()
+HERE = LocalHost()
 
 
 class LocalNode:
     """One node's process, which may be stopped, killed and started again."""
 
     def __init__(
-        self, name: str, port: int, folder: Path, options: list[str], home: Home = HERE
+        self, name: str, port: int, folder: Path, options: list[str], home: LocalHost = HERE
     ) -> None:
         self.name = name
         self.port = port
@@ -204,7 +204,7 @@ class LocalCluster:
         folder: Path,
         heartbeat: float = 1.0,
         port: int = 0,
-        homes: Sequence[Home] = (),
+        homes: Sequence[LocalHost] = (),
         options: Sequence[str] = (),
         http: int = 0,
     ) -> None:

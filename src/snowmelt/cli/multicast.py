@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from snowmelt.cli.asking import CLUSTER, DEFAULT_URL, TOKEN, URL, Asked, check_timeout
 from snowmelt.cli.commands import Commands
+from snowmelt.cli.options import CLUSTER, DEFAULT_URL, TOKEN, URL, ClusterOptions, check_timeout
 from snowmelt.client.multicast.face import Subscription
 from snowmelt.core.errors import BadOption, Empty
 
@@ -27,7 +27,7 @@ def publish(
         list[str] | None,
         typer.Argument(help="One message each; none, or -, reads lines from standard input."),
     ] = None,
-    at: Asked = CLUSTER,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Say something to all who listen: words, or each line of standard input as it comes."""
     count = 0
@@ -58,7 +58,7 @@ def subscribe(
     if timeout is not None:
         check_timeout(timeout)
     with (
-        Asked(url, token_file).open() as cluster,
+        ClusterOptions(url, token_file).open() as cluster,
         cluster.multicast(topic).subscribe(timeout) as subscription,
     ):
         print(f"listening to {topic} …", file=sys.stderr, flush=True)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import DEFAULT_URL, JSON, TOKEN, URL
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
+from snowmelt.cli.options import DEFAULT_URL, JSON, TOKEN, URL
 from snowmelt.cli.pipeline_show import shown_on, standing_object, summary_table
 from snowmelt.core.errors import BadOption, CallerError
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from snowmelt.cli.asking import CLUSTER, JSON, Asked
 from snowmelt.cli.commands import Commands
+from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions
 from snowmelt.cli.pool_moving import POOL, get, put
 from snowmelt.cli.pool_trial import try_
 from snowmelt.cli.tables import listing
@@ -23,7 +23,7 @@ pool = Commands(help="Pools: objects stay with whoever made them.", no_args_is_h
 
 
 @pool.command(name="list")
-def list_(as_json: Annotated[bool, JSON] = False, at: Asked = CLUSTER) -> None:
+def list_(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER) -> None:
     """List the pools that somebody is in."""
     with at.clients() as port:
         found = run(port, pools(at.timeout))
@@ -39,7 +39,7 @@ def list_(as_json: Annotated[bool, JSON] = False, at: Asked = CLUSTER) -> None:
 def stats(
     name: Annotated[str, POOL],
     as_json: Annotated[bool, JSON] = False,
-    at: Asked = CLUSTER,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Show who is in a pool: what each producer has and makes, and how many consume."""
     with at.clients() as port:

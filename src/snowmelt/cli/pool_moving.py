@@ -16,10 +16,10 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import CLUSTER, Asked
+from snowmelt.cli.get import check_wait, checked_count, folder_for, take, to_stdout, unwritable
 from snowmelt.cli.local import end_on_sigterm
+from snowmelt.cli.options import CLUSTER, ClusterOptions
 from snowmelt.cli.queue import source
-from snowmelt.cli.taking import check_wait, checked_count, folder_for, take, to_stdout, unwritable
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.objects import Objects
@@ -47,7 +47,7 @@ def put(
     spill: Annotated[
         Path | None, typer.Option(help="A folder that keeps them when this process dies.")
     ] = None,
-    at: Asked = CLUSTER,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Put objects and stay until they were taken. Ends with 4 when some were not."""
     check_wait(wait)
@@ -117,7 +117,7 @@ def get(
     out: Annotated[
         Path | None, typer.Option(help="Folder; each object becomes a file, numbered.")
     ] = None,
-    at: Asked = CLUSTER,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Take objects and write their bodies as they are. Ends with 8 when there was none."""
     limit = checked_count(count, every=every)
@@ -140,7 +140,7 @@ def get(
 
 
 @contextmanager
-def reached(at: Asked) -> Iterator[Cluster]:
+def reached(at: ClusterOptions) -> Iterator[Cluster]:
     """A cluster that answers; when none does, the error says how to start one."""
     with at.open() as cluster:
         try:

@@ -17,11 +17,11 @@ import msgspec
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import CLUSTER, JSON, Asked
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
+from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions
 from snowmelt.cli.pool_moving import reached
-from snowmelt.cli.pool_trial_part import PATIENCE, Told, Work
+from snowmelt.cli.pool_trial_part import PATIENCE, TrialPartResult, Work
 from snowmelt.core.errors import BadOption, StateError
 from snowmelt.protocols.pool.settings import OBJECT_BYTES_MAX, pool_name
 
@@ -43,7 +43,7 @@ def try_(
     buffers: Annotated[int, typer.Option(help="How many objects a producer keeps.")] = 5,
     max_hops: Annotated[int, typer.Option(help="How many producers a request probes.")] = 3,
     as_json: Annotated[bool, JSON] = False,
-    at: Asked = CLUSTER,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Try a pool: start producers and consumers, let them work, and measure."""
     _check(producers, consumers, rate, seconds)
@@ -83,7 +83,7 @@ def byte_count(text: str) -> int:
     return count
 
 
-def summary(made: list[Told], got: list[Told]) -> dict[str, float]:
+def summary(made: list[TrialPartResult], got: list[TrialPartResult]) -> dict[str, float]:
     """What a trial comes to; times are of the consumers, from the first object to the last."""
     objects = sum(one.count for one in got)
     size = sum(one.size for one in got)
@@ -125,7 +125,7 @@ def _check(producers: int, consumers: int, rate: float, seconds: float) -> None:
         raise BadOption("--seconds", seconds, "more than 0, at most 3600")
 
 
-def _produced(count: int, work: Work, token: str, seconds: float) -> list[Told]:
+def _produced(count: int, work: Work, token: str, seconds: float) -> list[TrialPartResult]:
     with _started("produce", count, work, token) as makers:
         sleep(seconds)
         for one in makers:
@@ -164,11 +164,11 @@ def _line(process: Process) -> bytes:
     return line
 
 
-def _told(process: Process) -> Told:
+def _told(process: Process) -> TrialPartResult:
     """Asks a process to end, and hears what it has done."""
     assert process.stdin is not None
     if not process.stdin.closed:
         process.stdin.close()
-    told = msgspec.json.decode(_line(process), type=Told)
+    told = msgspec.json.decode(_line(process), type=TrialPartResult)
     process.wait(PATIENCE)
     return told

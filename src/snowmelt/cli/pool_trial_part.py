@@ -33,7 +33,7 @@ class Work(msgspec.Struct, frozen=True):
     max_hops: int
 
 
-class Told(msgspec.Struct, frozen=True):
+class TrialPartResult(msgspec.Struct, frozen=True):
     """What one process has done; `first` and `last` are this machine's monotonic seconds."""
 
     count: int
@@ -44,7 +44,7 @@ class Told(msgspec.Struct, frozen=True):
     waited: float = 0.0
 
 
-def produce(pool: Pool, work: Work, over: threading.Event) -> Told:
+def produce(pool: Pool, work: Work, over: threading.Event) -> TrialPartResult:
     """Makes objects at the rate asked for, and stays until all were taken."""
     body, due, count = os.urandom(work.size), monotonic(), 0
     while not over.is_set():
@@ -62,10 +62,10 @@ def produce(pool: Pool, work: Work, over: threading.Event) -> Told:
         if not told.stock + told.on_loan:
             break
         sleep(0.01)
-    return Told(count, waited=pool.stats().blocked_seconds)
+    return TrialPartResult(count, waited=pool.stats().blocked_seconds)
 
 
-def consume(pool: Pool, over: threading.Event) -> Told:
+def consume(pool: Pool, over: threading.Event) -> TrialPartResult:
     """Takes objects as they come, and throws them away."""
     count = size = 0
     first = last = 0.0
@@ -77,7 +77,7 @@ def consume(pool: Pool, over: threading.Event) -> Told:
         except Empty:
             continue
     told = pool.stats()
-    return Told(count, size, first, last, told.hops, told.waited_seconds)
+    return TrialPartResult(count, size, first, last, told.hops, told.waited_seconds)
 
 
 def _listen(over: threading.Event) -> None:

@@ -1,7 +1,7 @@
 """`snowmelt put`, `peek`, `stats`, `purge`, `delete`, `redrive`: queues from a shell.
 
 Bodies are bytes, and what is piped in or out stays as it is. How items are taken out is in
-`taking.py`.
+`get.py`.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Annotated, BinaryIO
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import HERE, JSON, Place
+from snowmelt.cli.options import HERE, JSON, PlaceOptions
 from snowmelt.cli.queue_show import (
     items_in,
     peek_lines,
@@ -60,7 +60,7 @@ def put(
     priorities: Annotated[str | None, PRIORITIES] = None,
     largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
     partitions: Annotated[int | None, PARTITIONS] = None,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Put items: words, a file, or standard input. `--lines` makes each line an item."""
     headers, said = read_headers(header or []), urgency(priority, priorities, largest_first)
@@ -147,7 +147,7 @@ def peek(
     count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 10,
     dead: Annotated[bool, typer.Option("--dead", help="Those set aside as dead.")] = False,
     as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Show the first items and take none."""
     with at.open() as cluster:
@@ -162,7 +162,7 @@ def peek(
 def stats(
     queue: Annotated[str, QUEUE],
     as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Show how a queue is."""
     with at.open() as cluster:
@@ -184,7 +184,7 @@ def purge(
     queue: Annotated[str, QUEUE],
     dead: Annotated[bool, typer.Option("--dead", help="Those set aside as dead.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Remove all items that wait, for ever. What is leased stays with its holder."""
     with at.open() as cluster:
@@ -203,7 +203,7 @@ def delete(
         typer.Option("--lost", help="Also if nodes are away, and nobody can say what is in it."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Delete a queue with all that is in it, for ever. Its name is free afterwards."""
     with at.open() as cluster:
@@ -235,7 +235,7 @@ def confirm(question: str) -> None:
 def redrive(
     queue: Annotated[str, QUEUE],
     rate: Annotated[int, typer.Option(help="At most so many a second; 0 is all at once.")] = 0,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Bring dead items back to their positions."""
     if rate < 0:

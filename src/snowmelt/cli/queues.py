@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from snowmelt.cli.asking import HERE, JSON, Place
+from snowmelt.cli.options import HERE, JSON, PlaceOptions
 from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import age
 from snowmelt.cli.tables import listing
@@ -102,7 +102,7 @@ def queues(
         float, typer.Option(help="Seconds between the two looks that rates are from; 0: no rates.")
     ] = 1.0,
     as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Show all queues in a table. How much is in each, how old, its rates, who leads it."""
     if not 0 <= over <= 3600:
@@ -126,7 +126,7 @@ def queues(
 def consumers(
     queue: Annotated[str, QUEUE],
     as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Show who uses a queue: which programs, what they have in hand, and how many calls wait."""
     with at.open() as cluster:
@@ -164,7 +164,7 @@ def top(
     rows: Annotated[int, typer.Option("-n", "--rows", help="So many queues at most.")] = 40,
     looks: Annotated[int, typer.Option(help="End after so many looks; 0: never.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look.")] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Show all queues, live, until Ctrl-C."""
     if sort not in SORTS:

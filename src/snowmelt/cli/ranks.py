@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from snowmelt.cli.asking import HERE, JSON, Place
+from snowmelt.cli.options import HERE, JSON, PlaceOptions
 from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import peek_lines, seen_object
 from snowmelt.client.fifo.face import Fifo
@@ -18,7 +18,7 @@ def select(
     queue: Annotated[str, QUEUE],
     rank: Annotated[int, typer.Argument(help="1 is the next.")],
     as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Show the item of a rank among those that are ready. Ends with 8 when fewer are."""
     with at.open() as cluster:
@@ -31,7 +31,7 @@ def quantile(
     queue: Annotated[str, QUEUE],
     share: Annotated[float, typer.Argument(help="0 is the first, 0.5 the median, 1 the last.")],
     as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Show the item behind a share of those that are ready. Ends with 8 when none is."""
     with at.open() as cluster:

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 import typer
 
 import snowmelt.aio
-from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.node import LEVELS, read_token
+from snowmelt.cli.options import HERE, PlaceOptions
 from snowmelt.cli.reloading import reloaded
 from snowmelt.client.worker.face import Worker
 from snowmelt.client.worker.options import GRACE, WEIGHT_MAX, is_async
@@ -60,7 +60,7 @@ def worker(
     ] = False,
     log: Annotated[str, typer.Option(help="Log level: " + ", ".join(LEVELS))] = "info",
     log_format: Annotated[str, typer.Option(help=" or ".join(FORMATS))] = "text",
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Call a function of yours with each item of these queues, and acknowledge what it has done."""
     weights = dict(read_weight(word) for word in queue)
@@ -98,7 +98,7 @@ async def _work_async(
     options: dict[str, Any],
     codec: str | None,
     idle: float | None,
-    at: Place,
+    at: PlaceOptions,
 ) -> None:
     token = read_token(at.token_file) or None
     opened = (

@@ -7,7 +7,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from snowmelt.spark.columns import readable
-from snowmelt.spark.connections import Planned, cluster_at, known
+from snowmelt.spark.connections import PlannedPart, cluster_at, known
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.naming import queue_names
 from snowmelt.spark.options import source_options
@@ -35,10 +35,10 @@ class SnapshotReader(DataSourceReader):
         ]
         wanted = Tasks(options.partitions_min, options.cores)
         there = known(place, cluster_at(place).identity)
-        return [Planned(task, there) for task in tasks(found, wanted)]
+        return [PlannedPart(task, there) for task in tasks(found, wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; Spark plans one with nothing in it when there is none."""
         with plainly(), settling():
-            if isinstance(partition, Planned):
+            if isinstance(partition, PlannedPart):
                 yield from rows_of(partition.value, partition.there(self._options), self._schema)

@@ -39,21 +39,21 @@ from snowmelt.protocols.queue.calls import Planned, Receipt, Share
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SinkOptions
 from snowmelt.spark.several import asked, queues_of
-from snowmelt.spark.staging import CONTENTS, Landed
+from snowmelt.spark.staging import CONTENTS, StagedReceipts
 
 PLANS: Final = "spark.publications"
 
 
 @dataclass(frozen=True)
-class Staged(WriterCommitMessage):
-    queues: dict[str, Landed]
+class StagedCommit(WriterCommitMessage):
+    queues: dict[str, StagedReceipts]
     rows: int
     query: str
     """The query's id; empty for a batch job. The driver's part of a stream is not told it."""
     batch: str
 
 
-class Name(msgspec.Struct, frozen=True):
+class PublicationName(msgspec.Struct, frozen=True):
     """Under which name and number something is published."""
 
     producer: str
@@ -61,7 +61,9 @@ class Name(msgspec.Struct, frozen=True):
 
 
 def commit(
-    messages: Iterable[WriterCommitMessage | None], options: SinkOptions, name: Name | None
+    messages: Iterable[WriterCommitMessage | None],
+    options: SinkOptions,
+    name: PublicationName | None,
 ) -> None:
     """Publishes what tasks staged, in the order of the partitions; without a name, at most once."""
     shares = shares_of(messages)
@@ -80,7 +82,7 @@ def shares_of(messages: Iterable[WriterCommitMessage | None]) -> list[Share]:
     receipts: dict[str, list[Receipt]] = {}
     contents: dict[str, int] = {}
     for message in messages:
-        if isinstance(message, Staged):
+        if isinstance(message, StagedCommit):
             for name, landed in message.queues.items():
                 receipts.setdefault(name, []).extend(landed.receipts)
                 contents[name] = contents.get(name, 0) + landed.content
@@ -96,7 +98,7 @@ def _digest(content: int) -> int:
     return content % CONTENTS or 1
 
 
-def _put(shares: Sequence[Share], options: SinkOptions, name: Name | None) -> None:
+def _put(shares: Sequence[Share], options: SinkOptions, name: PublicationName | None) -> None:
     """Publishes all of them at once, each in its queue."""
     timeout = options.connection.timeout
 
@@ -114,11 +116,13 @@ def _put(shares: Sequence[Share], options: SinkOptions, name: Name | None) -> No
     asked(options.connection, shares, publish_one)
 
 
-def _put_all(cluster: Cluster, shares: list[Share], options: SinkOptions, name: Name) -> None:
+def _put_all(
+    cluster: Cluster, shares: list[Share], options: SinkOptions, name: PublicationName
+) -> None:
     """Ends what was begun under this number, or begins it."""
     alone = options.version is None
     digest = _digest_of(shares) if alone and options.compared else 0
-    place: Name | None = name
+    place: PublicationName | None = name
     if alone:
         planned = _planned(cluster, shares, options, name, digest)
     else:
@@ -139,8 +143,8 @@ def _put_all(cluster: Cluster, shares: list[Share], options: SinkOptions, name: 
 
 
 def _write(
-    cluster: Cluster, shares: Sequence[Share], options: SinkOptions, name: Name
-) -> tuple[Name | None, Planned]:
+    cluster: Cluster, shares: Sequence[Share], options: SinkOptions, name: PublicationName
+) -> tuple[PublicationName | None, Planned]:
     """Which of a number's writes this is, and what it is to put; None where each queue knows it.
 
     The first place is asked for with the shares, since most often there is no other.
@@ -164,7 +168,9 @@ def _write(
             offered = shares
 
 
-def _have(cluster: Cluster, shares: Sequence[Share], options: SinkOptions, name: Name) -> bool:
+def _have(
+    cluster: Cluster, shares: Sequence[Share], options: SinkOptions, name: PublicationName
+) -> bool:
     """Whether queues have shares of this number; all are asked, and raise that have another."""
     handle = queues_of(cluster, options.kind)
     there, timeout = [], options.connection.timeout
@@ -178,7 +184,7 @@ def _have(cluster: Cluster, shares: Sequence[Share], options: SinkOptions, name:
 
 
 def _check_alike(
-    begun: Sequence[Share], shares: Sequence[Share], options: SinkOptions, name: Name
+    begun: Sequence[Share], shares: Sequence[Share], options: SinkOptions, name: PublicationName
 ) -> None:
     """Raises when a write that was begun had other rows. Without any, it is ended as it is."""
     if not shares or not options.compared or _digest_of(begun) == _digest_of(shares):
@@ -199,16 +205,16 @@ def _digest_of(shares: Iterable[Share]) -> int:
     return _digest(sum(share.digest for share in shares))
 
 
-def _nth(name: Name, place: int) -> Name:
+def _nth(name: PublicationName, place: int) -> PublicationName:
     """The first has the name itself."""
-    return Name(f"{name.producer}.{place}" if place else name.producer, name.sequence)
+    return PublicationName(f"{name.producer}.{place}" if place else name.producer, name.sequence)
 
 
 def _planned(
     cluster: Cluster,
     shares: Sequence[Share],
     options: SinkOptions,
-    name: Name,
+    name: PublicationName,
     digest: int,
 ) -> Planned:
     home, timeout = cluster.fifo(PLANS, producer=name.producer), options.connection.timeout

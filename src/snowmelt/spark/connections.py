@@ -11,14 +11,14 @@ from pyspark.sql.datasource import InputPartition
 from snowmelt.client.cluster import Cluster, connect
 from snowmelt.client.connection.url import pinned
 from snowmelt.core.errors import AccessDenied, BadOption, NoSuchQueue, Unreachable
-from snowmelt.spark.options import FIFO, PRIORITY, Connection, SourceOptions
+from snowmelt.spark.options import FIFO, PRIORITY, ConnectionOptions, SourceOptions
 from snowmelt.spark.several import queues_of
 
 LOOK_SECONDS: Final = 10.0
 """How long a person waits at most, at `load` or `start`, to hear that nobody is there."""
 
 
-def cluster_at(place: Connection) -> Cluster:
+def cluster_at(place: ConnectionOptions) -> Cluster:
     """The cluster, connected when it is first asked something."""
     return _cluster(place.url, place.token, os.getpid())
 
@@ -31,15 +31,15 @@ def _cluster(url: str, token: str | None, process: int) -> Cluster:
     return cluster
 
 
-def known(place: Connection, identity: str) -> Connection:
+def known(place: ConnectionOptions, identity: str) -> ConnectionOptions:
     """The same for other processes: they go on in the cluster that this one has met, or in none."""
     return msgspec.structs.replace(place, url=pinned(place.url, identity))
 
 
-class Planned(InputPartition):
+class PlannedPart(InputPartition):
     """A part of what is read, and where: in the cluster that was asked when it was planned."""
 
-    def __init__(self, value: Any, place: Connection) -> None:
+    def __init__(self, value: Any, place: ConnectionOptions) -> None:
         super().__init__(value)
         self._place = place
 
@@ -49,7 +49,7 @@ class Planned(InputPartition):
 
 
 def queues_at(
-    place: Connection,
+    place: ConnectionOptions,
     timeout: float = LOOK_SECONDS,
     kind: Literal["fifo", "priority", "parted"] | None = None,
 ) -> list[str]:
@@ -64,7 +64,7 @@ def queues_at(
         raise AccessDenied(text) from None
 
 
-def in_parts(place: Connection, names: tuple[str, ...], kind: str) -> tuple[str, ...]:
+def in_parts(place: ConnectionOptions, names: tuple[str, ...], kind: str) -> tuple[str, ...]:
     """The same queues; where one has several partitions, these: each has groups of its own."""
     several = frozenset(queues_at(place, place.timeout, "parted"))
     if not several.intersection(names):
@@ -80,7 +80,7 @@ def in_parts(place: Connection, names: tuple[str, ...], kind: str) -> tuple[str,
     )
 
 
-def check_there(place: Connection, names: tuple[str, ...]) -> None:
+def check_there(place: ConnectionOptions, names: tuple[str, ...]) -> None:
     """Raises when one of these queues is not there: a misspelled name must not read as empty."""
     there = queues_at(place)
     for name in names:
@@ -90,7 +90,7 @@ def check_there(place: Connection, names: tuple[str, ...]) -> None:
             raise NoSuchQueue(f"{text}. The first put into a queue makes it")
 
 
-def check_kind(place: Connection, names: tuple[str, ...], kind: str) -> None:
+def check_kind(place: ConnectionOptions, names: tuple[str, ...], kind: str) -> None:
     """Raises when one of these queues is there and is of another kind."""
     other: Literal["fifo", "priority"] = "priority" if kind == FIFO else "fifo"
     there = frozenset(queues_at(place, place.timeout, other))

@@ -11,9 +11,9 @@ from snowmelt.spark import tables
 from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import priority_type, source_schema
 from snowmelt.spark.errors import plainly
-from snowmelt.spark.inside import Inside
 from snowmelt.spark.naming import check_queues
 from snowmelt.spark.options import FIFO, PRIORITY, source_options
+from snowmelt.spark.reader_function import ReaderFunction
 from snowmelt.spark.settling import settling
 from snowmelt.spark.sink import BatchSink, StreamSink, sink
 from snowmelt.spark.stream_source import StreamReader, settings_of
@@ -68,7 +68,7 @@ class SnowmeltDataSource(DataSource):
 
     cores = 0
     """How many tasks its session runs at once; 0 where nobody has said it."""
-    inside: Inside | None = None
+    inside: ReaderFunction | None = None
     """What a stream makes of its rows while it reads them."""
 
     def __reduce__(self) -> tuple[Callable[..., "SnowmeltDataSource"], tuple[Any, ...]]:
@@ -131,7 +131,7 @@ class SnowmeltDataSource(DataSource):
 
 
 def of_session(
-    cores: int, name: str = "snowmelt", inside: Inside | None = None
+    cores: int, name: str = "snowmelt", inside: ReaderFunction | None = None
 ) -> type[SnowmeltDataSource]:
     """The same for a session that runs so many tasks at once, which only its own program can ask.
 
@@ -143,7 +143,7 @@ def of_session(
 
 
 def _made(
-    options: MutableMapping[str, str], cores: int, inside: Inside | None
+    options: MutableMapping[str, str], cores: int, inside: ReaderFunction | None
 ) -> SnowmeltDataSource:
     """One in another process, where its class is found by the name."""
     source = SnowmeltDataSource(options)

@@ -27,21 +27,21 @@ from snowmelt.protocols.queue.parted.names import whole_of
 from snowmelt.spark.offsets import VERSION
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class QueueBacklog(msgspec.Struct, frozen=True):
     """What waits in one queue."""
 
     ready: int
 
 
-class Report(msgspec.Struct, frozen=True):
+class GroupBacklog(msgspec.Struct, frozen=True):
     """What waits for one group."""
 
     v: int
     group: str
-    queues: dict[str, Waiting]
+    queues: dict[str, QueueBacklog]
 
 
-class Behind(msgspec.Struct, frozen=True):
+class QueryLag(msgspec.Struct, frozen=True):
     """How one query stood at its last report."""
 
     id: str
@@ -70,20 +70,20 @@ def report(group: str, ready: Mapping[str, int]) -> dict[str, Any] | None:
     counts = Counter[str]()
     for name, count in ready.items():
         counts[whole_of(name)] += count
-    waiting = {name: Waiting(count) for name, count in counts.items()}
-    told: dict[str, Any] = msgspec.to_builtins(Report(VERSION, group, waiting))
+    waiting = {name: QueueBacklog(count) for name, count in counts.items()}
+    told: dict[str, Any] = msgspec.to_builtins(GroupBacklog(VERSION, group, waiting))
     return told
 
 
-def read_report(text: str | None) -> Report | None:
+def read_report(text: str | None) -> GroupBacklog | None:
     """Reads what `report` told; None for another source's words.
 
     >>> read_report('{"v":1,"group":"g","queues":{"raw":{"ready":3}}}').queues
-    {'raw': Waiting(ready=3)}
+    {'raw': QueueBacklog(ready=3)}
     >>> read_report('{"offset": 4}')
     """
     try:
-        return msgspec.json.decode(text or "", type=Report)
+        return msgspec.json.decode(text or "", type=GroupBacklog)
     except msgspec.MsgspecError:
         return None
 
@@ -99,13 +99,13 @@ class Lag(StreamingQueryListener):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # Spark reports from a thread of its own
-        self._behind: dict[str, Behind] = {}
+        self._behind: dict[str, QueryLag] = {}
 
-    def of(self, query: str) -> Behind | None:
+    def of(self, query: str) -> QueryLag | None:
         """How a query stood at its last report; None before the first, and after its end."""
         return next((one for one in self.all() if query in (one.name, one.id)), None)
 
-    def all(self) -> list[Behind]:
+    def all(self) -> list[QueryLag]:
         """All queries that run and have a queue as a source, the earliest to report first."""
         with self._lock:
             return list(self._behind.values())
@@ -127,7 +127,7 @@ class Lag(StreamingQueryListener):
             return
         identity = str(progress.id)
         rate = progress.processedRowsPerSecond
-        behind = Behind(identity, progress.name or identity, progress.batchId, queues, rate)
+        behind = QueryLag(identity, progress.name or identity, progress.batchId, queues, rate)
         with self._lock:
             self._behind[identity] = behind
 

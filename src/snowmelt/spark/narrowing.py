@@ -59,7 +59,7 @@ Key = Any
 """Whatever can be compared: whole numbers, floats but NaN, decimals, bytes."""
 
 
-class Keys(Protocol):
+class SortedKeys(Protocol):
     """Sorted keys, of which few are looked at."""
 
     def __len__(self) -> int: ...
@@ -67,7 +67,7 @@ class Keys(Protocol):
     def __getitem__(self, place: int, /) -> Key: ...
 
 
-class Tally(msgspec.Struct, frozen=True):
+class KeyCount(msgspec.Struct, frozen=True):
     count: int = 0
     size: int = 0
     mark: int | None = None
@@ -81,7 +81,7 @@ class Gap(msgspec.Struct, frozen=True):
     high: Key | None
     before: int
     """How many keys are less than those of the gap."""
-    inside: Tally
+    inside: KeyCount
     ranks: tuple[int, ...]
     """Those looked for in it, from 1 on among all keys."""
 
@@ -97,7 +97,7 @@ class Collect(msgspec.Struct, frozen=True):
     gaps: tuple[Gap, ...]
 
 
-class Search(msgspec.Struct, frozen=True):
+class RankSearch(msgspec.Struct, frozen=True):
     """What is known. Frozen: each scan makes another one."""
 
     total: int
@@ -119,12 +119,12 @@ class Search(msgspec.Struct, frozen=True):
         sample = min(2 * count ** (2 / 3), self.memory / 2 / (size / count))
         return Sample(self.gaps, min(1.0, max(SAMPLE_MIN, sample) / count))
 
-    def cuts(self, sample: Keys) -> list[Key]:
+    def cuts(self, sample: SortedKeys) -> list[Key]:
         """Where to count: bounds of gaps and keys of a sorted sample, in order (rule 4)."""
         return sorted({cut for gap in self.gaps for cut in _cuts(gap, sample)})
 
-    def counted(self, cuts: Sequence[Key], tallies: Sequence[Tally]) -> "Search":
-        """Tally 2i is of the keys between cuts i-1 and i, tally 2i+1 of those at cut i (rule 5)."""
+    def counted(self, cuts: Sequence[Key], tallies: Sequence[KeyCount]) -> "RankSearch":
+        """Count 2i is of the keys between cuts i-1 and i, count 2i+1 of those at cut i (rule 5)."""
         self._checked(cuts, tallies)
         ranks = sorted(rank for gap in self.gaps for rank in gap.ranks)
         gaps, found = [], list(self.found)
@@ -144,7 +144,7 @@ class Search(msgspec.Struct, frozen=True):
             self, gaps=tuple(gaps), found=tuple(found), rounds=self.rounds + 1
         )
 
-    def _checked(self, cuts: Sequence[Key], tallies: Sequence[Tally]) -> None:
+    def _checked(self, cuts: Sequence[Key], tallies: Sequence[KeyCount]) -> None:
         """Against what is known of each gap, and of all (rule 8)."""
         upto = [0]
         for tally in tallies:
@@ -156,7 +156,7 @@ class Search(msgspec.Struct, frozen=True):
             _same(gap.before, first, "before a gap")
             _same(gap.inside.count, end - first, "in a gap")
 
-    def collected(self, keys: Keys, mark: int = 0) -> "Search":
+    def collected(self, keys: SortedKeys, mark: int = 0) -> "RankSearch":
         """All keys of the gaps, sorted, and the sum of their hashes (rules 6 and 8)."""
         _same(sum(gap.inside.count for gap in self.gaps), len(keys), "in the gaps")
         marks = [gap.inside.mark for gap in self.gaps if gap.inside.mark is not None]
@@ -173,10 +173,10 @@ class Search(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, gaps=(), found=tuple(found))
 
 
-def begun(ranks: Iterable[int], keys: Tally, memory: int) -> Search:
+def begun(ranks: Iterable[int], keys: KeyCount, memory: int) -> RankSearch:
     """A search for some ranks, from 1 to the number of keys.
 
-    >>> search = begun([2, 5], Tally(6, 48), memory=1000)
+    >>> search = begun([2, 5], KeyCount(6, 48), memory=1000)
     >>> search.wanted() == Collect(search.gaps)
     True
     >>> search.collected([10, 11, 11, 12, 15, 19]).found
@@ -184,10 +184,10 @@ def begun(ranks: Iterable[int], keys: Tally, memory: int) -> Search:
     """
     wanted = tuple(sorted(set(ranks)))
     assert not wanted or 1 <= wanted[0] <= wanted[-1] <= keys.count, f"{wanted} of {keys}"
-    return Search(keys.count, memory, (Gap(None, None, 0, keys, wanted),) if wanted else ())
+    return RankSearch(keys.count, memory, (Gap(None, None, 0, keys, wanted),) if wanted else ())
 
 
-def _cuts(gap: Gap, sample: Keys) -> Iterable[Key]:
+def _cuts(gap: Gap, sample: SortedKeys) -> Iterable[Key]:
     """Of one gap: its bounds, and up to three keys of the sample for each rank (rule 4)."""
     yield from (bound for bound in (gap.low, gap.high) if bound is not None)
     first, end = _within(gap, sample)
@@ -207,7 +207,7 @@ def _cuts(gap: Gap, sample: Keys) -> Iterable[Key]:
             yield sample[middle]
 
 
-def _again(sample: Keys, place: int, first: int, end: int) -> bool:
+def _again(sample: SortedKeys, place: int, first: int, end: int) -> bool:
     """Whether a neighbour in the same gap has the same key."""
     here = sample[place]
     return (place > first and sample[place - 1] == here) or (
@@ -215,7 +215,7 @@ def _again(sample: Keys, place: int, first: int, end: int) -> bool:
     )
 
 
-def _within(gap: Gap, keys: Keys) -> tuple[int, int]:
+def _within(gap: Gap, keys: SortedKeys) -> tuple[int, int]:
     """From where to where sorted keys lie in a gap."""
     first = 0 if gap.low is None else bisect_right(keys, gap.low)
     return first, len(keys) if gap.high is None else bisect_left(keys, gap.high)

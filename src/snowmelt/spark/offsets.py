@@ -3,7 +3,7 @@
     {"v": 1, "group": "spark", "queues": {"raw": [lease, count]}}
 
 Two numbers a queue, however many items a batch has: the queue itself remembers which ones they are.
-A stream whose batches are to last so long has `"rows_a_core"` as well: see `pace.py`, rule 6.
+A stream whose batches are to last so long has `"rows_a_core"` as well: see `batch_size.py`, rule 6.
 """
 
 from collections.abc import Mapping

@@ -92,7 +92,7 @@ _SPARKS_OWN: Final = ("checkpointlocation", "queryname")
 """What Spark adds for itself."""
 
 
-class Connection(msgspec.Struct, frozen=True):
+class ConnectionOptions(msgspec.Struct, frozen=True):
     """Where the cluster is, how to be let in, and for how long to wait for it."""
 
     url: str
@@ -103,7 +103,7 @@ class Connection(msgspec.Struct, frozen=True):
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a source reads, and how much at a time; 0 for what has no limit."""
 
-    connection: Connection
+    connection: ConnectionOptions
     kind: str
     """`FIFO` or `PRIORITY`: what the queues are."""
     queues: tuple[str, ...]
@@ -127,7 +127,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where a sink puts, and under which name it publishes."""
 
-    connection: Connection
+    connection: ConnectionOptions
     kind: str
     """`FIFO` or `PRIORITY`: what the queues are."""
     queue: str
@@ -252,12 +252,12 @@ def _nearest(written: str, spelled: Mapping[str, str]) -> str:
     return f"{spelled[near[0]]}, which is the nearest; all are {every}" if near else every
 
 
-def _connection(said: Mapping[str, str]) -> Connection:
+def _connection(said: Mapping[str, str]) -> ConnectionOptions:
     if not said.get("url"):
         raise BadOption("url", said.get("url"), "where the cluster is, as snowmelt://HOST:PORT")
     url, token = said["url"], said.get("token")
     read(url, token)
-    return Connection(url, token, _seconds(said, "timeout", TIMEOUT, 86_400))
+    return ConnectionOptions(url, token, _seconds(said, "timeout", TIMEOUT, 86_400))
 
 
 def _kind(said: Mapping[str, str]) -> str:

@@ -29,7 +29,7 @@ LOCATED_AT_ONCE: Final = 262_144
 """So many items are located by one call; of a queue put into one by one each item is a span."""
 
 
-class Claim(msgspec.Struct, frozen=True):
+class GroupSpan(msgspec.Struct, frozen=True):
     """Which items of a group these are: by this they are located again."""
 
     group: str
@@ -37,14 +37,14 @@ class Claim(msgspec.Struct, frozen=True):
     until: Mark
 
 
-class Portion(msgspec.Struct, frozen=True):
+class TaskItems(msgspec.Struct, frozen=True):
     """What one task reads of one queue."""
 
     queue: str
     spans: tuple[Span, ...]
     row_bytes: int
     """About how large an item is."""
-    claim: Claim | None = None
+    claim: GroupSpan | None = None
     """None for items that are only looked at."""
 
     @property
@@ -57,12 +57,12 @@ class Portion(msgspec.Struct, frozen=True):
         return self.rows * self.row_bytes
 
 
-class Found(msgspec.Struct, frozen=True):
+class LocatedItems(msgspec.Struct, frozen=True):
     """Items of one queue as they were located."""
 
     queue: str
     located: Located
-    claim: Claim | None = None
+    claim: GroupSpan | None = None
 
     @property
     def rows(self) -> int:
@@ -71,16 +71,16 @@ class Found(msgspec.Struct, frozen=True):
 
 async def claimed(
     queue: Queue[Any], group: str, start: Mark, end: Mark, timeout: float
-) -> AsyncIterator[Found]:
+) -> AsyncIterator[LocatedItems]:
     """Where a group's items between two marks lie, some of them at a time."""
     for after in range(start.count, end.count, LOCATED_AT_ONCE):
         until = min(after + LOCATED_AT_ONCE, end.count)
-        claim = Claim(group, Mark(end.lease, after), Mark(end.lease, until))
+        claim = GroupSpan(group, Mark(end.lease, after), Mark(end.lease, until))
         located = await queue.group(group).locate(claim.after, claim.until, timeout=timeout)
-        yield Found(queue.name, located, claim)
+        yield LocatedItems(queue.name, located, claim)
 
 
-def waiting(queue: Fifo, timeout: float) -> Iterator[Found]:
+def waiting(queue: Fifo, timeout: float) -> Iterator[LocatedItems]:
     """Where all items lie that wait now; those put meanwhile are left out."""
     start, tail = 0, queue.stats(timeout=timeout).tail
     while start < tail:
@@ -89,7 +89,7 @@ def waiting(queue: Fifo, timeout: float) -> Iterator[Found]:
             return
         start = located.spans[-1].stop
         spans = within(located.spans, (Interval(0, tail),))
-        yield Found(queue.name, msgspec.structs.replace(located, spans=spans))
+        yield LocatedItems(queue.name, msgspec.structs.replace(located, spans=spans))
 
 
 class Tasks(msgspec.Struct, frozen=True):
@@ -118,16 +118,16 @@ class Tasks(msgspec.Struct, frozen=True):
         return max(1, min(share, most[0], most[1] // row_bytes))
 
 
-def tasks(found: Iterable[Found], wanted: Tasks) -> list[tuple[Portion, ...]]:
+def tasks(found: Iterable[LocatedItems], wanted: Tasks) -> list[tuple[TaskItems, ...]]:
     """What each task reads: portions of one queue or of several.
 
-    >>> some = Found("raw", Located((Span(0, 70, "s", 0, ()),), 0, 7000))
+    >>> some = LocatedItems("raw", Located((Span(0, 70, "s", 0, ()),), 0, 7000))
     >>> [[one.rows for one in task] for task in tasks([some], Tasks(2))]
     [[35], [35]]
     >>> three = [msgspec.structs.replace(some, queue=name) for name in "abc"]
     >>> [[one.rows for one in task] for task in tasks(three, Tasks(2))]
     [[70, 35], [35, 70]]
-    >>> few = [Found(name, Located((Span(0, 3, "s", 0, ()),), 0, 300)) for name in "abc"]
+    >>> few = [LocatedItems(name, Located((Span(0, 3, "s", 0, ()),), 0, 300)) for name in "abc"]
     >>> [[one.queue for one in task] for task in tasks(few, Tasks())]
     [['a', 'b', 'c']]
     """
@@ -136,8 +136,8 @@ def tasks(found: Iterable[Found], wanted: Tasks) -> list[tuple[Portion, ...]]:
     if not total:
         return []
     share = wanted.share(total, max(1, sum(one.located.bytes for one in found) // total))
-    made: list[tuple[Portion, ...]] = []
-    run: list[Portion] = []
+    made: list[tuple[TaskItems, ...]] = []
+    run: list[TaskItems] = []
     rows = size = 0
     for one in found:
         for portion in _portions(one, share, share - rows, BYTES - size):
@@ -149,12 +149,12 @@ def tasks(found: Iterable[Found], wanted: Tasks) -> list[tuple[Portion, ...]]:
     return [*made, tuple(run)]
 
 
-def _portions(one: Found, share: int, rows: int, size: int) -> Iterator[Portion]:
+def _portions(one: LocatedItems, share: int, rows: int, size: int) -> Iterator[TaskItems]:
     """What is found in one queue: first what a begun task has room for, then a share at a time."""
     row_bytes = max(1, one.located.bytes // one.rows)
     first = min(rows, size // row_bytes)
     for spans in cut(one.located.spans, max(1, min(share, BYTES // row_bytes)), first):
-        yield Portion(one.queue, spans, row_bytes, one.claim)
+        yield TaskItems(one.queue, spans, row_bytes, one.claim)
 
 
 def cut(

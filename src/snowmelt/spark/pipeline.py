@@ -21,13 +21,20 @@ from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from snowmelt.core.errors import BadOption
 from snowmelt.spark.graph import drained_order, drawn
-from snowmelt.spark.stages import NAME_LENGTH, How, SparkStage, Stage, checked_name, stage_of
+from snowmelt.spark.stages import (
+    NAME_LENGTH,
+    SparkStage,
+    Stage,
+    StageOptions,
+    checked_name,
+    stage_of,
+)
 from snowmelt.spark.standing import Show, Standing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from snowmelt.spark.running import Running
+    from snowmelt.spark.running_pipeline import RunningPipeline
 
 
 class RunOptions(TypedDict, total=False):
@@ -68,7 +75,9 @@ class Pipeline:
         """All stages, in the order in which they were added."""
         return tuple(self._stages)
 
-    def stage(self, name: str, *, source: str, sink: str | None = None, **how: Unpack[How]) -> Self:
+    def stage(
+        self, name: str, *, source: str, sink: str | None = None, **how: Unpack[StageOptions]
+    ) -> Self:
         """Adds a stage that reads the queue `source`; returns the pipeline.
 
         With `transform=`, a function from DataFrame to DataFrame, Spark does the work. What goes in
@@ -141,13 +150,13 @@ class Pipeline:
         with self.start(url, **options) as running:
             return running.wait(show)
 
-    def start(self, url: str, **options: Unpack[RunOptions]) -> "Running":
-        """The same, for a program that does more meanwhile: see `Running`. Use it in a `with`."""
-        from snowmelt.spark.running import Running  # noqa: PLC0415  a pipeline is a light thing
+    def start(self, url: str, **options: Unpack[RunOptions]) -> "RunningPipeline":
+        """The same, for a program that does more meanwhile. Use what it returns in a `with`."""
+        from snowmelt.spark.running_pipeline import RunningPipeline  # noqa: PLC0415  a pipeline is a light thing
 
         for option in options:
             if option not in RunOptions.__annotations__:
                 raise BadOption("option", option, ", ".join(RunOptions.__annotations__))
         if options.get("drain"):
             drained_order(self._stages)
-        return Running(self, url, options)
+        return RunningPipeline(self, url, options)

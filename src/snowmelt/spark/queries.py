@@ -94,7 +94,7 @@ class SparkRun:
     def _rows(self) -> "DataFrame":
         from pyspark.sql.functions import count, lit  # noqa: PLC0415  only where Spark is there
 
-        from snowmelt.spark.inside import Inside  # noqa: PLC0415
+        from snowmelt.spark.reader_function import ReaderFunction  # noqa: PLC0415
         from snowmelt.spark.session import register_inside  # noqa: PLC0415
 
         stage = self.stage
@@ -111,7 +111,7 @@ class SparkRun:
             options["minPartitions"] = str(stage.partitions)
         form = "snowmelt"
         if stage.arrow is not None:
-            inside = Inside.of(stage.arrow, stage.columns)
+            inside = ReaderFunction.of(stage.arrow, stage.columns)
             form = register_inside(self._session, self._group, inside)
         rows = self._session.readStream.format(form).options(**options).load()
         if stage.transform is not None:

@@ -27,7 +27,7 @@ from snowmelt.protocols.queue.calls import Span
 from snowmelt.protocols.queue.parted.names import whole_of
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SourceOptions
-from snowmelt.spark.partitions import Portion, cut, within
+from snowmelt.spark.partitions import TaskItems, cut, within
 from snowmelt.spark.rows import Rows, joined_rows
 from snowmelt.spark.several import asked, queue_of, queues_of
 
@@ -43,7 +43,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def rows_of(
-    portions: Sequence[Portion], options: SourceOptions, schema: pa.Schema
+    portions: Sequence[TaskItems], options: SourceOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of portions, one after the other, each in the order of its queue."""
     makers = {portion.queue: Rows(whole_of(portion.queue), schema) for portion in portions}
@@ -58,7 +58,7 @@ def rows_of(
 class _Piece(NamedTuple):
     """So many items as are read by one call."""
 
-    portion: Portion
+    portion: TaskItems
     spans: tuple[Span, ...]
 
     @property
@@ -74,7 +74,7 @@ class _Piece(NamedTuple):
         return self.rows * self.portion.row_bytes
 
 
-def _pieces(portions: Iterable[Portion]) -> Iterator[_Piece]:
+def _pieces(portions: Iterable[TaskItems]) -> Iterator[_Piece]:
     for number, portion in enumerate(portions):
         most = max(1, min(PIECE_ROWS, PIECE_BYTES // portion.row_bytes))
         first = 0 if number else most // FIRST_SHARE
@@ -142,7 +142,7 @@ class _Seeker:
     are away, and is not passed over, whatever the options say of loss.
     """
 
-    def __init__(self, portion: Portion, options: SourceOptions) -> None:
+    def __init__(self, portion: TaskItems, options: SourceOptions) -> None:
         cluster = cluster_at(options.connection)
         self._queue = queues_of(cluster, options.kind)(portion.queue)
         self._portion = portion

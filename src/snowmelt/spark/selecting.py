@@ -31,7 +31,7 @@ from pyspark.sql import functions as F  # noqa: N812  # Spark's own word
 
 from snowmelt.core.errors import BadOption
 from snowmelt.spark.keys import Key, KeyType, key_type
-from snowmelt.spark.narrowing import Collect, Gap, Sample, Search, Tally, begun
+from snowmelt.spark.narrowing import Collect, Gap, KeyCount, RankSearch, Sample, begun
 
 MEMORY: Final = 64 << 20
 MEMORY_MIN: Final = 1 << 16
@@ -181,7 +181,7 @@ class _Scans:
         self.brought = 0
         self.held = 0
 
-    def begun(self) -> tuple[Tally, int, int]:
+    def begun(self) -> tuple[KeyCount, int, int]:
         """Of all keys, and the numbers of NaN and nulls."""
         self.done += 1
         nans = F.count_if(F.isnan(self._key)) if self._of.nan else F.lit(0)
@@ -194,7 +194,7 @@ class _Scans:
         keys = told["count"] - told["nans"]
         return self._tally(keys, told["size"]), told["nans"], told["rows"] - told["count"]
 
-    def narrowed(self, search: Search, wanted: Sample | Collect) -> Search:
+    def narrowed(self, search: RankSearch, wanted: Sample | Collect) -> RankSearch:
         """By what is wanted; a sample is followed by the count that it is for."""
         inside = self._inside(wanted.gaps)
         if isinstance(wanted, Collect):
@@ -222,16 +222,16 @@ class _Scans:
         self.held = max(self.held, table.nbytes)
         return _Keys(table)
 
-    def _counted(self, cuts: Sequence[Key]) -> list[Tally]:
+    def _counted(self, cuts: Sequence[Key]) -> list[KeyCount]:
         """At each cut and between all; groups of cuts overlap by one, which joins them (rule 2)."""
         tallies = self._counted_at(cuts[:CUTS_MAX])
         for start in range(CUTS_MAX, len(cuts), CUTS_MAX):
             tallies[-1:] = self._counted_at(cuts[start - 1 : start + CUTS_MAX])[2:]
         return tallies
 
-    def _counted_at(self, cuts: Sequence[Key]) -> list[Tally]:
+    def _counted_at(self, cuts: Sequence[Key]) -> list[KeyCount]:
         self.done += 1
-        tallies = [Tally()] * (2 * len(cuts) + 1)
+        tallies = [KeyCount()] * (2 * len(cuts) + 1)
         buckets = self._keys.groupBy(self._tree(cuts, range(len(tallies))).alias("bucket"))
         counts = buckets.agg(
             F.count(F.lit(1)).alias("count"),
@@ -263,10 +263,10 @@ class _Scans:
         """Twenty bits of hash: no sum of them overflows."""
         return F.hash(self._key).bitwiseAND(0xFFFFF)
 
-    def _tally(self, count: int, size: int, mark: int | None = None) -> Tally:
+    def _tally(self, count: int, size: int, mark: int | None = None) -> KeyCount:
         """With what Arrow adds to a key: its mark, and where it ends if lengths vary."""
         own = size + 4 * count if self._of.width is None else self._of.width * count
-        return Tally(count, own + 4 * count, mark)
+        return KeyCount(count, own + 4 * count, mark)
 
 
 class _Keys:

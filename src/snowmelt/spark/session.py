@@ -26,7 +26,7 @@ from snowmelt.spark.trial import check_planner
 from snowmelt.spark.where import at_once, check_listening, is_remote
 
 if TYPE_CHECKING:
-    from snowmelt.spark.inside import Inside
+    from snowmelt.spark.reader_function import ReaderFunction
 
 LOGGING: Final = Path(__file__).parent / "log4j2.properties"
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -77,7 +77,7 @@ def register(session: SparkSession) -> None:
     session.dataSource.register(of_session(at_once(session)))
 
 
-def register_inside(session: SparkSession, group: str, inside: "Inside") -> str:
+def register_inside(session: SparkSession, group: str, inside: "ReaderFunction") -> str:
     """Makes a source known that makes something of its rows; the word for `format`."""
     from snowmelt.spark.datasource import of_session  # noqa: PLC0415  only when asked for
 

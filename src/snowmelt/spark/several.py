@@ -19,7 +19,7 @@ from snowmelt.client.cluster_async import Cluster, connect
 from snowmelt.client.queue.face import Queue as BlockingQueue
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.runtime.server import new_loop
-from snowmelt.spark.options import PRIORITY, Connection
+from snowmelt.spark.options import PRIORITY, ConnectionOptions
 
 AT_ONCE: Final = 128
 """So many questions are on their way: enough for a node to answer many in one step."""
@@ -30,7 +30,7 @@ Q = TypeVar("Q")
 Ask: TypeAlias = Callable[[Cluster, Q], Awaitable[T]]
 
 
-def asked(place: Connection, about: Iterable[Q], ask: Ask[Q, T]) -> list[T]:
+def asked(place: ConnectionOptions, about: Iterable[Q], ask: Ask[Q, T]) -> list[T]:
     """What is answered about each, in their order; raises what the first that fails raises."""
     told = asyncio.run_coroutine_threadsafe(_answers(place, list(about), ask), _loop(os.getpid()))
     try:
@@ -58,7 +58,7 @@ def queue_of(cluster: Cluster, name: str, kind: str) -> Queue[Any]:
     return queues_of(cluster, kind)(name)
 
 
-async def _answers(place: Connection, about: Sequence[Q], ask: Ask[Q, T]) -> list[T]:
+async def _answers(place: ConnectionOptions, about: Sequence[Q], ask: Ask[Q, T]) -> list[T]:
     cluster, answers = _cluster(place.url, place.token, os.getpid()), list[T | None]()
     left = iter(enumerate(about))
     answers += [None] * len(about)
@@ -76,7 +76,7 @@ async def _answers(place: Connection, about: Sequence[Q], ask: Ask[Q, T]) -> lis
     return cast("list[T]", answers)
 
 
-def identity_at(place: Connection) -> str:
+def identity_at(place: ConnectionOptions) -> str:
     """Of which cluster those are that answered."""
     return _cluster(place.url, place.token, os.getpid()).identity
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 from snowmelt.core.errors import BadOption, Empty
 from snowmelt.protocols.queue.parted.names import part_name
 from snowmelt.spark.columns import check_writable
-from snowmelt.spark.committing import Name, Staged, commit
+from snowmelt.spark.committing import PublicationName, StagedCommit, commit
 from snowmelt.spark.connections import LOOK_SECONDS, check_kind, cluster_at, known, queues_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.options import PRIORITY, SinkOptions, sink_options
@@ -53,7 +53,7 @@ class _Staging:
 
     @plainly()
     @settling()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedCommit:
         options, context = self._options, TaskContext.get()
         query = batch = ""
         if context is not None:
@@ -68,7 +68,7 @@ class _Staging:
             name = part_name(options.queue, _number(options, batch) % options.partitions)
             options = msgspec.structs.replace(options, queue=name, made={})
         done = stage(iterator, options)
-        return Staged(done.queues, done.rows, query, batch)
+        return StagedCommit(done.queues, done.rows, query, batch)
 
 
 class BatchSink(_Staging, DataSourceArrowWriter):
@@ -77,11 +77,11 @@ class BatchSink(_Staging, DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publishes what all tasks staged; once, when the job has a name and a number."""
         options = self._options
-        staged = [one for one in messages if isinstance(one, Staged)]
+        staged = [one for one in messages if isinstance(one, StagedCommit)]
         producer = _producer(staged, options)
         # A job without a number needs no name: Spark commits it once, and nobody can run it again.
         named = options.version is not None and producer
-        commit(staged, options, Name(producer, options.version or 0) if named else None)
+        commit(staged, options, PublicationName(producer, options.version or 0) if named else None)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leaves what was staged to be erased when its time is over."""
@@ -95,11 +95,11 @@ class StreamSink(_Staging, DataSourceStreamArrowWriter):
     @settling()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publishes the micro-batch, unless it was published before."""
-        staged = [one for one in messages if isinstance(one, Staged)]
+        staged = [one for one in messages if isinstance(one, StagedCommit)]
         producer = _producer(staged, self._options)
         if producer:  # without rows, too: an earlier run may have begun to publish this batch
             _check_part(staged, self._options, batchId)
-            commit(staged, self._options, Name(producer, batchId))
+            commit(staged, self._options, PublicationName(producer, batchId))
         elif staged:
             raise BadOption("txnAppId", None, "a name: Spark does not say which query this is")
 
@@ -152,7 +152,7 @@ def _number(options: SinkOptions, batch: str) -> int:
     return int(batch) if batch else options.drawn
 
 
-def _check_part(staged: list[Staged], options: SinkOptions, number: int) -> None:
+def _check_part(staged: list[StagedCommit], options: SinkOptions, number: int) -> None:
     """A micro-batch that is done again has to come where it would have come before."""
     own = part_name(options.queue, number % options.partitions)
     strange = [name for one in staged for name in one.queues if name != own]
@@ -161,12 +161,12 @@ def _check_part(staged: list[Staged], options: SinkOptions, number: int) -> None
         raise BadOption("the partition of a task", strange[0], allowed)
 
 
-def _producer(staged: list[Staged], options: SinkOptions) -> str:
+def _producer(staged: list[StagedCommit], options: SinkOptions) -> str:
     """The name that was given, or the query's, which tasks are told; the driver is not."""
     query = next((one.query for one in staged if one.query), "")
     return options.producer or (f"spark-{query}" if query else "")
 
 
 def _abandon(messages: list[WriterCommitMessage | None], options: SinkOptions) -> None:
-    rows = sum(one.rows for one in messages if isinstance(one, Staged))
+    rows = sum(one.rows for one in messages if isinstance(one, StagedCommit))
     _LOG.warning("a write failed; %d staged rows are erased within %g s", rows, options.hold)

@@ -14,7 +14,7 @@ from snowmelt.core.names import queue_name
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from snowmelt.spark.inside import ArrowFunction
+    from snowmelt.spark.reader_function import ArrowFunction
 
 Transform = Callable[["DataFrame"], "DataFrame"]
 Write = Callable[["DataFrame", int], None]
@@ -43,7 +43,7 @@ _SPARKS_ALONE: Final = (
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-class How(TypedDict, total=False):
+class StageOptions(TypedDict, total=False):
     """What a stage does, and how much at a time; the keywords of `Pipeline.stage`."""
 
     transform: Transform
@@ -102,7 +102,7 @@ class WorkerStage:
 Stage = SparkStage | WorkerStage
 
 
-def stage_of(name: str, source: str, sink: str | None, how: How) -> Stage:
+def stage_of(name: str, source: str, sink: str | None, how: StageOptions) -> Stage:
     """Checks what was said about a stage, and makes it.
 
     >>> stage_of("double", "in", "out", {"worker": lambda body: [body, body]}).partitions
@@ -112,8 +112,10 @@ def stage_of(name: str, source: str, sink: str | None, how: How) -> Stage:
     snowmelt.core.errors.BadOption: stage double is 'without transform=, arrow= and worker='; ...
     """
     for option in how:
-        if option not in How.__annotations__:
-            raise BadOption(f"an option of stage {name}", option, ", ".join(How.__annotations__))
+        if option not in StageOptions.__annotations__:
+            raise BadOption(
+                f"an option of stage {name}", option, ", ".join(StageOptions.__annotations__)
+            )
     queue_name(source)
     if sink is not None:
         queue_name(sink)
@@ -136,7 +138,7 @@ def checked_name(option: str, text: str) -> str:
     return text
 
 
-def _spark_stage(name: str, source: str, sink: str | None, how: How) -> SparkStage:
+def _spark_stage(name: str, source: str, sink: str | None, how: StageOptions) -> SparkStage:
     targets = [sink, how.get("parquet"), how.get("write")]
     if sum(target is not None for target in targets) != 1:
         several = len(targets) - targets.count(None)
@@ -168,7 +170,7 @@ def _spark_stage(name: str, source: str, sink: str | None, how: How) -> SparkSta
     )
 
 
-def _worker_stage(name: str, source: str, sink: str | None, how: How) -> WorkerStage:
+def _worker_stage(name: str, source: str, sink: str | None, how: StageOptions) -> WorkerStage:
     for option in _SPARKS_ALONE:
         if option in how:
             raise BadOption(f"stage {name}", f"with worker= and {option}=", "one of them")

@@ -38,7 +38,7 @@ _TENTHS: Final = 10.0
 """A delay is rounded up to tenths of a second: rows of one batch share few delays, then."""
 
 
-class Load(msgspec.Struct, frozen=True):
+class RowsToStage(msgspec.Struct, frozen=True):
     """Rows that go into one queue by one call."""
 
     queue: str
@@ -46,7 +46,7 @@ class Load(msgspec.Struct, frozen=True):
     rows: pa.RecordBatch
 
 
-class Landed(msgspec.Struct):
+class StagedReceipts(msgspec.Struct):
     """What of one task waits in one queue."""
 
     receipts: list[Receipt] = []
@@ -56,20 +56,20 @@ class Landed(msgspec.Struct):
 
 
 class StagedRows(msgspec.Struct, frozen=True):
-    queues: dict[str, Landed]
+    queues: dict[str, StagedReceipts]
     rows: int
 
 
 def stage(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> StagedRows:
     """Stages all rows of a task; all of them are safe when it returns."""
-    queues: dict[str, Landed] = {}
-    flight: deque[tuple[list[Load], Future[list[Landed]]]] = deque()
+    queues: dict[str, StagedReceipts] = {}
+    flight: deque[tuple[list[RowsToStage], Future[list[StagedReceipts]]]] = deque()
     count = 0
 
     def land() -> None:
         staged, future = flight.popleft()
         for load, more in zip(staged, future.result(), strict=True):
-            landed = queues.setdefault(load.queue, Landed())
+            landed = queues.setdefault(load.queue, StagedReceipts())
             landed.receipts += more.receipts
             landed.content = (landed.content + more.content) % CONTENTS
 
@@ -85,11 +85,11 @@ def stage(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> StagedRows
     return StagedRows(queues, count)
 
 
-def _stage(loads: list[Load], options: SinkOptions) -> list[Landed]:
+def _stage(loads: list[RowsToStage], options: SinkOptions) -> list[StagedReceipts]:
     """Stages what goes into some queues, all at once."""
     place = options.connection
 
-    async def stage_one(cluster: AsyncCluster, load: Load) -> list[Receipt]:
+    async def stage_one(cluster: AsyncCluster, load: RowsToStage) -> list[Receipt]:
         rows, labels = load.rows, labels_of(load.rows)
         told: Any = {"delay": load.delay, "hold": options.hold, "timeout": place.timeout}
         if options.kind == PRIORITY:
@@ -100,7 +100,7 @@ def _stage(loads: list[Load], options: SinkOptions) -> list[Landed]:
 
     staged = asked(place, loads, stage_one)
     contents = (content_of(one.rows) for one in loads)
-    return [Landed(*both) for both in zip(staged, contents, strict=True)]
+    return [StagedReceipts(*both) for both in zip(staged, contents, strict=True)]
 
 
 def content_of(rows: pa.RecordBatch) -> int:
@@ -176,7 +176,7 @@ def _cut(whole: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield whole.slice(first, rows)
 
 
-def loads(rows: pa.RecordBatch, queue: str) -> list[Load]:
+def loads(rows: pa.RecordBatch, queue: str) -> list[RowsToStage]:
     """Rows by where and when they go, each group in the order of the rows.
 
     >>> rows = pa.record_batch({"value": [b"a", b"b", b"c"], "queue": ["x", "y", "x"]})
@@ -188,7 +188,7 @@ def loads(rows: pa.RecordBatch, queue: str) -> list[Load]:
     names, name_codes = ([queue], None) if queue else _queues(rows)
     delays, delay_codes = _delays(rows)
     if len(names) == 1 and len(delays) == 1:
-        return [Load(names[0], float(delays[0]), rows)]
+        return [RowsToStage(names[0], float(delays[0]), rows)]
     codes = np.zeros(len(rows), np.int64) if name_codes is None else name_codes * len(delays)
     if delay_codes is not None:
         codes += delay_codes
@@ -197,7 +197,7 @@ def loads(rows: pa.RecordBatch, queue: str) -> list[Load]:
     moved = rows.take(pa.array(order))
     edges = [*np.searchsorted(ordered, kinds).tolist(), len(rows)]
     return [
-        Load(
+        RowsToStage(
             names[kind // len(delays)],
             float(delays[kind % len(delays)]),
             moved.slice(edges[place], edges[place + 1] - edges[place]),

@@ -62,10 +62,10 @@ class Standing:
 Show = Callable[[Sequence[Standing]], None]
 
 
-class Rate:
+class ItemRate:
     """Items a second over the last few seconds.
 
-    >>> rate = Rate()
+    >>> rate = ItemRate()
     >>> [rate.at(now, items) for now, items in [(0.0, 0), (1.0, 100), (2.0, 300)]]
     [0.0, 100.0, 150.0]
     """

@@ -36,18 +36,18 @@ from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, GroupRange,
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.spark.batch_size import BatchSize
 from snowmelt.spark.columns import check_priority, readable, source_schema
-from snowmelt.spark.connections import Planned, cluster_at, known
+from snowmelt.spark.connections import PlannedPart, cluster_at, known
 from snowmelt.spark.errors import plainly
-from snowmelt.spark.inside import Inside
 from snowmelt.spark.lag import report
 from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues, queue_names
 from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.older import check_newest
 from snowmelt.spark.options import PRIORITY, SourceOptions, source_options
-from snowmelt.spark.pace import Pace
-from snowmelt.spark.partitions import Found, Tasks, claimed, tasks
+from snowmelt.spark.partitions import LocatedItems, Tasks, claimed, tasks
+from snowmelt.spark.reader_function import ReaderFunction
 from snowmelt.spark.reading import report_loss, rows_of
 from snowmelt.spark.settling import settling
 from snowmelt.spark.several import Ask, asked, identity_at, queue_of, shared_out
@@ -99,12 +99,12 @@ class StreamReader(GroupReader):
     """One group's reading of its queues, as Spark drives it: one process on the driver."""
 
     def __init__(
-        self, given: Mapping[str, str], schema: StructType, inside: Inside | None = None
+        self, given: Mapping[str, str], schema: StructType, inside: ReaderFunction | None = None
     ) -> None:
         super().__init__(given, schema)
         self._inside = inside
         self._pinned: dict[str, tuple[int, ...]] | None = None
-        self._pace: Pace | None = None
+        self._pace: BatchSize | None = None
         self._ready: dict[str, int] = {}
         """How many items waited in each queue, by the last that it said."""
         self._named: tuple[str, ...] = ()
@@ -243,11 +243,11 @@ class StreamReader(GroupReader):
                 report_loss(text, options)
         wanted = Tasks(options.partitions_min, options.cores)
         place = known(options.connection, identity_at(options.connection))
-        return [Planned(task, place) for task in tasks(found, wanted)]
+        return [PlannedPart(task, place) for task in tasks(found, wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with plainly(), settling():
-            if isinstance(partition, Planned):
+            if isinstance(partition, PlannedPart):
                 rows = rows_of(partition.value, partition.there(self._options), self._schema)
                 if self._inside is not None:
                     rows = self._inside.made(rows, to_arrow_schema(self._asked, timezone="UTC"))
@@ -271,12 +271,12 @@ class StreamReader(GroupReader):
     def _waiting(self, names: Iterable[str]) -> dict[str, int]:
         return {name: told.ready for name, told in self._each(names, self._stats).items()}
 
-    def _paced(self, before: Offset, limit: ReadLimit) -> Pace | None:
+    def _paced(self, before: Offset, limit: ReadLimit) -> BatchSize | None:
         """How large batches are; the first of a run is as large as the last run found."""
         options = self._options
         if options.batch_seconds and self._pace is None:
             rows, _ = at_most(limit, options)
-            self._pace = Pace(options.batch_seconds, options.cores, rows, before.rows_a_core)
+            self._pace = BatchSize(options.batch_seconds, options.cores, rows, before.rows_a_core)
         return self._pace
 
     def _known(self, reading: frozenset[str], rows: int) -> tuple[dict[str, int], bool]:
@@ -312,7 +312,9 @@ class StreamReader(GroupReader):
         self._ready |= {name: one.ready for name, one in told.items()}
         return told
 
-    async def _claimed(self, cluster: Cluster, name: str, done: Mark, end: Mark) -> list[Found]:
+    async def _claimed(
+        self, cluster: Cluster, name: str, done: Mark, end: Mark
+    ) -> list[LocatedItems]:
         queue, options = queue_of(cluster, name, self._options.kind), self._options
         return [one async for one in claimed(queue, options.group, done, end, self._timeout)]
 

@@ -41,7 +41,7 @@ CURE: Final = (
 )
 
 
-class Found(msgspec.Struct, frozen=True):
+class TrialResult(msgspec.Struct, frozen=True):
     host: str
     python: str
     versions: dict[str, str]
@@ -93,7 +93,7 @@ def check_executors(
     return unseen
 
 
-def _check(found: Found) -> None:
+def _check(found: TrialResult) -> None:
     """Raises what is wrong with one executor."""
     where = f"the executor on {found.host}, with {found.python},"
     if found.missing:
@@ -176,7 +176,7 @@ def _task(nodes: list[tuple[str, int]], marks: list[str], seconds: float) -> Cal
     return look
 
 
-def _found(session: SparkSession, task: Callable[[int], str], tasks: int) -> list[Found]:
+def _found(session: SparkSession, task: Callable[[int], str], tasks: int) -> list[TrialResult]:
     """What so many tasks found; raises a sentence when none is run in time, or can't be run."""
     looking = udf(task, "string", useArrow=False)  # Arrow would have to be there
     rows = session.range(0, tasks, 1, tasks).select(looking(col("id")).alias("found"))
@@ -205,7 +205,7 @@ def _found(session: SparkSession, task: Callable[[int], str], tasks: int) -> lis
         raise Unavailable(text)
     if failed:
         raise CallerError(f"executors can't run Python: {_cause(str(failed[0]))}; {CURE}")
-    return [msgspec.convert(json.loads(row["found"]), Found) for row in told]
+    return [msgspec.convert(json.loads(row["found"]), TrialResult) for row in told]
 
 
 def _cause(text: str) -> str:

@@ -39,7 +39,7 @@ from snowmelt.core.errors import (
     Unavailable,
 )
 from snowmelt.spark.failing import StageFailed, failed
-from snowmelt.spark.memory import Memory
+from snowmelt.spark.stage_checkpoint import StageCheckpoint
 from snowmelt.spark.stages import WorkerStage
 
 PATIENCE: Final = 60.0
@@ -73,7 +73,7 @@ class WorkerRun:
         self._source = cluster.fifo(stage.source)
         self._group = self._source.group(group)
         self._cluster = cluster
-        self._memory = Memory(folder, stage.source, group)
+        self._memory = StageCheckpoint(folder, stage.source, group)
         self._log = log
         self._stop = threading.Event()
         self._failure: StageFailed | None = None

@@ -9,7 +9,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import JSON, TIMEOUT, TOKEN, Asked, check_timeout
+from snowmelt.cli.options import JSON, TIMEOUT, TOKEN, ClusterOptions, check_timeout
 from snowmelt.cli.tables import listing
 from snowmelt.client.connection.steps import run
 from snowmelt.client.pool.status import describe
@@ -61,7 +61,7 @@ def advise(
     """Advise a pool's settings. What they give, what they cost, and why."""
     seen = None
     if from_cluster:
-        seen = _watched(Asked(from_cluster, token_file, timeout), pool, watch)
+        seen = _watched(ClusterOptions(from_cluster, token_file, timeout), pool, watch)
         producers = producers or seen.producers
         consumers = consumers or seen.consumers
         produce_rate = produce_rate or seen.produce_rate
@@ -106,7 +106,7 @@ def _size(text: str, seen: Observed | None) -> int:
     return seen.object_bytes
 
 
-def _watched(at: Asked, pool: str, watch: float) -> Observed:
+def _watched(at: ClusterOptions, pool: str, watch: float) -> Observed:
     """What a pool does, from two looks at it."""
     check_timeout(at.timeout)
     if not pool:

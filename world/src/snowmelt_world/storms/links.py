@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from snowmelt.cli.local import Home
+from snowmelt.cli.local import LocalHost
 
 CLONE_NEWNET: Final = 0x40000000
 HUB_ADDRESS: Final = "127.1.0.254"
@@ -46,11 +46,11 @@ class StormLinks:
         self._at = {name: number for number, name in enumerate(names, start=1)}
         self._outside = -1
 
-    def home(self, name: str) -> Home:
+    def home(self, name: str) -> LocalHost:
         """Where a process of this name is to be started."""
         # not `ip netns exec`, which would give it a view of its own of what is mounted
         prefix = ("nsenter", f"--net=/run/netns/{self._prefix}{name}")
-        return Home(self._address(name), prefix)
+        return LocalHost(self._address(name), prefix)
 
     def cut(self, source: str, target: str) -> None:
         """From now on nothing that one sends reaches the other."""

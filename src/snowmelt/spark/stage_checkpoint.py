@@ -11,7 +11,7 @@ from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.core.errors import BadOption, StoreBusy, StoreDamaged
 
 
-class Place(msgspec.Struct, frozen=True):
+class StageProgress(msgspec.Struct, frozen=True):
     """Where a stage is: done with all up to one mark, at work on what lies up to another."""
 
     source: str
@@ -20,14 +20,14 @@ class Place(msgspec.Struct, frozen=True):
     end: Mark = BEGINNING
 
 
-class Memory:
+class StageCheckpoint:
     """A stage's place, kept in a folder that one process holds at a time.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with Memory(Path(folder), "raw", "words.split") as memory:
+    ...     with StageCheckpoint(Path(folder), "raw", "words.split") as memory:
     ...         memory.keep(Mark(), Mark(7, 100))
-    ...     with Memory(Path(folder), "raw", "words.split") as memory:
+    ...     with StageCheckpoint(Path(folder), "raw", "words.split") as memory:
     ...         memory.place.end
     Mark(lease=7, count=100)
     """
@@ -39,7 +39,7 @@ class Memory:
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._hold(folder)
-            self.place = self._read(Place(source, group))
+            self.place = self._read(StageProgress(source, group))
         except BaseException:
             os.close(self._lock)
             raise
@@ -76,9 +76,9 @@ class Memory:
         except OSError as error:
             raise StoreBusy(f"another process runs the stage of {folder}") from error
 
-    def _read(self, fresh: Place) -> Place:
+    def _read(self, fresh: StageProgress) -> StageProgress:
         try:
-            kept = msgspec.json.decode(self._file.read_bytes(), type=Place)
+            kept = msgspec.json.decode(self._file.read_bytes(), type=StageProgress)
         except FileNotFoundError:
             return fresh
         except msgspec.DecodeError as error:

@@ -12,7 +12,7 @@ from typing import Annotated, Protocol, TypeVar
 import typer
 from rich.console import Console
 
-from snowmelt.cli.asking import HERE, Place
+from snowmelt.cli.options import HERE, PlaceOptions
 from snowmelt.cli.queue import QUEUE
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.items import Items
@@ -23,7 +23,7 @@ from snowmelt.core.errors import BadOption, Empty, NoSuchQueue, SnowmeltError
 ITEMS_AT_ONCE = 1000
 
 
-class Taken(Protocol):
+class GotItems(Protocol):
     """What came of one get, a fifo's items or a pool's objects."""
 
     @property
@@ -34,7 +34,7 @@ class Taken(Protocol):
         """All of it is done."""
 
 
-Held = TypeVar("Held", bound=Taken)
+Held = TypeVar("Held", bound=GotItems)
 
 
 def get(
@@ -47,7 +47,7 @@ def get(
         Path | None, typer.Option(help="Folder; each item becomes a file, named by position.")
     ] = None,
     no_ack: Annotated[bool, typer.Option("--no-ack", help="Put them back in the end.")] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Take items and write their bodies as they are.
 
@@ -138,10 +138,10 @@ def take(
             give_back(found)
 
 
-def to_stdout(lines: bool) -> Callable[[Taken], None]:
+def to_stdout(lines: bool) -> Callable[[GotItems], None]:
     """Bodies one after the other, each with a newline after it when they are lines."""
 
-    def write(found: Taken) -> None:
+    def write(found: GotItems) -> None:
         if lines:
             sys.stdout.buffer.writelines(bytes(body) + b"\n" for body in found.batch)
         else:

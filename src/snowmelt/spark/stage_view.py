@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from snowmelt.spark.stages import Stage
-from snowmelt.spark.standing import Rate, Standing, State
+from snowmelt.spark.standing import ItemRate, Standing, State
 
 
-class Run(Protocol):
+class StageRun(Protocol):
     """One stage at work in this process."""
 
     made: int | None
@@ -29,15 +29,15 @@ class Run(Protocol):
         """Stops it, and waits until it has."""
 
 
-class Watched:
+class StageView:
     """One stage, its run if that is in this process, and how it stood at the last look."""
 
     def __init__(self, stage: Stage, state: State) -> None:
         self.stage = stage
         self.state = state
-        self.run: Run | None = None
+        self.run: StageRun | None = None
         self.drained = False
-        self._rate = Rate()
+        self._rate = ItemRate()
         self._begin = time.monotonic()
         self._first: int | None = None
         self._seen = Standing(stage.name, state, 0, None, 0.0, 0.0, 0, 0, None, 0)
@@ -69,7 +69,7 @@ class Watched:
             total=taken + backlog + held if closed else None,
         )
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: StageRun) -> None:
         self.run = run
         self._begin = time.monotonic()
         run.start()

@@ -17,14 +17,14 @@ from snowmelt.core.errors import BadOption
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
 
-class Inside(NamedTuple):
+class ReaderFunction(NamedTuple):
     """A function as it travels, and the columns of what it makes, in Spark's words."""
 
     code: bytes
     columns: str
 
     @classmethod
-    def of(cls, function: ArrowFunction, columns: str) -> "Inside":
+    def of(cls, function: ArrowFunction, columns: str) -> "ReaderFunction":
         """Takes the code as it is now, with what travels by value."""
         code: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
         return cls(code, columns)
@@ -37,7 +37,7 @@ class Inside(NamedTuple):
         >>> def doubled(batches):
         ...     for batch in batches:
         ...         yield pa.record_batch({"n": pa.compute.multiply(batch["n"], 2)})
-        >>> inside, schema = Inside.of(doubled, "n long"), pa.schema([("n", pa.int64())])
+        >>> inside, schema = ReaderFunction.of(doubled, "n long"), pa.schema([("n", pa.int64())])
         >>> rows = iter([pa.record_batch({"n": pa.array([1, 2], pa.int32())})])
         >>> [batch.to_pydict() for batch in inside.made(rows, schema)]
         [{'n': [2, 4]}]

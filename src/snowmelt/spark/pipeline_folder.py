@@ -19,10 +19,10 @@ SPARK: Final = "_spark"
 """Whose log holds all that Spark says; no stage has this name."""
 
 
-class Places:
+class PipelineFolder:
     """The folder of a pipeline below its checkpoints, on this machine or, by a URL, anywhere.
 
-    >>> Places("words", "hdfs://big/checkpoints").checkpoint("split")
+    >>> PipelineFolder("words", "hdfs://big/checkpoints").checkpoint("split")
     'hdfs://big/checkpoints/words/split'
     """
 
@@ -89,7 +89,7 @@ def make_sink(cluster: Cluster, stage: Stage) -> None:
 
 
 def check_places(
-    session: "SparkSession", cluster: Cluster, places: Places, stages: Sequence[SparkStage]
+    session: "SparkSession", cluster: Cluster, places: PipelineFolder, stages: Sequence[SparkStage]
 ) -> None:
     """Tries the executors of a cluster beforehand, whether they reach all that the stages need.
 

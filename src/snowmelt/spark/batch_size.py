@@ -29,10 +29,10 @@ OWN: Final = 0.25
 """What of the first batch's time is its own (rule 5)."""
 
 
-class Pace:
+class BatchSize:
     """What the batches of one run took, and what the next may have.
 
-    >>> pace = Pace(seconds=5.0, cores=2, most=500_000)
+    >>> pace = BatchSize(seconds=5.0, cores=2, most=500_000)
     >>> pace.rows
     20000
     >>> pace.given(20_000, at=50.0)
@@ -51,10 +51,10 @@ class Pace:
     >>> pace.over(at=110.6)
     >>> pace.rows
     500000
-    >>> pace = Pace(seconds=5.0, cores=2, most=500_000)
+    >>> pace = BatchSize(seconds=5.0, cores=2, most=500_000)
     >>> [pace.of(waiting) for waiting in (10_000, 30_000, 30_001)]
     [20000, 30000, 20000]
-    >>> pace = Pace(seconds=5.0, cores=2, most=500_000, a_core=70_000)
+    >>> pace = BatchSize(seconds=5.0, cores=2, most=500_000, a_core=70_000)
     >>> pace.rows, pace.a_core
     (140000, 70000)
     """

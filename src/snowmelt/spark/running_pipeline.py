@@ -25,12 +25,12 @@ from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.spark.aside import errors_into
 from snowmelt.spark.failing import StageFailed
 from snowmelt.spark.graph import in_order, upstream
-from snowmelt.spark.places import SPARK, Places, check_places, make_sink
+from snowmelt.spark.pipeline_folder import SPARK, PipelineFolder, check_places, make_sink
 from snowmelt.spark.queries import SparkRun
 from snowmelt.spark.shipping import ship
+from snowmelt.spark.stage_view import StageRun, StageView
 from snowmelt.spark.stages import SparkStage, Stage
 from snowmelt.spark.standing import Show, Standing, State
-from snowmelt.spark.watching import Run, Watched
 from snowmelt.spark.workers import PATIENCE, WorkerRun
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TICK: Final = 0.5
 
 
-class Running:
+class RunningPipeline:
     """Stages that run in this process; `Pipeline.start` makes it. Use it in a `with`.
 
     A program with a display of its own looks by itself:
@@ -60,7 +60,7 @@ class Running:
         self._cluster = Cluster(url, token)
         self._where = {"url": url} | ({"token": token} if token else {})
         self._drain = options.get("drain", False)
-        self._places = Places(pipeline.name, options.get("checkpoints", "checkpoints"))
+        self._places = PipelineFolder(pipeline.name, options.get("checkpoints", "checkpoints"))
         self._places.check(here)
         self._given = options.get("session")
         self._asked_of_spark = asked_of_spark(options)
@@ -69,7 +69,7 @@ class Running:
         self._asked = threading.Event()
         self._answered = time.monotonic()
         self._watched = [
-            Watched(stage, State.STARTING if stage in here else State.ELSEWHERE)
+            StageView(stage, State.STARTING if stage in here else State.ELSEWHERE)
             for stage in in_order(pipeline.stages) or pipeline.stages
         ]
 
@@ -156,7 +156,7 @@ class Running:
         for one in reversed(here):  # who empties a queue is there before who fills it
             one.begin(self._run_of(one.stage))
 
-    def _open_session(self, here: Sequence[Watched]) -> None:
+    def _open_session(self, here: Sequence[StageView]) -> None:
         from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark is needed
 
         from snowmelt.spark.parquet import check_folder  # noqa: PLC0415
@@ -178,7 +178,7 @@ class Running:
         functions = [each for one in stages for each in (one.transform, one.arrow, one.write)]
         ship(function for function in functions if function is not None)
 
-    def _run_of(self, stage: Stage) -> Run:
+    def _run_of(self, stage: Stage) -> StageRun:
         group, log = self._pipeline.group(stage), self._places.log(stage.name)
         if not isinstance(stage, SparkStage):
             folder = self._places.folder(stage.name)
@@ -191,7 +191,7 @@ class Running:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def _check(self, one: Watched) -> None:
+    def _check(self, one: StageView) -> None:
         if one.run is None or one.state is not State.RUNNING:
             return
         try:

@@ -27,7 +27,7 @@ TIMEOUT = typer.Option(help="Seconds to wait for the answer at most.")
 DEFAULT_URL: Final = "snowmelt://127.0.0.1:4410"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ClusterOptions(msgspec.Struct, frozen=True):
     """A cluster."""
 
     url: Annotated[str, URL] = DEFAULT_URL
@@ -50,7 +50,7 @@ class Asked(msgspec.Struct, frozen=True):
             clients.close()
 
 
-class Place(msgspec.Struct, frozen=True):
+class PlaceOptions(msgspec.Struct, frozen=True):
     """A cluster or a folder."""
 
     url: Annotated[str, URL] = DEFAULT_URL
@@ -61,13 +61,13 @@ class Place(msgspec.Struct, frozen=True):
     def open(self) -> Cluster | EmbeddedCluster:
         """To be closed by whoever opens it."""
         if self.data is None:
-            return Asked(self.url, self.token_file, self.timeout).open()
+            return ClusterOptions(self.url, self.token_file, self.timeout).open()
         check_timeout(self.timeout)
         return open_folder(self.data, timeout=self.timeout)
 
 
-CLUSTER: Final = Asked()
-HERE: Final = Place()
+CLUSTER: Final = ClusterOptions()
+HERE: Final = PlaceOptions()
 
 
 def check_timeout(timeout: float) -> None:

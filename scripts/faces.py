@@ -24,7 +24,7 @@ BY_HAND: Final = {
     "leases/leasing": "a task may be cancelled while its get is under way",
     "leases/renewer": "a thread renews, or a task; a loop is ended by its cluster in other ways",
     "leases/item_source": "threads wait for their turn no longer than they wait for an item",
-    "worker/shift": "threads are told to end, tasks are cancelled",
+    "worker/loop": "threads are told to end, tasks are cancelled",
     "worker/face": "a blocking one may work in processes, and in the background by a thread",
     "baton/renewer": "a thread renews, by a connection of its own, or a task by those of all",
 }

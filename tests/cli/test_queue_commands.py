@@ -114,7 +114,7 @@ def test_words_and_files_are_items(run: Run, queue: str, tmp_path: Path) -> None
 
 def test_lines_go_in_and_come_out_by_the_thousand(run: Run, queue: str) -> None:
     lines = b"".join(b"line %d \xff\n" % at for at in range(25_000)) + b"the last has no end"
-    assert fine(run("put", queue, "--lines", given=lines)).startswith(b"25001 items put into ")
+    assert fine(run("put", queue, "--lines", given=lines)).startswith(b"25,001 items put into ")
     assert fine(run("get", queue, "--all", "--lines")) == lines + b"\n"
     assert as_json(run("stats", queue, "--json"))["done"] == 25_001
 

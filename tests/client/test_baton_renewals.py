@@ -10,7 +10,7 @@ import pytest
 from snowmelt.client.baton.renewals import RenewalPlan
 from snowmelt.client.baton.renewer import HoldRenewer
 from snowmelt.client.baton.steps import BatonHold
-from snowmelt.client.connection.clients import Borrowed, Clients
+from snowmelt.client.connection.clients import BorrowedClient, Clients
 from snowmelt.client.connection.steps import run
 from snowmelt.core.errors import BatonLost, OutcomeUnknown
 from snowmelt.core.instant import Duration, later, seconds
@@ -73,9 +73,9 @@ class Nodes:
         return self._nodes[body.where.node].call(body, timeout)
 
 
-def renewer_of(**nodes: Node) -> tuple[HoldRenewer, Callable[[], Borrowed], Nodes]:
+def renewer_of(**nodes: Node) -> tuple[HoldRenewer, Callable[[], BorrowedClient], Nodes]:
     clients = cast("Clients", Nodes(**nodes))
-    return HoldRenewer(clients), lambda: Borrowed(clients), cast("Nodes", clients)
+    return HoldRenewer(clients), lambda: BorrowedClient(clients), cast("Nodes", clients)
 
 
 def hold(ticket: int, node: str, lease: Duration = LEASE) -> BatonHold:

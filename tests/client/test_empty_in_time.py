@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from snowmelt.client.connection.steps import Query, Rest
+from snowmelt.client.connection.steps import Query, Sleep
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId
@@ -33,7 +33,7 @@ class Cluster:
                 with shown(self.now):
                     step = further(answer)
                 further, answer = steps.send, None
-                if isinstance(step, Rest):
+                if isinstance(step, Sleep):
                     self._pass(seconds(step.seconds))
                     continue
                 assert isinstance(step, Query)
@@ -68,7 +68,7 @@ class Cluster:
 def test_nothing_came_is_said_when_the_time_is_over(timeout, partitions, way):
     cluster = Cluster(partitions, seconds(way))
     begun = cluster.now
-    steps = FifoSteps("q", None, Producer())
+    steps = FifoSteps("q", None, ProducerSequence())
     assert cluster.run(steps.get_many(1, 1 << 20, timeout)) == (None, None)
     took = cluster.now - begun
     assert seconds(timeout) <= took <= seconds(timeout) + milliseconds(50) + 4 * seconds(way)
@@ -88,6 +88,6 @@ def test_what_is_over_early_by_one_node_is_asked_of_the_next():
 
     cluster._answer = hasty
     begun = cluster.now
-    steps = FifoSteps("q", None, Producer())
+    steps = FifoSteps("q", None, ProducerSequence())
     assert cluster.run(steps.get_many(1, 1 << 20, 5)) == (None, None)
     assert cluster.now - begun >= seconds(5)

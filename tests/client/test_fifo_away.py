@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from snowmelt.client.connection.steps import Query, Rest
+from snowmelt.client.connection.steps import Query, Sleep
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import OutcomeUnknown, Unreachable
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
@@ -36,7 +36,7 @@ def damaged() -> Any:
 
 def asked(timeout: float, steps: FifoSteps | None = None) -> Any:
     """A get whose first call is on its way."""
-    steps = steps or FifoSteps("orders", None, Producer())
+    steps = steps or FifoSteps("orders", None, ProducerSequence())
     getting = steps.get_many(2, 1000, timeout)
     next(getting)
     getting.send(Opened("orders", QueueSettings(), HERE, HERE))
@@ -46,10 +46,10 @@ def asked(timeout: float, steps: FifoSteps | None = None) -> Any:
 def ended(getting: Any, step: Any, again: Leased = NOTHING) -> Any:
     """What comes of it when each further word is that nothing came."""
     while True:
-        if isinstance(step, Rest):
+        if isinstance(step, Sleep):
             time.sleep(step.seconds)
         try:
-            step = getting.send(None if isinstance(step, Rest) else again)
+            step = getting.send(None if isinstance(step, Sleep) else again)
         except StopIteration as end:
             return end.value
 
@@ -69,7 +69,7 @@ def test_what_nobody_can_give_has_failed_only_if_it_was_asked_for(
     assert isinstance(back, Query)
     assert (back.body.back, back.body.reason) == ((Interval(0, 2),), reason)
     after = getting.send(Settled(0))
-    assert isinstance(after, Query if reason else Rest)
+    assert isinstance(after, Query if reason else Sleep)
 
 
 @pytest.mark.parametrize("keepers", [(), (AWAY,)])
@@ -81,12 +81,12 @@ def test_what_one_who_is_away_may_have_has_not_failed_whatever_others_say(
     if keepers:
         step = getting.send(damaged())
     assert (step.body.back, step.body.reason) == ((Interval(0, 2),), "")
-    assert isinstance(getting.send(Settled(0)), Rest)
+    assert isinstance(getting.send(Settled(0)), Sleep)
 
 
 @pytest.mark.parametrize("timeout", [0, 0.01])
 def test_a_get_that_finds_only_what_is_away_ends_in_its_time_and_says_so(timeout: float) -> None:
-    steps = FifoSteps("orders", None, Producer())
+    steps = FifoSteps("orders", None, ProducerSequence())
     getting = asked(timeout, steps)
     getting.send(LEASED)
     getting.throw(unreachable())
@@ -95,7 +95,7 @@ def test_a_get_that_finds_only_what_is_away_ends_in_its_time_and_says_so(timeout
 
 
 def test_a_get_that_finds_nothing_says_what_was_passed_over() -> None:
-    steps = FifoSteps("orders", None, Producer())
+    steps = FifoSteps("orders", None, ProducerSequence())
     getting = asked(0.1, steps)
     away = Leased(0, (), (), seconds(30), away=(Interval(0, 2), Interval(4, 5)))
     ended(getting, getting.send(away), away)

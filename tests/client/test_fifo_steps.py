@@ -12,11 +12,11 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.fetching import Fetching
-from snowmelt.client.leases.looping import PrefetchSize, Pursuit
+from snowmelt.client.leases.looping import LoopDeadline, PrefetchSize
 from snowmelt.client.leases.renewals import LeaseRenewals
 from snowmelt.client.leases.steps import LeaseUpdate, portions
 from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS
-from snowmelt.client.queue.options import Producer, queue_settings
+from snowmelt.client.queue.options import ProducerSequence, queue_settings
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import (
     LEASE_ENDED,
@@ -84,7 +84,7 @@ class Script:
 
 def fifo(*answers: Answer, **named: Any) -> tuple[Fifo, Script]:
     script = Script(*answers)
-    return Fifo(script, FifoSteps("orders", None, Producer(**named))), script
+    return Fifo(script, FifoSteps("orders", None, ProducerSequence(**named))), script
 
 
 def part(start: int, *bodies: bytes, **more: Any) -> Part:
@@ -220,7 +220,7 @@ def test_a_sequence_number_is_one_call_and_needs_a_name():
     with pytest.raises(BadOption, match="without producer"):
         fifo()[0].put(b"one", sequence=1)
     with pytest.raises(BadOption, match="producer is 'c-1'"):
-        Producer("c-1")
+        ProducerSequence("c-1")
 
 
 def test_what_was_put_before_and_is_forgotten_has_no_place():
@@ -280,7 +280,7 @@ def test_settings_are_told_when_the_queue_is_opened():
     settings = queue_settings(replicas=3, durable_copies=2, flush="always", lease=60)
     assert settings == QueueSettings(replicas=3, durable_copies=2, lease=seconds(60))
     script = Script(GRANT, put_done(0))
-    Fifo(script, FifoSteps("orders", settings, Producer())).put(b"one")
+    Fifo(script, FifoSteps("orders", settings, ProducerSequence())).put(b"one")
     assert script.asked[0] == Open("orders", settings)
 
 
@@ -464,7 +464,7 @@ def test_a_get_gives_back_what_nobody_can_give_and_gets_on():
 
 
 def renewals(*answers: Answer) -> tuple[LeaseRenewals, Script]:
-    return LeaseRenewals(FifoSteps("orders", None, Producer())), Script(*answers)
+    return LeaseRenewals(FifoSteps("orders", None, ProducerSequence())), Script(*answers)
 
 
 def take(books: LeaseRenewals, script: Script) -> LeasedItems:
@@ -506,7 +506,7 @@ def test_a_suspect_is_not_worked_on_while_nobody_heard_that_the_others_went_back
 def test_what_was_gathered_while_a_renewal_came_too_late_is_said_to_be_missed():
     missed: list[tuple[Interval, ...]] = []
     books = LeaseRenewals(
-        FifoSteps("orders", None, Producer()), lambda *told: missed.append(told[1])
+        FifoSteps("orders", None, ProducerSequence()), lambda *told: missed.append(told[1])
     )
     delivered = take(books, Script(GRANT, leased(3, part(0, b"a", b"b"))))
     with shown(delivered.renewal):
@@ -571,7 +571,7 @@ def test_a_lease_that_is_over_when_its_answer_comes_is_nobodys_and_the_next_is_g
 
 def test_an_acknowledgement_after_the_loop_has_ended_is_refused():
     script = Script(GRANT, leased(3, part(0, b"a", b"b")), Settled(0), Settled(0))
-    loop = Fifo(script, FifoSteps("orders", None, Producer())).consume(prefetch=2)
+    loop = Fifo(script, FifoSteps("orders", None, ProducerSequence())).consume(prefetch=2)
     first, second = next(loop), next(loop)
     first.ack()
     loop.close()
@@ -586,7 +586,7 @@ def test_an_acknowledgement_after_the_loop_has_ended_is_refused():
 
 def test_what_was_in_hand_when_an_exception_ended_the_loop_failed_and_the_rest_did_not():
     script = Script(GRANT, leased(3, part(0, b"a", b"b", b"c")), *3 * [Settled(0)])
-    orders = Fifo(script, FifoSteps("orders", None, Producer()))
+    orders = Fifo(script, FifoSteps("orders", None, ProducerSequence()))
 
     def work() -> None:
         with orders.consume(prefetch=3) as loop:
@@ -627,7 +627,7 @@ def test_a_loop_takes_what_it_works_off_in_a_moment():
 
 
 def test_a_loop_for_ever_goes_on_through_failures_and_one_with_a_time_does_until_then():
-    endless = Pursuit("orders", None)
+    endless = LoopDeadline("orders", None)
     endless.begin()
     endless.answered()
     for error in (OutcomeUnknown("x"), Unavailable("x"), Unreachable("x")):
@@ -635,8 +635,8 @@ def test_a_loop_for_ever_goes_on_through_failures_and_one_with_a_time_does_until
     with pytest.raises(Closed):
         endless.failed(Closed("closed"))
     with pytest.raises(Unreachable):
-        Pursuit("orders", None).failed(Unreachable("nobody was ever there"))
-    timed = Pursuit("orders", 0)
+        LoopDeadline("orders", None).failed(Unreachable("nobody was ever there"))
+    timed = LoopDeadline("orders", 0)
     timed.begin()
     with pytest.raises(OutcomeUnknown):
         timed.failed(OutcomeUnknown("silence"))
@@ -644,7 +644,7 @@ def test_a_loop_for_ever_goes_on_through_failures_and_one_with_a_time_does_until
 
 @pytest.mark.parametrize("first", [OutcomeUnknown("silence"), Unavailable("no view")])
 def test_a_loop_to_which_nothing_came_before_all_nodes_went_away_waits_for_them(first):
-    endless = Pursuit("orders", None)
+    endless = LoopDeadline("orders", None)
     endless.begin()
     assert endless.failed(first) > 0, "its first get went to a node that was there"
     assert endless.failed(Unreachable("connection refused")) > 0

@@ -18,7 +18,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.connection.bound import Bound
+from snowmelt.client.connection.bound import LoopBinding
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import (
@@ -354,7 +354,7 @@ async def _awaited(call: Callable[[], Any]) -> Any:
 
 
 def test_what_is_refused_says_what_to_do() -> None:
-    bound = Bound()
+    bound = LoopBinding()
     told = in_child(bound.check)
     assert told == (
         "Closed: this cluster belongs to the process that this one was forked from; "

@@ -12,7 +12,7 @@ from snowmelt.aio import Fifo, PriorityQueue
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import BadOption, Empty, Full, LeaseLost, TooLarge
 
 TASKS = 64
@@ -347,8 +347,8 @@ def test_what_one_forgot_comes_back_though_another_of_its_call_extends_its_own(p
 def test_a_put_goes_with_those_alone_that_are_asked_for_no_longer(kind: str) -> None:
     def key(timeout: float) -> object:
         if kind == "fifo":
-            fifo = FifoSteps("any", None, Producer())
+            fifo = FifoSteps("any", None, ProducerSequence())
             return fifo.one(b"", None, 0.0, timeout).key
-        return RankedSteps("any", None, Producer()).ranked(b"", 0, None, 0.0, timeout).key
+        return RankedSteps("any", None, ProducerSequence()).ranked(b"", 0, None, 0.0, timeout).key
 
     assert key(0.5) == key(0.5) != key(5.0)

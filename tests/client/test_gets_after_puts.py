@@ -8,7 +8,7 @@ import pytest
 import snowmelt.aio
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.options import Producer, ranked_settings
+from snowmelt.client.queue.options import ProducerSequence, ranked_settings
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import Full
 from snowmelt.core.instant import seconds
@@ -67,7 +67,7 @@ class Node:
 @pytest.mark.parametrize("full", [False, True])
 def test_threads_put_before_others_get(full):
     node = Node(full=full)
-    jobs = PriorityQueue(node, RankedSteps("jobs", SETTINGS, Producer()))
+    jobs = PriorityQueue(node, RankedSteps("jobs", SETTINGS, ProducerSequence()))
     line = jobs._puts._coalescer
     line._in_flight._late = seconds(100)  # so that what gathers does so for as long as this takes
     told = []

@@ -7,7 +7,7 @@ import pytest
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.client.queue.groups import Group, GroupSteps
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import SnowmeltError, TooLarge
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.queue.calls import Locate, Located, Open, Opened, Place, Span
@@ -38,7 +38,9 @@ class Narrow:
 
 
 def located(master: Narrow, start: Mark, end: Mark) -> Located:
-    return Group(master, GroupSteps(FifoSteps("q", None, Producer()), "g")).locate(start, end)
+    return Group(master, GroupSteps(FifoSteps("q", None, ProducerSequence()), "g")).locate(
+        start, end
+    )
 
 
 @pytest.mark.parametrize("room", [1, 3, 7, 99, 100, 1000])

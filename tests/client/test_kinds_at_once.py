@@ -7,7 +7,7 @@ from snowmelt.client.connection.steps import Query
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import NoSuchQueue, QueueExists
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.queue.calls import Open, Opened, Place, Put
@@ -44,18 +44,18 @@ def put_one(steps, *answers):
 )
 @pytest.mark.parametrize("before", [(NONE,), (NONE, NONE, THERE)], ids=["asked", "made"])
 def test_a_put_that_was_for_what_nobody_has_made_yet_says_what_is_there(made, told, before):
-    steps = RankedSteps("jobs", None, Producer())
+    steps = RankedSteps("jobs", None, ProducerSequence())
     with pytest.raises(QueueExists, match=f"{told}; nothing was put, say it again"):
         put_one(steps, *before, opened(**made))
     assert isinstance(put_one(steps, opened(**made)), Put)  # said again it is as the queue is
 
 
 def test_what_is_as_it_would_have_been_made_is_put():
-    steps = RankedSteps("jobs", None, Producer())
+    steps = RankedSteps("jobs", None, ProducerSequence())
     assert isinstance(put_one(steps, NONE, NONE, THERE, opened(priorities=ANY)), Put)
 
 
 def test_a_fifo_is_told_of_priorities():
-    steps = FifoSteps("jobs", None, Producer())
+    steps = FifoSteps("jobs", None, ProducerSequence())
     with pytest.raises(QueueExists, match="priorities=4, and no fifo"):
         put_one(steps, opened(priorities=4))

@@ -18,11 +18,11 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.coalescing.joint_gets import Gets, dealt
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.renewals import LeaseRenewals
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import BadOption, LeaseLost
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
@@ -55,7 +55,7 @@ def open_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[],
 
 def tending_of(*tokens: int) -> tuple[LeaseRenewals, list[LeasedItems]]:
     """Two items under each lease, the first of them acknowledged so long ago that it is due."""
-    renewals = LeaseRenewals(FifoSteps("orders", None, Producer()))
+    renewals = LeaseRenewals(FifoSteps("orders", None, ProducerSequence()))
     found = []
     for token in tokens:
         part = Part(2 * token, b"\0\0\0\0\1\0\0\0\2\0\0\0", b"ab")
@@ -72,7 +72,7 @@ def answered(steps: Steps[Any], answer: Callable[[Any], Any]) -> tuple[list[Any]
     try:
         step = next(steps)
         while True:
-            if isinstance(step, Rest):
+            if isinstance(step, Sleep):
                 step = steps.send(None)
                 continue
             assert isinstance(step, Query)
@@ -111,7 +111,7 @@ def test_what_a_waiting_get_took_along_is_not_given_back() -> None:
 
 
 def test_what_a_get_brings_to_a_loop_that_has_ended_goes_back() -> None:
-    renewals = LeaseRenewals(FifoSteps("orders", None, Producer()))
+    renewals = LeaseRenewals(FifoSteps("orders", None, ProducerSequence()))
     getting = renewals.get(1, 1000, 20)
     next(getting)
     answered(renewals.close(), willing)
@@ -133,7 +133,7 @@ def test_what_a_get_brings_to_a_loop_that_has_ended_goes_back() -> None:
 def test_what_was_told_before_a_get_was_interrupted_is_not_said_to_be_missed() -> None:
     missed: list[Any] = []
     renewals = LeaseRenewals(
-        FifoSteps("orders", None, Producer()), lambda *told: missed.append(told)
+        FifoSteps("orders", None, ProducerSequence()), lambda *told: missed.append(told)
     )
     part = Part(0, b"\0\0\0\0\1\0\0\0", b"a")
     delivered = LeasedItems(3, (part,), LEASE, later(steady_now(), LEASE))
@@ -156,7 +156,7 @@ def test_what_was_told_before_a_get_was_interrupted_is_not_said_to_be_missed() -
 
 
 def test_what_a_get_of_several_told_is_known_before_it_asks_again() -> None:
-    fifo = FifoSteps("orders", None, Producer())
+    fifo = FifoSteps("orders", None, ProducerSequence())
     _, (delivered,) = tending_of(1)
     *held, _ = delivered.divided(dealt(delivered.parts, [1, 1]))
     gets = Gets(fifo)

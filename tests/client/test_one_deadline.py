@@ -15,7 +15,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt.client.connection.steps import Query, Rest, Steps, run
+from snowmelt.client.connection.steps import Query, Sleep, Steps, run
 from snowmelt.client.connection.waits import within
 from snowmelt.client.queue.group_steps import Mark
 
@@ -186,7 +186,7 @@ def test_calls_of_ours_within_one_of_a_persons_have_its_time_together() -> None:
             try:
                 done += yield Query(1, 10.0)
             except snowmelt.Unavailable:
-                yield Rest(9.0)
+                yield Sleep(9.0)
         return done
 
     begin = time.monotonic()

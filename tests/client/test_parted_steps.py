@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
 from snowmelt.client.leases.steps import Late, LeaseUpdate
@@ -18,7 +18,7 @@ from snowmelt.client.parted.order import PutOrder
 from snowmelt.client.parted.parts import PartitionedQueue, home_of
 from snowmelt.client.parted.select import selected
 from snowmelt.client.queue.bodies import PutItems, parcel
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import Full, LeaseLost, NoSuchQueue, SnowmeltError, Unavailable
 from snowmelt.core.instant import Duration, Instant
@@ -35,7 +35,7 @@ def taken(steps: Steps[Any]) -> Any:
     try:
         while True:
             one = next(steps)
-            assert isinstance(one, Rest)
+            assert isinstance(one, Sleep)
     except StopIteration as end:
         return end.value
 
@@ -49,7 +49,7 @@ class Rows:
 
     def nth(self, row: int, rank: int) -> Steps[tuple[int, int] | None]:
         self.asked += 1
-        yield Rest(0)
+        yield Sleep(0)
         values = self.rows[row]
         return (values[rank - 1], row) if rank <= len(values) else None
 
@@ -109,7 +109,7 @@ class FakePart:
     ) -> Steps[PutDone]:
         del headers, due
         self.asked.append((wait.patience, sequence))
-        yield Rest(0)
+        yield Sleep(0)
         if self.away:
             assert eager, "else it waits"
             raise Unavailable(f"{self.name} waits for n3")
@@ -125,13 +125,13 @@ class FakePart:
         self, delivered: LeasedItems, word: LeaseUpdate
     ) -> Steps[tuple[Instant, LateRefusal | None]]:
         del delivered
-        yield Rest(0)
+        yield Sleep(0)
         self.told.append(word)
         return Instant(5), LateRefusal(f"{self.name} refuses") if self.refuses else None
 
     def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
         del wait
-        yield Rest(0)
+        yield Sleep(0)
         self.told += words
         return {words[0].token: LateRefusal(f"{self.name} refuses")} if self.refuses else {}
 
@@ -153,10 +153,10 @@ class NoDoor:
 
 
 def parts_of(
-    *room: int, producer: Producer | None = None, bounded: bool = True
+    *room: int, producer: ProducerSequence | None = None, bounded: bool = True
 ) -> PartitionedQueue:
     some = [FakePart(f"log/{at}", one) for at, one in enumerate(room)]
-    parts = PartitionedQueue("log", NoDoor(), some, producer or Producer())
+    parts = PartitionedQueue("log", NoDoor(), some, producer or ProducerSequence())
     parts.bounded = bounded
     return parts
 
@@ -191,7 +191,7 @@ def test_what_is_asked_meanwhile_lies_in_the_same_partition():
 
 
 def test_a_producer_with_a_name_has_one_partition():
-    parts = parts_of(9, 9, 9, 9, producer=Producer("loader", 1), bounded=False)
+    parts = parts_of(9, 9, 9, 9, producer=ProducerSequence("loader", 1), bounded=False)
     for number in range(4):
         taken(put(parts, sequence=number))
     assert asked_of(parts)[home_of("loader", 4)] == 4

@@ -13,11 +13,11 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.leases import lookout, lookout_async
+from snowmelt.client.leases import urgent_check, urgent_check_async
 from snowmelt.client.leases.looping import PrefetchSize
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.options import Producer, ranked_settings
+from snowmelt.client.queue.options import ProducerSequence, ranked_settings
 from snowmelt.core.errors import Closed, Unavailable
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
@@ -43,8 +43,8 @@ def kind(request):
 @pytest.fixture
 def looking(monkeypatch):
     """It is always time to look."""
-    for face in (lookout, lookout_async):
-        monkeypatch.setattr(face.Lookout, "got", lambda *_: None)
+    for face in (urgent_check, urgent_check_async):
+        monkeypatch.setattr(face.UrgentCheck, "got", lambda *_: None)
 
 
 @pytest.fixture
@@ -123,14 +123,16 @@ def test_what_is_put_meanwhile_comes_before_the_rest_of_what_was_got(queues, nam
 
 def test_without_looking_what_was_got_is_handed_out(queues, name, monkeypatch):
     never = later(Instant(0), seconds(10**9))
-    monkeypatch.setattr(lookout.Lookout, "got", lambda self, _: setattr(self, "due", never))
+    monkeypatch.setattr(
+        urgent_check.UrgentCheck, "got", lambda self, _: setattr(self, "due", never)
+    )
     jobs = queues.priority(name, priorities=3)
     jobs.put_many(row(b"patient", 3), priority=2)
     with jobs.consume(prefetch=3, timeout=0) as loop:
         assert taken(loop, 1) == [b"patient 0"]
         jobs.put(b"urgent", priority=0)
         assert taken(loop, 1) == [b"patient 1"]
-        loop._lookout.due = Instant(0)
+        loop._urgent_check.due = Instant(0)
         assert taken(loop, 2) == [b"urgent", b"patient 2"]
 
 
@@ -292,7 +294,7 @@ def test_a_look_that_is_cancelled_loses_nothing(tmp_path, takes, where, monkeypa
             await (await anext(loop)).ack()
             await jobs.put(b"urgent", priority=1)
             takes[0] = 3
-            loop._lookout.due = Instant(0)
+            loop._urgent_check.due = Instant(0)
             reached = asyncio.Event()
 
             async def stop(*_):
@@ -302,9 +304,9 @@ def test_a_look_that_is_cancelled_loses_nothing(tmp_path, takes, where, monkeypa
             if where == "before":
                 monkeypatch.setattr(jobs._puts, "send", stop)
             elif where == "got":
-                monkeypatch.setattr(lookout_async, "leasing", stop)
+                monkeypatch.setattr(urgent_check_async, "leasing", stop)
             else:
-                monkeypatch.setattr(lookout_async, "run_async", stop)
+                monkeypatch.setattr(urgent_check_async, "run_async", stop)
             task = asyncio.ensure_future(anext(loop))
             await reached.wait()
             task.cancel()
@@ -331,15 +333,15 @@ def test_a_worker_whose_look_is_cancelled_goes_on_with_what_it_brought(
             await (await intake.next(0)).ack()
             await jobs.put(b"urgent", priority=1)
             takes[0] = 3
-            intake._lookout.due = Instant(0)
-            told, reached = lookout_async.run_async, asyncio.Event()
+            intake._urgent_check.due = Instant(0)
+            told, reached = urgent_check_async.run_async, asyncio.Event()
 
             async def stop(*asked):
                 await told(*asked)
                 reached.set()
                 await asyncio.Event().wait()
 
-            monkeypatch.setattr(lookout_async, "run_async", stop)
+            monkeypatch.setattr(urgent_check_async, "run_async", stop)
             task = asyncio.ensure_future(intake.next(0))
             await reached.wait()
             task.cancel()
@@ -378,7 +380,7 @@ def test_an_ended_loop_hands_out_nothing_that_a_look_brought(tmp_path, monkeypat
             await jobs.put_many(row(b"job", 5))
             loop = jobs.consume(prefetch=5, timeout=0)
             await (await anext(loop)).ack()
-            loop._lookout.due = Instant(0)
+            loop._urgent_check.due = Instant(0)
             ended = loop.aclose
 
             async def ends(*_):
@@ -442,7 +444,7 @@ class Node:
 def test_threads_put_before_a_loop_takes():
     node = Node()
     settings = ranked_settings(priorities=4, replicas=1)
-    jobs = PriorityQueue(node, RankedSteps("jobs", settings, Producer()))
+    jobs = PriorityQueue(node, RankedSteps("jobs", settings, ProducerSequence()))
     line = jobs._puts._coalescer
     line._in_flight._late = seconds(100)  # so that what gathers does so for as long as this takes
     puts = [threading.Thread(target=jobs.put, args=(one,)) for one in (b"first", b"urgent")]
@@ -461,4 +463,4 @@ def test_threads_put_before_a_loop_takes():
 
 
 def test_a_fifo_does_not_look(queues, name):
-    assert queues.fifo(name).consume()._lookout is None
+    assert queues.fifo(name).consume()._urgent_check is None

@@ -7,9 +7,9 @@ from typing import Any
 
 from snowmelt.core.errors import OutcomeUnknown
 from snowmelt.core.names import Address, NodeId, contact
-from snowmelt.page.history import Counted
+from snowmelt.page.history import ItemCounts
 from snowmelt.page.site import PageSite
-from snowmelt.page.watching import Watching
+from snowmelt.page.watching import PageWatcher
 from snowmelt.protocols.baton.calls import BatonLooks, BatonStatus, LookAtBatons
 from snowmelt.protocols.membership import Member, Status, View
 from snowmelt.protocols.membership.messages import GetStatus
@@ -92,12 +92,12 @@ class Recorded:
 async def shown(recorded: Recorded) -> AsyncIterator[str]:
     """The page of such a cluster, with an hour of history; its address."""
     inside = Inside(NodeId("n1"), HERE, HERE, "snowmelt", Credentials(), recorded.call)
-    watching = Watching(inside, recorded)  # type: ignore[arg-type]
+    watching = PageWatcher(inside, recorded)  # type: ignore[arg-type]
     chance, counts = Random(3), dict.fromkeys(recorded.names, 0)
     for _ in range(62):
         for name in counts:
             counts[name] += chance.randrange(1_000)
-        watching.history.add([Counted(name, put, put // 2) for name, put in counts.items()])
+        watching.history.add([ItemCounts(name, put, put // 2) for name, put in counts.items()])
     site = PageSite(inside, watching)
     server = HttpServer(site.routes)
     at = await server.listen(HERE)

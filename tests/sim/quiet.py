@@ -19,7 +19,7 @@ from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import parcels
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.staging_steps import publish, stage
 from snowmelt.core.errors import Full, LeaseLost, SnowmeltError
 from snowmelt.core.instant import Instant, seconds
@@ -56,13 +56,13 @@ class Family(msgspec.Struct, frozen=True):
 
 def fifo_opened(client, queue, **settings):
     settings = QueueSettings(**{"lease": LEASE, **settings})
-    return FifoSteps(queue, settings, Producer(None, names=client.new_name), client.chance)
+    return FifoSteps(queue, settings, ProducerSequence(None, names=client.new_name), client.chance)
 
 
 def ranked_opened(client, queue, **settings):
     """With four priorities."""
     settings = QueueSettings(**{"lease": LEASE, "priorities": 4, **settings})
-    numbers = Producer(None, names=client.new_name)
+    numbers = ProducerSequence(None, names=client.new_name)
     return RankedSteps(queue, settings, numbers, client.chance)
 
 

@@ -4,7 +4,7 @@ from types import TracebackType
 
 import pytest
 
-from snowmelt.client.connection.steps import SoFar
+from snowmelt.client.connection.steps import ProgressNote
 from snowmelt.client.fifo import steps
 from snowmelt_world.families import family
 from snowmelt_world.families.fifo_pouring import Pourer
@@ -18,7 +18,7 @@ def lived(seed: int) -> Report:
     return live(drawn("queue", seed, KINDS), family("queue"))
 
 
-class Sure(SoFar):
+class Sure(ProgressNote):
     """Says nothing of the call that is under way."""
 
     def __exit__(
@@ -50,5 +50,5 @@ def test_what_is_told_of_a_put_of_several_calls_is_where_nodes_said(
 
 
 def test_the_world_finds_a_note_that_is_too_sure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "SoFar", Sure)
+    monkeypatch.setattr(steps, "ProgressNote", Sure)
     assert lived(4).ending is Ending.INVARIANT_BROKEN

@@ -6,8 +6,8 @@ import msgspec
 import typer
 
 from snowmelt.cli.options import HERE, PlaceOptions
+from snowmelt.cli.priority_flags import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
 from snowmelt.cli.queue import QUEUE
-from snowmelt.cli.urgency import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
 from snowmelt.client.queue.rows import settings_object
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.queue.settings import FOR_EVER

@@ -25,7 +25,7 @@ from snowmelt.cli.options import (
 )
 from snowmelt.cli.tables import listing
 from snowmelt.client.baton.face import Held
-from snowmelt.client.baton.steps import TURN_SECONDS, Sight, list_batons, sights
+from snowmelt.client.baton.steps import TURN_SECONDS, MemberAnswer, list_batons, sights
 from snowmelt.client.connection import steps
 from snowmelt.core.errors import BadOption, NotGranted, SnowmeltError, TooLarge
 from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX, ResetBaton
@@ -154,7 +154,7 @@ def _told(at: ClusterOptions, asking: steps.Steps[T]) -> T:
         return steps.run(clients, asking)
 
 
-def sight_object(sight: Sight) -> dict[str, object]:
+def sight_object(sight: MemberAnswer) -> dict[str, object]:
     """How a node sees it, as an object; without a state when it did not answer."""
     status = sight.status
     if status is None:
@@ -168,7 +168,7 @@ def sight_object(sight: Sight) -> dict[str, object]:
     }
 
 
-def sights_table(seen: list[Sight]) -> Table:
+def sights_table(seen: list[MemberAnswer]) -> Table:
     """A line a node."""
     heads = ("node", "state", "fence", "waiting", "points at")
     table = listing(heads, words=("node", "state", "points at"))

@@ -25,12 +25,11 @@ from snowmelt.cli.options import (
     ClusterOptions,
     check_timeout,
 )
+from snowmelt.cli.page import PAGE_PORT
 from snowmelt.cli.show import as_builtins, standing_table, status_table
 from snowmelt.core.errors import BadOption
 
 NOT_CURRENT = 4
-PAGE_PORT = 9410
-"""Of the page of `up`, if it is free."""
 
 
 def up(

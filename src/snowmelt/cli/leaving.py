@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions, check_timeout
+from snowmelt.cli.queue_show import so_many
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.queue.overviews import QueueOverview
 from snowmelt.core.errors import BadOption, OutcomeUnknown, Unavailable
@@ -92,7 +93,7 @@ def progress(told: Drained) -> str:
     queues = "1 queue" if told.queues == 1 else f"{told.queues:,} queues"
     more = f", {told.alone:,} of them in one copy" if told.alone else ""
     bodies = f", and {told.bodies:,} bodies of large puts" if told.bodies else ""
-    return f"{queues} with {told.items:,} items{more}{bodies}"
+    return f"{queues} with {so_many(told.items)}{more}{bodies}"
 
 
 def named(names: tuple[str, ...]) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 import typer
@@ -13,11 +13,14 @@ from snowmelt.core.names import Address
 from snowmelt.page.sessions import code_for
 from snowmelt.runtime.credentials import is_loopback
 
+PAGE_PORT: Final = 9410
+"""Where `snowmelt up` shows the page, if it is free."""
+
 
 def page(
     at: Annotated[
         str, typer.Argument(help="Where the node shows it: HOST:PORT, or http(s)://HOST:PORT.")
-    ] = "127.0.0.1:9410",
+    ] = f"127.0.0.1:{PAGE_PORT}",
     http_token_file: Annotated[
         Path | None, typer.Option(help="The file that the node has as --http-token-file.")
     ] = None,

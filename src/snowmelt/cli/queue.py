@@ -16,6 +16,17 @@ import typer
 from rich.console import Console
 
 from snowmelt.cli.options import HERE, JSON, PlaceOptions
+from snowmelt.cli.priority_flags import (
+    LARGEST_FIRST,
+    PARTITIONS,
+    PRIORITIES,
+    PRIORITY,
+    Prioritized,
+    PutTarget,
+    into,
+    reach_of,
+    urgency,
+)
 from snowmelt.cli.queue_show import (
     items_in,
     peek_lines,
@@ -24,17 +35,6 @@ from snowmelt.cli.queue_show import (
     queue_title,
     seen_object,
     so_many,
-)
-from snowmelt.cli.urgency import (
-    LARGEST_FIRST,
-    PARTITIONS,
-    PRIORITIES,
-    PRIORITY,
-    Into,
-    Prioritized,
-    into,
-    reach_of,
-    urgency,
 )
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
@@ -83,7 +83,7 @@ def put(
     print(f"{so_many(len(put_now))} put into {queue}{place}")
 
 
-def _on_nodes(target: Into, data: Path | None) -> str:
+def _on_nodes(target: PutTarget, data: Path | None) -> str:
     """How many copies there were when a put into a cluster was answered."""
     if data is not None or not target.copies:
         return ""
@@ -123,7 +123,7 @@ def _bodies(bodies: list[str] | None, file: Path | None) -> list[bytes]:
 
 
 def _put_lines(
-    into: Into, stream: BinaryIO, headers: dict[str, str], delay: float, timeout: float
+    into: PutTarget, stream: BinaryIO, headers: dict[str, str], delay: float, timeout: float
 ) -> int:
     """Puts every line without its end; a count on a terminal that nothing is piped to."""
     console = Console(stderr=True)

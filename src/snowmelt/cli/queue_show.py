@@ -52,10 +52,10 @@ def age(seconds: float | None) -> str:
 def so_many(count: int) -> str:
     """A number of items.
 
-    >>> so_many(1), so_many(2)
-    ('1 item', '2 items')
+    >>> so_many(1), so_many(2000)
+    ('1 item', '2,000 items')
     """
-    return f"{count} {'item' if count == 1 else 'items'}"
+    return f"{count:,} {'item' if count == 1 else 'items'}"
 
 
 def items_in(told: QueueStatus | Deleted) -> str:

@@ -25,11 +25,11 @@ def reloaded(folder: Path) -> bool:
     """Runs this command in children until it ends; False in a child, which is to do the work."""
     if os.environ.pop(CHILD, ""):
         return False
-    Reloading(folder).run()
+    ReloadedChild(folder).run()
     return True
 
 
-class Reloading:
+class ReloadedChild:
     """A child, and the files it is made of."""
 
     def __init__(self, folder: Path) -> None:

@@ -16,7 +16,7 @@ UNKNOWN: Final = -1
 MOST: Final = 2**31 - 1
 
 
-class Counted(msgspec.Struct, frozen=True, array_like=True):
+class ItemCounts(msgspec.Struct, frozen=True, array_like=True):
     """How many items ever came into a queue, and were given out."""
 
     queue: str
@@ -24,7 +24,7 @@ class Counted(msgspec.Struct, frozen=True, array_like=True):
     delivered: int
 
 
-class Hour(msgspec.Struct, frozen=True, array_like=True):
+class QueueHour(msgspec.Struct, frozen=True, array_like=True):
     """Of one queue, the oldest minute first; `UNKNOWN` of one in which it was not looked at."""
 
     queue: str
@@ -40,7 +40,7 @@ class _Ring:
     def __init__(self) -> None:
         self.came = array("i", [UNKNOWN] * MINUTES)
         self.went = array("i", [UNKNOWN] * MINUTES)
-        self.last: Counted | None = None
+        self.last: ItemCounts | None = None
 
 
 class History:
@@ -48,7 +48,7 @@ class History:
 
     >>> history = History()
     >>> for put in (10, 15, 75):
-    ...     history.add([Counted("orders", put, put)])
+    ...     history.add([ItemCounts("orders", put, put)])
     >>> one, = history.hours(last=3)
     >>> one.came, history.minute
     ([-1, 5, 60], 3)
@@ -59,7 +59,7 @@ class History:
         """The number of the last minute that was added; they count from 1."""
         self._rings: dict[str, _Ring] = {}
 
-    def add(self, counted: Iterable[Counted]) -> None:
+    def add(self, counted: Iterable[ItemCounts]) -> None:
         """A minute is over; so many there are by now. A queue that is not named is gone."""
         rings: dict[str, _Ring] = {}
         self.minute += 1
@@ -80,15 +80,15 @@ class History:
             ring.came[at] = ring.went[at] = UNKNOWN
             ring.last = None
 
-    def hours(self, last: int = MINUTES) -> Iterator[Hour]:
+    def hours(self, last: int = MINUTES) -> Iterator[QueueHour]:
         """Of each queue the last minutes."""
         places = [(self.minute + one + 1) % MINUTES for one in range(MINUTES - last, MINUTES)]
         for name, ring in self._rings.items():
             came, went = ring.came, ring.went
-            yield Hour(name, [came[at] for at in places], [went[at] for at in places])
+            yield QueueHour(name, [came[at] for at in places], [went[at] for at in places])
 
 
-def _between(before: Counted | None, now: Counted) -> tuple[int, int]:
+def _between(before: ItemCounts | None, now: ItemCounts) -> tuple[int, int]:
     """What came and went; another queue of the name, or one that lost some, has none yet."""
     if before is None or now.put < before.put or now.delivered < before.delivered:
         return UNKNOWN, UNKNOWN

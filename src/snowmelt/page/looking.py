@@ -45,7 +45,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     """For how many seconds the coordinator has not heard of it; it alone knows."""
 
 
-class BatonLine(msgspec.Struct, frozen=True):
+class BatonRow(msgspec.Struct, frozen=True):
     """One baton that somebody holds, or waits for."""
 
     name: str
@@ -58,7 +58,7 @@ class BatonLine(msgspec.Struct, frozen=True):
     """How many wait at which node."""
 
 
-class PoolLine(msgspec.Struct, frozen=True):
+class PoolRow(msgspec.Struct, frozen=True):
     """One pool."""
 
     name: str
@@ -70,7 +70,7 @@ class PoolLine(msgspec.Struct, frozen=True):
     stock: int
 
 
-class Around(msgspec.Struct, frozen=True):
+class ClusterTables(msgspec.Struct, frozen=True):
     """All but the queues."""
 
     node: str
@@ -79,11 +79,11 @@ class Around(msgspec.Struct, frozen=True):
     epoch: int = 0
     coordinator: str = ""
     members: list[NodeRow] = []
-    batons: list[BatonLine] = []
-    pools: list[PoolLine] = []
+    batons: list[BatonRow] = []
+    pools: list[PoolRow] = []
 
 
-class Present:
+class PresentNodes:
     """The nodes of the last view, by which a cluster's overview asks."""
 
     def __init__(self, me: NodeId) -> None:
@@ -102,20 +102,20 @@ class Present:
         return named
 
 
-def around(present: Present, timeout: float) -> Steps[Around]:
+def around(present: PresentNodes, timeout: float) -> Steps[ClusterTables]:
     """What there is beside queues. A node that does not answer is left out."""
     named = yield from present.ask(timeout)
     told = present.status
     assert told is not None
     if told.view is None:
-        return Around(told.node, told.standing)
+        return ClusterTables(told.node, told.standing)
     looked = yield from at_once([_batons_of(address) for _, address in named])
     seen = [one for some in looked if not isinstance(some, SnowmeltError) for one in some]
     try:
         found: Iterable[PoolStatus] = yield from pools(timeout)
     except SnowmeltError:
         found = ()
-    return Around(
+    return ClusterTables(
         told.node,
         told.standing,
         told.view.identity,
@@ -145,7 +145,7 @@ def _batons_of(address: NodeId) -> Steps[list[BatonStatus]]:
     return found
 
 
-def baton_lines(seen: Iterable[BatonStatus]) -> list[BatonLine]:
+def baton_lines(seen: Iterable[BatonStatus]) -> list[BatonRow]:
     """What several nodes see, put together by names; topics have batons too, and are none.
 
     >>> here = BatonStatus("index", NodeId("n1"), "held", 7, 1, NodeId("n1"))
@@ -164,7 +164,7 @@ def baton_lines(seen: Iterable[BatonStatus]) -> list[BatonLine]:
         there = newest.state != "elsewhere"
         waits = [(one.node, one.waiting) for one in some if one.waiting]
         lines.append(
-            BatonLine(
+            BatonRow(
                 name,
                 newest.node if there else "",
                 newest.state if there else "on its way",
@@ -176,9 +176,9 @@ def baton_lines(seen: Iterable[BatonStatus]) -> list[BatonLine]:
     return lines
 
 
-def _pool_line(pool: PoolStatus) -> PoolLine:
+def _pool_line(pool: PoolStatus) -> PoolRow:
     producers = list(zip(pool.producers, pool.stocks, strict=False))
-    return PoolLine(
+    return PoolRow(
         pool.name,
         [(one.name or one.id, stock, _short(one.rate)) for one, stock in producers[:NAMES_MAX]],
         [str(one) for one in pool.consumers[:NAMES_MAX]],
@@ -209,7 +209,7 @@ def _short(rate: float | None) -> Any:
     return rate and float(f"{rate:.3g}")
 
 
-class PartLine(msgspec.Struct, frozen=True):
+class PartitionRow(msgspec.Struct, frozen=True):
     """One partition; the first is the anchor, which says who gets what next."""
 
     number: int
@@ -218,22 +218,22 @@ class PartLine(msgspec.Struct, frozen=True):
     """Why nobody tells of it."""
 
 
-class OneQueue(msgspec.Struct, frozen=True):
+class QueueDetail(msgspec.Struct, frozen=True):
     """All that is told of one queue."""
 
     queue: str
     settings: dict[str, object]
-    parts: list[PartLine]
+    parts: list[PartitionRow]
     """One, if it has no partitions."""
 
 
-def one_queue(queue: str, partitions: int) -> Steps[OneQueue]:
+def one_queue(queue: str, partitions: int) -> Steps[QueueDetail]:
     """It, or its partitions."""
     names = [queue] if partitions == 1 else part_names(queue, partitions)
     told = yield from at_once([_described(name) for name in names])
     settings = [one.settings for one in told if isinstance(one, QueueStatus)]
     named = settings_object(settings[0]) if settings else {}
-    return OneQueue(queue, named, [_part(number, one) for number, one in enumerate(told)])
+    return QueueDetail(queue, named, [_part(number, one) for number, one in enumerate(told)])
 
 
 def _described(name: str) -> Steps[QueueStatus]:
@@ -241,9 +241,9 @@ def _described(name: str) -> Steps[QueueStatus]:
     return status
 
 
-def _part(number: int, told: QueueStatus | SnowmeltError) -> PartLine:
+def _part(number: int, told: QueueStatus | SnowmeltError) -> PartitionRow:
     if isinstance(told, SnowmeltError):
-        return PartLine(number, None, str(told)[:LETTERS_MAX])
+        return PartitionRow(number, None, str(told)[:LETTERS_MAX])
     fields = msgspec.structs.asdict(told)
     del fields["settings"]
-    return PartLine(number, fields)
+    return PartitionRow(number, fields)

@@ -20,7 +20,7 @@ import msgspec
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import queue_name
 from snowmelt.page.sessions import Sessions, cookie_in, set_cookie
-from snowmelt.page.watching import LISTENERS_MAX, Watching
+from snowmelt.page.watching import LISTENERS_MAX, PageWatcher
 from snowmelt.runtime.credentials import is_loopback
 from snowmelt.runtime.http.pages import Inside
 from snowmelt.runtime.http.serving import Asked, Page, Route, Stream, bears
@@ -63,9 +63,9 @@ Make = Callable[[Asked], Awaitable[Page | Stream]]
 class PageSite:
     """Of one node."""
 
-    def __init__(self, inside: Inside, watching: Watching | None = None) -> None:
+    def __init__(self, inside: Inside, watching: PageWatcher | None = None) -> None:
         self._inside = inside
-        self._watching = watching or Watching(inside)
+        self._watching = watching or PageWatcher(inside)
         self._local = is_loopback(inside.http.host)
         self._plain = self._local or not inside.credentials.encrypted
         self._sessions = Sessions(inside.token)

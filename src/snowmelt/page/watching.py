@@ -17,14 +17,14 @@ from snowmelt.client.connection.steps import run_async
 from snowmelt.client.queue.overviews import overview
 from snowmelt.client.queue.rows import QueueRow, queue_row
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.page.history import MINUTES, Counted, History
+from snowmelt.page.history import MINUTES, History, ItemCounts
 from snowmelt.page.looking import (
     FIELDS,
     LETTERS_MAX,
     ROWS_MAX,
-    Around,
-    OneQueue,
-    Present,
+    ClusterTables,
+    PresentNodes,
+    QueueDetail,
     around,
     one_queue,
     row,
@@ -53,7 +53,7 @@ def _log_a_bug(task: asyncio.Task[None]) -> None:
         tell("the page shows nothing any more", logging.ERROR, error)
 
 
-class Watching:
+class PageWatcher:
     """Of one node."""
 
     def __init__(self, inside: Inside, port: NodePort | None = None) -> None:
@@ -62,8 +62,8 @@ class Watching:
         self.looks = 0
         """How often it looked."""
         self._port = port or NodePort(inside)
-        self._present = Present(inside.node)
-        self._around = Around(inside.node, "not asked yet")
+        self._present = PresentNodes(inside.node)
+        self._around = ClusterTables(inside.node, "not asked yet")
         self._lines: list[QueueRow] = []
         self._known: dict[str, QueueStatus] = {}
         self._trouble = ""
@@ -92,7 +92,7 @@ class Watching:
         """Seconds between looks while somebody has a page open."""
         return max(EVERY, len(self._lines) / QUEUES_A_SECOND)
 
-    async def queue(self, name: str) -> OneQueue:
+    async def queue(self, name: str) -> QueueDetail:
         """How one queue is."""
         known = self._known.get(name)
         partitions = 1 if known is None else known.settings.partitions
@@ -207,7 +207,7 @@ class Watching:
     def _add_minute(self, seen: bool) -> None:
         if seen:
             known = self._known.items()
-            self.history.add([Counted(name, one.put, one.delivered) for name, one in known])
+            self.history.add([ItemCounts(name, one.put, one.delivered) for name, one in known])
         else:
             self.history.miss()
 

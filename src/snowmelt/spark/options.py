@@ -14,7 +14,7 @@ import msgspec
 
 from snowmelt.client.connection.url import read
 from snowmelt.client.queue.group_steps import group_name
-from snowmelt.client.queue.options import Producer, queue_settings, ranked_settings
+from snowmelt.client.queue.options import ProducerSequence, queue_settings, ranked_settings
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
@@ -323,7 +323,7 @@ def _named(option: str, value: str) -> str:
 def _producer(name: str) -> str:
     if name:
         try:
-            Producer(name)
+            ProducerSequence(name)
         except BadOption as error:
             raise BadOption("txnAppId", name, error.allowed) from None
     return name

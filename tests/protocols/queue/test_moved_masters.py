@@ -7,7 +7,7 @@ from nodes_bench import Nodes
 
 from snowmelt.client.connection.steps import run
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import OutcomeUnknown
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Requested
@@ -39,7 +39,7 @@ class Client:
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._names = {contact(one.address): one.id for one in nodes.members.values()}
-        self._steps = FifoSteps(QUEUE, None, Producer())
+        self._steps = FifoSteps(QUEUE, None, ProducerSequence())
         self._number = 0
         self.kinds: list[type] = []
         """What was asked, and each time a node pointed elsewhere."""

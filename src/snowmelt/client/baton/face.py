@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Final, Self, TypeVar
 
-from snowmelt.client.baton.holding import Entered, HeldBaton, leave_notice
+from snowmelt.client.baton.holding import EnteredBlocks, HeldBaton, leave_notice
 from snowmelt.client.baton.renewer import HoldRenewer, Wakeup, Way
 from snowmelt.client.baton.steps import TURN_SECONDS, AcquireRequest, BatonHold, statuses
 from snowmelt.client.connection.session import TIMEOUT, checked
@@ -121,7 +121,7 @@ class Baton:
         self._port = port
         self._renewer = renewer
         self._timeout = checked(timeout)
-        self._entered: Entered[Held] = Entered()
+        self._entered: EnteredBlocks[Held] = EnteredBlocks()
 
     def __repr__(self) -> str:
         return f"Baton({self.name!r})"

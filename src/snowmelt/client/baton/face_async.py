@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from types import FrameType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from snowmelt.client.baton.holding import AsyncHeldBaton, Entered, leave_notice
+from snowmelt.client.baton.holding import AsyncHeldBaton, EnteredBlocks, leave_notice
 from snowmelt.client.baton.renewer_async import HoldRenewer, Wakeup, Way
 from snowmelt.client.baton.steps import TURN_SECONDS, AcquireRequest, BatonHold, statuses
 from snowmelt.client.connection.session import TIMEOUT, checked
@@ -123,7 +123,7 @@ class Baton:
         self._port = port
         self._renewer = renewer
         self._timeout = checked(timeout)
-        self._entered: Entered[Held] = Entered()
+        self._entered: EnteredBlocks[Held] = EnteredBlocks()
 
     def __repr__(self) -> str:
         return f"Baton({self.name!r})"

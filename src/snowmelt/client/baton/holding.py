@@ -25,7 +25,7 @@ from snowmelt.core.batch import Buffer
 H = TypeVar("H")
 
 
-class Entered(Generic[H]):
+class EnteredBlocks(Generic[H]):
     """What is held by each `with` of one baton, by the frame that the `with` is in: rule 4.
 
     Where a frame is not known, as of an `ExitStack`, the newest of the same thread or task is

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.client.baton.steps import BatonHold, keep_many
-from snowmelt.client.connection.clients import Borrowed
+from snowmelt.client.connection.clients import BorrowedClient
 from snowmelt.client.connection.steps import Steps
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import Address
@@ -31,7 +31,7 @@ class PlannedRenewal(msgspec.Struct, eq=False):
 
     hold: BatonHold
     due: Instant
-    borrowed: Borrowed | None = None
+    borrowed: BorrowedClient | None = None
 
 
 class RenewalPlan:
@@ -50,7 +50,7 @@ class RenewalPlan:
         """Whether `next` has yet to look at some."""
         return bool(self._come)
 
-    def add(self, hold: BatonHold, borrowed: Borrowed | None = None) -> None:
+    def add(self, hold: BatonHold, borrowed: BorrowedClient | None = None) -> None:
         """Renews this from now on, until it is over."""
         self._come.append(PlannedRenewal(hold, hold.renewal, borrowed))
 

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from snowmelt.client.baton.holding import DropNotice
 from snowmelt.client.baton.renewals import LOOK, RenewalPlan, lose
 from snowmelt.client.baton.steps import KEEP_SECONDS, AcquireRequest, BatonHold, CurrentNode
-from snowmelt.client.connection.clients import Borrowed, Clients
+from snowmelt.client.connection.clients import BorrowedClient, Clients
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import run
 from snowmelt.core.errors import SnowmeltError
@@ -28,7 +28,7 @@ from snowmelt.runtime.clock import seconds_until, steady_now
 
 IDLE: Final = seconds(10)
 
-Way: TypeAlias = Borrowed
+Way: TypeAlias = BorrowedClient
 """What a hold comes by, and is given up by."""
 
 
@@ -59,7 +59,9 @@ class HoldRenewer:
 
     def _begin(self) -> None:
         self._plan = RenewalPlan()
-        self._dropped: SimpleQueue[DropNotice | tuple[BatonHold, Borrowed] | None] = SimpleQueue()
+        self._dropped: SimpleQueue[DropNotice | tuple[BatonHold, BorrowedClient] | None] = (
+            SimpleQueue()
+        )
         self.leave: Callable[[DropNotice], None] = self._dropped.put
         """Takes the word of whoever is dropped: rule 2."""
         self._clients.ended = self._dropped.put  # rule 1
@@ -73,7 +75,7 @@ class HoldRenewer:
         self._begin()
 
     def way(self) -> Way:
-        return Borrowed(self._clients)
+        return BorrowedClient(self._clients)
 
     def in_vain(self, want: AcquireRequest, way: Way, error: BaseException) -> None:
         if want.open or not isinstance(error, SnowmeltError):
@@ -132,7 +134,7 @@ class HoldRenewer:
         self._plan.close()
 
     def _work(self) -> None:
-        me, mine = threading.current_thread(), Borrowed(self._clients)
+        me, mine = threading.current_thread(), BorrowedClient(self._clients)
         try:
             while self._thread is me and not self._ended():
                 due, pause = self._plan.next(steady_now()), 0.0

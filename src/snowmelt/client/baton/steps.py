@@ -24,7 +24,7 @@ import msgspec
 
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.session import TIMEOUT, checked
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.client.connection.waits import within
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import (
@@ -190,7 +190,7 @@ class BatonHold:
             else:
                 self._saved(number, safe)
                 return
-            yield Rest(_PAUSE)
+            yield Sleep(_PAUSE)
 
     def _saved(self, number: int, value: bytes) -> None:
         """Of two at a time the later one counts, whichever is answered first."""
@@ -358,7 +358,7 @@ class AcquireRequest:
                     yield from self.withdraw()
                 raise self._refusal(failure)
             if failure is not None:
-                yield Rest(_PAUSE)
+                yield Sleep(_PAUSE)
 
     def _go(self, looked: Steps[NodeId]) -> Steps[None]:
         """To the node to be asked. One that is left is told: it would give a turn to nobody."""
@@ -411,7 +411,7 @@ class AcquireRequest:
         return NotGranted(f"no turn within {self._timeout:g} s at baton {self._name!r}{why}")
 
 
-class Sight(msgspec.Struct, frozen=True):
+class MemberAnswer(msgspec.Struct, frozen=True):
     """How a member of the cluster sees a baton."""
 
     member: Member
@@ -419,18 +419,18 @@ class Sight(msgspec.Struct, frozen=True):
     """None when it did not answer."""
 
 
-def sights(name: str, timeout: float = TIMEOUT) -> Steps[list[Sight]]:
+def sights(name: str, timeout: float = TIMEOUT) -> Steps[list[MemberAnswer]]:
     """How each member sees a baton, in the order of the view."""
     get = calls.GetBaton(baton_name(name))
     end = later(steady_now(), seconds(max(0.0, checked(timeout))))
-    found: list[Sight] = []
+    found: list[MemberAnswer] = []
     for member in (yield from _members(end)):
         told: calls.BatonStatus | None = None
         with suppress(SnowmeltError):  # that it says nothing is what is told of it
             told = yield _asked_of(member, get, end)
         if told is not None and told.node != member.id:
             told = None  # another answered in its place
-        found.append(Sight(member, told))
+        found.append(MemberAnswer(member, told))
     return found
 
 

@@ -19,7 +19,7 @@ from snowmelt.runtime.clock import steady_now
 C = TypeVar("C")
 
 
-class Brought(msgspec.Struct, frozen=True):
+class CallResult(msgspec.Struct, frozen=True):
     """What a call brought besides what its callers were told."""
 
     spare: Value
@@ -65,7 +65,7 @@ class CoalescedCallers(Generic[C]):
             asked, caller = self._callers.pop(ticket.number)
             self._tell(caller, self._kind.late(asked, gone=call != 0))
 
-    def call(self, bundle: Bundle) -> Steps[Brought]:
+    def call(self, bundle: Bundle) -> Steps[CallResult]:
         """Makes a call, and tells its callers what came of it."""
         tickets = bundle.tickets
         spare: Value = None
@@ -83,7 +83,7 @@ class CoalescedCallers(Generic[C]):
         self._coalescer.again(again)
         alone = self._coalescer.apart(apart, steady_now())
         self._coalescer.back(bundle)
-        return Brought(spare, alone)
+        return CallResult(spare, alone)
 
     def waits_for(self, bundle: Bundle) -> bool:
         """Whether anybody does."""

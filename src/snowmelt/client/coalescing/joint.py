@@ -25,13 +25,13 @@ class CallerRequest(msgspec.Struct, frozen=True, eq=False):
     weight: int
 
 
-class Further(msgspec.Struct, frozen=True):
+class SendAgain(msgspec.Struct, frozen=True):
     apart: bool
     """Whether it goes alone now, or with others once more."""
 
 
-AGAIN: Final = Further(apart=False)
-APART: Final = Further(apart=True)
+AGAIN: Final = SendAgain(apart=False)
+APART: Final = SendAgain(apart=True)
 
 Value: TypeAlias = Any
 """What a caller is told: an error is raised."""
@@ -78,7 +78,7 @@ def sorted_out(
     again: list[Ticket] = []
     apart: list[Ticket] = []
     for ticket, value in values:
-        if type(value) is Further:
+        if type(value) is SendAgain:
             (apart if value.apart else again).append(ticket)
         else:
             told.append((ticket, value))
@@ -89,7 +89,7 @@ def refused(error: BaseException, count: int) -> list[Value]:
     """What each of so many is told when their call failed.
 
     >>> refused(Full("no room"), 1), refused(Full("no room"), 2)
-    ([Full('no room')], [Further(apart=True), Further(apart=True)])
+    ([Full('no room')], [SendAgain(apart=True), SendAgain(apart=True)])
     """
     if count == 1:
         return [error]

@@ -8,7 +8,7 @@ from random import SystemRandom
 from time import monotonic
 from typing import Any, Final
 
-from snowmelt.client.connection.bound import Bound
+from snowmelt.client.connection.bound import LoopBinding
 from snowmelt.client.connection.clients import inquired
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import Session, checked, value
@@ -56,7 +56,7 @@ class AsyncClient:
         self._gets: dict[asyncio.Task[Any] | None, tuple[Get, int, NodeId | None]] = {}
         """What each task waits for, with the number of its call, and of whom it was asked first."""
         self._timer: asyncio.TimerHandle | None = None
-        self._bound = Bound()
+        self._bound = LoopBinding()
         watch(self)
 
     def forked(self) -> None:

@@ -13,7 +13,7 @@ CLOSING_SECONDS: Final = 0.25
 """How long closing waits for what cancelled calls have left behind."""
 
 
-class Bound:
+class LoopBinding:
     """Where an async client may be used, and whether it is closed."""
 
     def __init__(self) -> None:

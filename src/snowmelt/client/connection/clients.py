@@ -112,7 +112,7 @@ class Clients:
                 client.close(CLOSING_SECONDS)
 
 
-class Borrowed:
+class BorrowedClient:
     """One client for several calls; once it is given back, each call has whichever is free."""
 
     def __init__(self, clients: Clients) -> None:

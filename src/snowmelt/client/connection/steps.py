@@ -1,7 +1,7 @@
 """What a person asks for, as steps: written once, driven by whoever has a connection.
 
 A step is a generator. It yields a `Query` and is sent the answer's body, or is thrown the error; it
-yields a `Rest` and is sent nothing; it yields `AtOnce` and is sent what came of each query. Its
+yields a `Sleep` and is sent nothing; it yields `AtOnce` and is sent what came of each query. Its
 return value is what the person gets. It never waits by itself, so the blocking face, the async face
 and the embedded cluster run the very same steps.
 """
@@ -28,7 +28,7 @@ class Query(msgspec.Struct, frozen=True):
     weight: int = 0
 
 
-class Rest(msgspec.Struct, frozen=True):
+class Sleep(msgspec.Struct, frozen=True):
     seconds: float
 
 
@@ -38,7 +38,7 @@ class AtOnce(msgspec.Struct, frozen=True):
     queries: tuple[Query, ...]
 
 
-Step: TypeAlias = Query | Rest | AtOnce
+Step: TypeAlias = Query | Sleep | AtOnce
 Steps: TypeAlias = Generator[Step, Any, T]
 
 
@@ -86,13 +86,13 @@ class KeepingPort(AsyncPort, Protocol):
         """Nobody waits any more for the get that this task asks for: whoever has it hears that."""
 
 
-class SoFar:
+class ProgressNote:
     """How many bodies of several calls are where they should be; told by a note of what ends them.
 
     That may be an error of a call, of the person's own iterable, or an interrupt.
 
     >>> try:
-    ...     with SoFar("the first {} are in", 0) as so_far:
+    ...     with ProgressNote("the first {} are in", 0) as so_far:
     ...         so_far.told = (1,)
     ...         so_far.asked = True
     ...         raise TimeoutError
@@ -136,7 +136,7 @@ def run(port: Port, steps: Steps[T]) -> T:
     try:
         step = next(steps)
         while True:
-            if type(step) is Rest:
+            if type(step) is Sleep:
                 time.sleep(step.seconds)
                 step = steps.send(None)
                 continue
@@ -146,7 +146,7 @@ def run(port: Port, steps: Steps[T]) -> T:
                     if type(step) is Query
                     else each(port, cast("AtOnce", step).queries)
                 )
-            except BaseException as error:  # an interrupt, too: see `SoFar`
+            except BaseException as error:  # an interrupt, too: see `ProgressNote`
                 step = steps.throw(error)
             else:
                 step = steps.send(answer)
@@ -160,7 +160,7 @@ async def run_async(port: AsyncPort, steps: Steps[T]) -> T:
     try:
         step = next(steps)
         while True:
-            if type(step) is Rest:
+            if type(step) is Sleep:
                 await asyncio.sleep(step.seconds)
                 step = steps.send(None)
                 continue
@@ -170,7 +170,7 @@ async def run_async(port: AsyncPort, steps: Steps[T]) -> T:
                     if type(step) is Query
                     else await _all(port, cast("AtOnce", step).queries)
                 )
-            except BaseException as error:  # an interrupt, too: see `SoFar`
+            except BaseException as error:  # an interrupt, too: see `ProgressNote`
                 step = steps.throw(error)
             else:
                 step = steps.send(answer)
@@ -229,8 +229,8 @@ def at_once(several: Sequence[Steps[T]]) -> Steps[list[T | SnowmeltError]]:
             if asks:
                 answers = yield AtOnce(tuple(asks.values()))
             else:
-                answers = yield Rest(
-                    min([one.seconds for one in round_.values() if type(one) is Rest])
+                answers = yield Sleep(
+                    min([one.seconds for one in round_.values() if type(one) is Sleep])
                 )
             told = dict(zip(asks, answers or (), strict=True))
             for at in round_:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final, Self, TypeVar
 
 from snowmelt.client.connection.session import TIMEOUT_MAX, checked
-from snowmelt.client.connection.steps import AtOnce, Query, Rest, Step, Steps
+from snowmelt.client.connection.steps import AtOnce, Query, Sleep, Step, Steps
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -95,7 +95,7 @@ class Wait:
     def out(self) -> Steps[None]:
         """Until the person's time is over."""
         if (left := seconds_until(self.over_at)) > 0:
-            yield Rest(left)
+            yield Sleep(left)
 
     @property
     def over(self) -> bool:
@@ -125,8 +125,8 @@ def within(steps: Steps[T], timeout: float) -> Steps[T]:
 
 
 def _sooner(step: Step, left: float) -> Step:
-    if isinstance(step, Rest):
-        return Rest(min(step.seconds, left))
+    if isinstance(step, Sleep):
+        return Sleep(min(step.seconds, left))
     if isinstance(step, AtOnce):
         return AtOnce(tuple([_query_sooner(one, left) for one in step.queries]))
     return _query_sooner(step, left)

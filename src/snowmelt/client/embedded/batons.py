@@ -20,7 +20,7 @@ SAVED: Final[Duration] = seconds(1)
 """By then a value that was given up is on the disk: two beats."""
 
 
-class Alone:
+class SingleNodeView:
     """Tells how this node sees its cluster: it is all of it."""
 
     def __init__(self, view: View) -> None:
@@ -37,7 +37,7 @@ class Alone:
 def machines_of_batons(view: View) -> list[Family]:
     """What holds batons and topics in a view of one node."""
     return [
-        Family("membership", Alone(view), (GetStatus,)),
+        Family("membership", SingleNodeView(view), (GetStatus,)),
         *baton.families(ME, BatonSettings(), Random(), alone=True),
         multicast.family(ME, MulticastSettings(), Random()),
     ]

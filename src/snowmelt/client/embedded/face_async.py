@@ -19,7 +19,7 @@ import msgspec
 from snowmelt.client.baton.face_async import Baton
 from snowmelt.client.baton.renewer_async import HoldRenewer
 from snowmelt.client.baton.steps import TURN_SECONDS
-from snowmelt.client.connection.bound import Bound
+from snowmelt.client.connection.bound import LoopBinding
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import AsyncEndable
@@ -72,7 +72,7 @@ class DriverThread:
         self._open: dict[PendingCall, HandedCall] = {}
         self._gets: dict[asyncio.Task[Any] | None, HandedCall] = {}
         """What each task waits for."""
-        self._bound = Bound()
+        self._bound = LoopBinding()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._failure: Exception | None = None

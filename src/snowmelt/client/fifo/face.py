@@ -9,7 +9,7 @@ from snowmelt.client.connection.steps import run
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.face import Queue
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.staging_steps import HOLD, stage
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
@@ -105,6 +105,6 @@ class Fifo(Queue[FifoSteps]):
 
         What is not published within `hold` seconds is erased.
         """
-        own, rows = Producer(), self._codec.bodies(bodies)
+        own, rows = ProducerSequence(), self._codec.bodies(bodies)
         steps = stage(self._steps, own, parcels(rows), headers, delay, hold, timeout)
         return run(self._port, steps)

@@ -26,7 +26,7 @@ from snowmelt.client.leases.steps import (
 )
 from snowmelt.client.parted.looks import about, of_one_partition
 from snowmelt.client.parted.parts import PartitionedQueue
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.errors import (
     DiskFull,
@@ -89,7 +89,7 @@ class GrantedSteps(LeaseSteps):
         self,
         name: str,
         settings: QueueSettings | None,
-        producer: Producer,
+        producer: ProducerSequence,
         chance: Random = CHANCE,
     ) -> None:
         super().__init__(known_name(name))

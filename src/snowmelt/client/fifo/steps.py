@@ -9,7 +9,7 @@ from typing import Final, Self, cast
 
 from snowmelt.client.coalescing.joint import CallerRequest
 from snowmelt.client.coalescing.joint_puts import PutRequest, Puts
-from snowmelt.client.connection.steps import Rest, SoFar, Steps
+from snowmelt.client.connection.steps import ProgressNote, Sleep, Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
 from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.fifo.granted import GrantedSteps, master_of, store_of
@@ -141,7 +141,7 @@ class FifoSteps(GrantedSteps):
         packed, due = packed_headers(headers), due_of(delay)
         where: dict[int, Interval] = {}
         count = 0
-        with SoFar("the first {} bodies are in the queue{}", 0, "") as so_far:
+        with ProgressNote("the first {} bodies are in the queue{}", 0, "") as so_far:
             begun = next(calls, None), next(calls, None)
             if begun[1] is not None and sequence is not None:
                 raise TooLarge(
@@ -240,7 +240,7 @@ class FifoSteps(GrantedSteps):
                     raise
                 if wait.over:
                     return None
-                yield Rest(min(_MISSING_PAUSE, wait.left))
+                yield Sleep(min(_MISSING_PAUSE, wait.left))
                 continue
             self.away = sum([one.size for one in leased.away])
             if settle is None or not leased.refused:
@@ -288,7 +288,7 @@ class FifoSteps(GrantedSteps):
                 pass  # they go back when the lease ends
         if fetching.away and not (leased.parts or fetching.parts):
             self.away += sum([one.size for one in fetching.away])
-            yield Rest(_AWAY)
+            yield Sleep(_AWAY)
         return tuple(sorted((*leased.parts, *fetching.parts), key=lambda part: part.start))
 
     def tell(

@@ -13,12 +13,12 @@ from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.items_async import Item, items_under
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.leaving import GIVEN_UP, reason_left, reason_of
-from snowmelt.client.leases.lookout_async import Lookout
-from snowmelt.client.leases.looping import PASSING, PrefetchSize, Pursuit
+from snowmelt.client.leases.looping import PASSING, LoopDeadline, PrefetchSize
 from snowmelt.client.leases.renewals import Hand, LeaseRenewals
 from snowmelt.client.leases.renewer_async import LeaseRenewer
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.leases.urgent_check_async import UrgentCheck
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
@@ -28,7 +28,7 @@ class BufferedSender:
     """What a consumer sends: acknowledgements are gathered, all else goes at once."""
 
     def __init__(
-        self, port: KeepingPort, steps: LeaseSteps, renewals: LeaseRenewals, codec: Codec
+        self, port: KeepingPort, steps: LeaseSteps, renewals: LeaseRenewals, codec: ValueCodec
     ) -> None:
         self.codec = codec
         self._port = port
@@ -86,7 +86,7 @@ class ItemLoop:
         steps: LeaseSteps,
         prefetch: int | None,
         timeout: float | None,
-        codec: Codec = PLAIN,
+        codec: ValueCodec = PLAIN,
         puts: TaskCoalescer | None = None,
     ) -> None:
         self._port = port
@@ -95,12 +95,12 @@ class ItemLoop:
         self._renewer = LeaseRenewer(port, self._renewals, self)
         self._gathering = BufferedSender(port, steps, self._renewals, codec)
         self._pace = pace = PrefetchSize(prefetch)
-        self._lookout: Lookout | None = None
+        self._urgent_check: UrgentCheck | None = None
         """Where something put later may be more urgent."""
         if puts is not None:
             renewals, counter = self._renewals, self._gathering
-            self._lookout = Lookout(port, steps, renewals, counter, pace, puts)
-        self._pursuit = Pursuit(steps.name, timeout)
+            self._urgent_check = UrgentCheck(port, steps, renewals, counter, pace, puts)
+        self._pursuit = LoopDeadline(steps.name, timeout)
         self._items: Iterator[Item] = iter(())
         self._hand: Item | None = None
         self._around: BaseException | None = None
@@ -120,7 +120,7 @@ class ItemLoop:
     async def __anext__(self) -> Item:
         for item in self._items:
             if not item.delivered.lost:  # else it is with others by now
-                if self._lookout is not None and self._renewals.now >= self._lookout.due:
+                if self._urgent_check is not None and self._renewals.now >= self._urgent_check.due:
                     return await self._more(item)
                 self._hand = item
                 return item
@@ -195,10 +195,12 @@ class ItemLoop:
 
     async def _look(self, waits: Item) -> None:
         """Has this come next, or what is more urgent; unless the loop has ended."""
-        lookout, here = self._lookout, [waits]
-        if lookout is not None and steady_now() >= lookout.due:  # else another task has looked
-            here = await lookout.look(waits, self._items)
-            await lookout.fewer(here)
+        urgent_check, here = self._urgent_check, [waits]
+        if (
+            urgent_check is not None and steady_now() >= urgent_check.due
+        ):  # else another task has looked
+            here = await urgent_check.look(waits, self._items)
+            await urgent_check.fewer(here)
         if not self._over:
             self._items = iter([*here, *self._items])
 
@@ -219,8 +221,8 @@ class ItemLoop:
         asked = steady_now()
         while True:
             most = pace.next(steady_now(), renewals.settled)
-            if self._lookout is not None:
-                await self._lookout.before_get(pursuit.left)
+            if self._urgent_check is not None:
+                await self._urgent_check.before_get(pursuit.left)
             get = renewals.get(most, BYTES_MAX, pursuit.left)
             try:
                 delivered = await leasing(self._port, self._steps, get)
@@ -231,8 +233,8 @@ class ItemLoop:
                 pursuit.answered()
                 now = steady_now()
                 pace.came(asked, now, renewals.settled)
-                if self._lookout is not None:
-                    self._lookout.got(now)
+                if self._urgent_check is not None:
+                    self._urgent_check.got(now)
                 return delivered
             if renewals.closing or pursuit.over():
                 return None

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.client.leases.delivered import part_items
 from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
 from snowmelt.core.interval import Interval
@@ -84,7 +84,7 @@ class Fetching:
         if several and self._tries and any(one in self._out_of_reach for one in span.keepers):
             self._tries -= 1
             self._out_of_reach.clear()
-            yield Rest(AGAIN)
+            yield Sleep(AGAIN)
             return span
         stop = span.start + damaged
         self.unread.append(Interval(span.start, stop))

@@ -16,12 +16,12 @@ from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.consuming import BufferedSender
 from snowmelt.client.leases.items import Item, items_under
-from snowmelt.client.leases.lookout import Lookout
 from snowmelt.client.leases.looping import PrefetchSize
 from snowmelt.client.leases.renewals import LeaseRenewals
 from snowmelt.client.leases.renewer import LeaseRenewer
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.queue.codecs import Codec
+from snowmelt.client.leases.urgent_check import UrgentCheck
+from snowmelt.client.queue.codecs import ValueCodec
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.runtime.clock import steady_now
 
@@ -36,7 +36,7 @@ class ItemSource:
         self,
         port: Port,
         steps: LeaseSteps,
-        codec: Codec,
+        codec: ValueCodec,
         prefetch: int | None,
         puts: ThreadCoalescer | None = None,
     ) -> None:
@@ -45,10 +45,10 @@ class ItemSource:
         self._renewer = LeaseRenewer(port, self._renewals, self)
         self._gathering = BufferedSender(port, steps, self._renewals, codec)
         self._pace = pace = PrefetchSize(prefetch)
-        self._lookout: Lookout | None = None
+        self._urgent_check: UrgentCheck | None = None
         if puts is not None:
             renewals, counter = self._renewals, self._gathering
-            self._lookout = Lookout(port, steps, renewals, counter, pace, puts)
+            self._urgent_check = UrgentCheck(port, steps, renewals, counter, pace, puts)
         self._turn = threading.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()
         self.empty = False
@@ -67,8 +67,8 @@ class ItemSource:
         if not self._turn.acquire(timeout=timeout):
             return None
         try:
-            if self._lookout is not None:
-                self._look(self._lookout)
+            if self._urgent_check is not None:
+                self._look(self._urgent_check)
             if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(self._more(timeout))
                 self.empty = not self._ahead
@@ -121,27 +121,27 @@ class ItemSource:
         """The same, when its cluster is closed before."""
         self.close()
 
-    def _look(self, lookout: Lookout) -> None:
+    def _look(self, urgent_check: UrgentCheck) -> None:
         """Has what is more urgent come first."""
-        if self._ahead and self._free.is_set() and steady_now() >= lookout.due:
+        if self._ahead and self._free.is_set() and steady_now() >= urgent_check.due:
             waits, *others = self._ahead
-            here = lookout.look(waits, others)
+            here = urgent_check.look(waits, others)
             try:
-                lookout.fewer(here)
+                urgent_check.fewer(here)
             finally:  # a handler that was cancelled is not all of its worker
                 self._ahead = deque(here)
 
     def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()
         most = self._pace.next(asked, self._renewals.settled)
-        if self._lookout is not None:
-            self._lookout.before_get(timeout)
+        if self._urgent_check is not None:
+            self._urgent_check.before_get(timeout)
         delivered = run(self.port, self._renewals.get(most, BYTES_MAX, timeout))
         if delivered is None:
             return ()
         self._renewer.see()
         now = steady_now()
         self._pace.came(asked, now, self._renewals.settled)
-        if self._lookout is not None:
-            self._lookout.got(now)
+        if self._urgent_check is not None:
+            self._urgent_check.got(now)
         return items_under(self._gathering, delivered)

@@ -12,12 +12,12 @@ from snowmelt.client.connection.until_set import until_set
 from snowmelt.client.leases.consuming_async import BufferedSender
 from snowmelt.client.leases.items_async import Item, items_under
 from snowmelt.client.leases.leasing_async import leasing
-from snowmelt.client.leases.lookout_async import Lookout
 from snowmelt.client.leases.looping import PrefetchSize
 from snowmelt.client.leases.renewals import LeaseRenewals
 from snowmelt.client.leases.renewer_async import LeaseRenewer
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.queue.codecs import Codec
+from snowmelt.client.leases.urgent_check_async import UrgentCheck
+from snowmelt.client.queue.codecs import ValueCodec
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.runtime.clock import steady_now
 
@@ -29,7 +29,7 @@ class ItemSource:
         self,
         port: KeepingPort,
         steps: LeaseSteps,
-        codec: Codec,
+        codec: ValueCodec,
         prefetch: int | None,
         puts: TaskCoalescer | None = None,
     ) -> None:
@@ -39,10 +39,10 @@ class ItemSource:
         self._renewer = LeaseRenewer(port, self._renewals, self)
         self._gathering = BufferedSender(port, steps, self._renewals, codec)
         self._pace = pace = PrefetchSize(prefetch)
-        self._lookout: Lookout | None = None
+        self._urgent_check: UrgentCheck | None = None
         if puts is not None:
             renewals, counter = self._renewals, self._gathering
-            self._lookout = Lookout(port, steps, renewals, counter, pace, puts)
+            self._urgent_check = UrgentCheck(port, steps, renewals, counter, pace, puts)
         self._turn = asyncio.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()
         self._rests = False
@@ -57,8 +57,8 @@ class ItemSource:
         if not self._free.is_set():
             await self._waits(timeout)
         async with self._turn:
-            if self._lookout is not None:
-                await self._look(self._lookout)
+            if self._urgent_check is not None:
+                await self._look(self._urgent_check)
             if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(await self._more(timeout))
             while self._ahead and self._free.is_set():
@@ -98,21 +98,21 @@ class ItemSource:
         """The same, when its cluster is closed before."""
         await self.close()
 
-    async def _look(self, lookout: Lookout) -> None:
+    async def _look(self, urgent_check: UrgentCheck) -> None:
         """Has what is more urgent come first."""
-        if self._ahead and self._free.is_set() and steady_now() >= lookout.due:
+        if self._ahead and self._free.is_set() and steady_now() >= urgent_check.due:
             waits, *others = self._ahead
-            here = await lookout.look(waits, others)
+            here = await urgent_check.look(waits, others)
             try:
-                await lookout.fewer(here)
+                await urgent_check.fewer(here)
             finally:  # a handler that was cancelled is not all of its worker
                 self._ahead = deque(here)
 
     async def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()
         most = self._pace.next(asked, self._renewals.settled)
-        if self._lookout is not None:
-            await self._lookout.before_get(timeout)
+        if self._urgent_check is not None:
+            await self._urgent_check.before_get(timeout)
         get = self._renewals.get(most, BYTES_MAX, timeout)
         delivered = await leasing(self.port, self._steps, get)
         if delivered is None:
@@ -120,6 +120,6 @@ class ItemSource:
         self._renewer.see()
         now = steady_now()
         self._pace.came(asked, now, self._renewals.settled)
-        if self._lookout is not None:
-            self._lookout.got(now)
+        if self._urgent_check is not None:
+            self._urgent_check.got(now)
         return items_under(self._gathering, delivered)

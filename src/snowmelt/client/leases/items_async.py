@@ -29,7 +29,7 @@ from snowmelt.client.leases.delivered import (
 )
 from snowmelt.client.leases.reasons import failure_text, told_reason
 from snowmelt.client.leases.steps import LeaseSteps
-from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.tracing import Tracing
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
@@ -40,7 +40,7 @@ from snowmelt.core.interval import Interval, Position
 class UpdateSender(Protocol):
     """Where words about a lease are handed in."""
 
-    codec: Codec
+    codec: ValueCodec
     """In which its bodies are written."""
 
     @property
@@ -77,7 +77,7 @@ class ImmediateSender:
         self,
         port: KeepingPort,
         steps: LeaseSteps,
-        codec: Codec = PLAIN,
+        codec: ValueCodec = PLAIN,
         tracing: Tracing | None = None,
     ) -> None:
         self.codec = codec

@@ -24,10 +24,10 @@ def leasing(port: Port, steps: LeaseSteps, get: Steps[LeasedItems | None]) -> Le
 
 def to_the_end(port: Own, steps: Steps[T]) -> T:
     """Takes steps; when their caller is interrupted meanwhile, they go on to their end."""
-    return Errand(port, steps).wait()
+    return BackgroundSteps(port, steps).wait()
 
 
-class Errand(Generic[T]):
+class BackgroundSteps(Generic[T]):
     """One of them; its cluster, or the program, waits for it a little before it ends."""
 
     def __init__(self, port: Own, steps: Steps[T]) -> None:

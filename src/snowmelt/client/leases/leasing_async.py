@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from snowmelt.client.connection.steps import KeepingPort, Query, Rest, Steps, run_async
+from snowmelt.client.connection.steps import KeepingPort, Query, Sleep, Steps, run_async
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.core.errors import Closed, SnowmeltError
@@ -30,9 +30,9 @@ def unless_left(steps: Steps[T], leaves: Cancellation) -> Steps[T]:
     """The same steps, which ask for no items, and wait for nothing, once nobody waits for them.
 
     >>> leaves = Cancellation()
-    >>> steps = unless_left((rest for rest in [Rest(1), Rest(1)]), leaves)
+    >>> steps = unless_left((rest for rest in [Sleep(1), Sleep(1)]), leaves)
     >>> next(steps)
-    Rest(seconds=1)
+    Sleep(seconds=1)
     >>> leaves.nobody_waits = True
     >>> next(steps)
     Traceback (most recent call last):
@@ -41,7 +41,7 @@ def unless_left(steps: Steps[T], leaves: Cancellation) -> Steps[T]:
     try:
         step = next(steps)
         while True:
-            asks = isinstance(step, Rest) or (isinstance(step, Query) and type(step.body) is Get)
+            asks = isinstance(step, Sleep) or (isinstance(step, Query) and type(step.body) is Get)
             if asks and leaves.nobody_waits:
                 step = steps.throw(Closed("nobody waits for this get any more"))
                 continue

@@ -6,7 +6,7 @@ What takes long is taken one by one, and the rest is there for others; what is d
 a thousand at a time. An item is worked off when it is acknowledged or given back, so a loop that
 only hands its items on learns from those who do the work.
 
-What comes first, where something put later may be more urgent: see `lookout.py`.
+What comes first, where something put later may be more urgent: see `urgent_check.py`.
 
 How long. A loop that waits for ever goes on through whatever may end: masters that die, nodes that
 start again. One with a time-out ends with the failure when that lasted until then. Nobody is
@@ -68,7 +68,7 @@ class PrefetchSize:
             self._since, self._settled = now, settled
 
 
-class Pursuit:
+class LoopDeadline:
     """For how long a loop asks for its next item, whatever fails meanwhile."""
 
     def __init__(self, queue: str, timeout: float | None, reach: float = 0.0) -> None:

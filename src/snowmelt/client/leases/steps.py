@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import (
     ItemBatch,
@@ -382,7 +382,7 @@ class CallRetries:
         self._said: Unavailable | None = None
         """Why it did not happen, as a node told last: it says more than that the time is over."""
 
-    def after(self, error: SnowmeltError, *, eager: bool = False) -> Rest:
+    def after(self, error: SnowmeltError, *, eager: bool = False) -> Sleep:
         """How long to wait before it is asked again; raises when it is not to be.
 
         An `eager` one does not wait for nodes that are away.
@@ -402,7 +402,7 @@ class CallRetries:
                 raise self._open or self._said or error
             raise OutcomeUnknown(f"{self._open}; {self._said}")
         pause, self._pause = min(self._pause, left), min(2 * self._pause, _LONGEST_PAUSE)
-        return Rest(min(pause, left - _LAST / 2) if self._said else pause)
+        return Sleep(min(pause, left - _LAST / 2) if self._said else pause)
 
 
 def ask_anybody(body: Any, wait: Wait, weight: int = 0) -> Steps[Any]:

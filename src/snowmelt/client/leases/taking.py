@@ -22,7 +22,7 @@ from snowmelt.client.leases.steps import (
     Seen,
     checked_count,
 )
-from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.tracing import Tracing
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, Empty
@@ -41,7 +41,7 @@ class LeasingQueue(Generic[S]):
     __reduce__ = stays("send the queue's name and the URL, and connect there")
 
     def __init__(
-        self, port: Port, steps: S, codec: Codec = PLAIN, tracing: Tracing | None = None
+        self, port: Port, steps: S, codec: ValueCodec = PLAIN, tracing: Tracing | None = None
     ) -> None:
         self.tracing = tracing
         """Makes spans of its calls; None where the program has set up none."""

@@ -9,7 +9,7 @@ from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.multicast.steps import ListenerState, TopicSteps
-from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.instant import later, seconds
 from snowmelt.protocols.multicast.calls import Position
 from snowmelt.protocols.multicast.following import Message
@@ -78,7 +78,7 @@ class Multicast:
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
-    def __init__(self, port: Port, steps: TopicSteps, codec: Codec = PLAIN) -> None:
+    def __init__(self, port: Port, steps: TopicSteps, codec: ValueCodec = PLAIN) -> None:
         self._port = port
         self._steps = steps
         self._codec = codec

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from snowmelt.client.baton.steps import ANSWER_SECONDS, UNHURRIED, CurrentNode, new_ticket
 from snowmelt.client.connection.session import checked
-from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
+from snowmelt.client.connection.steps import ProgressNote, Query, Sleep, Steps
 from snowmelt.client.queue.bodies import parcel
-from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import (
     Closed,
@@ -38,10 +38,10 @@ _PAUSE: Final = 0.05
 _FAILURES: Final = (OutcomeUnknown, Unavailable, Unreachable)
 
 
-class Coded(Message, frozen=True):
+class CodedMessage(Message, frozen=True):
     """A message of a topic that is heard with a codec."""
 
-    codec: Codec
+    codec: ValueCodec
 
     @property
     def value(self) -> Any:
@@ -52,7 +52,7 @@ class Coded(Message, frozen=True):
 class ListenerState:
     """Where one listener stands, and what it was told and has not looked at yet: rule 2."""
 
-    def __init__(self, codec: Codec = PLAIN) -> None:
+    def __init__(self, codec: ValueCodec = PLAIN) -> None:
         self.following = Following()
         self.came: deque[Message] = deque()
         self._codec = codec
@@ -61,7 +61,7 @@ class ListenerState:
         with SHIELD:
             came = self.following.take(told)
             if self._codec is not PLAIN:
-                came = [Coded(one.body, one.position, self._codec) for one in came]
+                came = [CodedMessage(one.body, one.position, self._codec) for one in came]
             self.came.extend(came)
 
     def next(self) -> Message:
@@ -89,7 +89,7 @@ class TopicSteps:
     def publish_many(self, bodies: Iterable[Buffer], timeout: float) -> Steps[list[calls.Position]]:
         """Publishes messages in order, in as few calls as they fit into; their positions."""
         positions: list[calls.Position] = []
-        with SoFar("the first {} were published", 0) as so_far:
+        with ProgressNote("the first {} were published", 0) as so_far:
             for call in _calls(bodies):
                 so_far.asked = True
                 first = yield from self._publish(call, _end(timeout))
@@ -161,7 +161,7 @@ class TopicSteps:
                     yield from self._other_home()
             except Full as error:
                 failure = error
-                yield Rest(_PAUSE)
+                yield Sleep(_PAUSE)
             else:
                 if type(answer) is calls.Published:
                     return answer.first
@@ -173,11 +173,11 @@ class TopicSteps:
 
     def _other_home(self) -> Steps[None]:
         """Looks for a node that is current, if there is one."""
-        yield Rest(_PAUSE)
+        yield Sleep(_PAUSE)
         try:
             yield from self._home.find()
         except _FAILURES:
-            yield Rest(_PAUSE)
+            yield Sleep(_PAUSE)
 
     def _too_late(self, asked: bool, failure: SnowmeltError | None) -> SnowmeltError:
         if failure is not None and not asked:

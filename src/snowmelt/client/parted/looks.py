@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from snowmelt.client.connection.steps import Rest, Steps, all_of, at_once
+from snowmelt.client.connection.steps import Sleep, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import ItemBatch as Bodies
 from snowmelt.client.leases.delivered import ItemSelection, part_items, portion
@@ -129,7 +129,7 @@ def _described(parts: PartitionedQueue, wait: Wait) -> Steps[QueueStatus]:
         told = yield from at_once(looks)
         if wait.over or not all(isinstance(one, _AWAY) for one in told):
             break
-        yield Rest(min(ROUND, wait.left))
+        yield Sleep(min(ROUND, wait.left))
     found = {at: one for at, one in enumerate(told) if isinstance(one, QueueStatus)}
     for one in told:
         if isinstance(one, SnowmeltError) and not (found and isinstance(one, _AWAY)):

@@ -21,13 +21,13 @@ from zlib import crc32
 
 import msgspec
 
-from snowmelt.client.connection.steps import Rest, Steps, all_of, at_once
+from snowmelt.client.connection.steps import Sleep, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
 from snowmelt.client.leases.steps import Late, LeaseReply, LeaseUpdate, both
 from snowmelt.client.parted.lease import held_of, together
 from snowmelt.client.queue.bodies import PutItems
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import DiskFull, Full, NoSuchQueue, SnowmeltError, Unavailable
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.queue.calls import Get, PutDone
@@ -107,7 +107,7 @@ class PartitionedQueue:
     """The partitions of one queue."""
 
     def __init__(
-        self, name: str, door: AnyNode, parts: Sequence[PartitionSteps], producer: Producer
+        self, name: str, door: AnyNode, parts: Sequence[PartitionSteps], producer: ProducerSequence
     ) -> None:
         self.name = name
         self.all = tuple(parts)
@@ -158,7 +158,7 @@ class PartitionedQueue:
         """Until all puts of this client before that number are answered, or it was so long."""
         end = later(steady_now(), longest)
         while (before := self._producer.order.before(number)) and steady_now() < end:
-            yield Rest(min(before * _PAUSE, _PAUSE_LONGEST))
+            yield Sleep(min(before * _PAUSE, _PAUSE_LONGEST))
 
     def _put_elsewhere(
         self, call: tuple[PutItems, bytes, int], part: int, wait: Wait
@@ -175,7 +175,7 @@ class PartitionedQueue:
                 if last and wait.over:
                     raise _of_all(self.name, count, error) from None
                 if last and isinstance(error, Unavailable):
-                    yield Rest(min(ROUND, wait.left))
+                    yield Sleep(min(ROUND, wait.left))
             else:
                 self._producer.order.went(part)
                 return done

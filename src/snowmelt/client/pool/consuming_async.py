@@ -11,7 +11,7 @@ from snowmelt.client.pool.loop_state import NextObject, ObjectLoopState
 from snowmelt.client.pool.objects_async import Object, only
 from snowmelt.client.pool.open_pools import OpenPool
 from snowmelt.client.pool.port_async import PoolPort
-from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.protocols.pool.calls import Got
 
 
@@ -30,7 +30,7 @@ class ObjectLoop:
         port: PoolPort,
         prefetch: int | None,
         timeout: float | None,
-        codec: Codec = PLAIN,
+        codec: ValueCodec = PLAIN,
     ) -> None:
         self._codec = codec
         self._port = port

@@ -19,7 +19,7 @@ from snowmelt.client.pool.port import PoolPort
 from snowmelt.client.pool.room import ObjectRoom
 from snowmelt.client.pool.shapes import Shape, bytes_of
 from snowmelt.client.pool.steps import BYTES_MAX
-from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
@@ -49,7 +49,9 @@ class Pool:
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
-    def __init__(self, part: OpenPool, codec: Codec = PLAIN, port: PoolPort | None = None) -> None:
+    def __init__(
+        self, part: OpenPool, codec: ValueCodec = PLAIN, port: PoolPort | None = None
+    ) -> None:
         self._codec = codec
         self._part = part
         self._port = port or PoolPort(part)

@@ -14,7 +14,7 @@ from snowmelt.client.connection.steps import AsyncPort
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.bodies import alone, joined, numbers
 from snowmelt.client.pool.loans import HeldLoan
-from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
@@ -44,7 +44,7 @@ class Object:
         loan: HeldLoan,
         body: Buffer,
         intervals: tuple[Interval, ...] = (),
-        codec: Codec = PLAIN,
+        codec: ValueCodec = PLAIN,
     ) -> None:
         self._codec = codec
         self._port = port
@@ -123,7 +123,9 @@ class Objects:
     __slots__ = ("_codec", "_loan", "_port", "_spans", "batch")
     __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")
 
-    def __init__(self, port: AsyncPort, loan: HeldLoan, got: Got, codec: Codec = PLAIN) -> None:
+    def __init__(
+        self, port: AsyncPort, loan: HeldLoan, got: Got, codec: ValueCodec = PLAIN
+    ) -> None:
         self._codec = codec
         self._port = port
         self._spans = got.spans
@@ -183,6 +185,6 @@ async def leave(held: Object | Objects, error: BaseException | None) -> None:
         await held.nack()
 
 
-def only(port: AsyncPort, loan: HeldLoan, got: Got, codec: Codec) -> Object:
+def only(port: AsyncPort, loan: HeldLoan, got: Got, codec: ValueCodec) -> Object:
     """The object of a get for one."""
     return Object(port, loan, alone(got.blob), codec=codec)

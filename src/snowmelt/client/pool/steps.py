@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from snowmelt.client.connection.session import checked
-from snowmelt.client.connection.steps import Query, SoFar, Steps
+from snowmelt.client.connection.steps import ProgressNote, Query, Steps
 from snowmelt.client.pool.bodies import Written, several, single
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Closed, Full
@@ -47,7 +47,7 @@ def put_many(
     timeout = checked(timeout)
     end = later(steady_now(), seconds(max(0.0, timeout)))
     count = 0
-    with SoFar("the first {} are in the pool", 0) as so_far:
+    with ProgressNote("the first {} are in the pool", 0) as so_far:
         for parcel in several(bodies, written):
             left = seconds_until(end)
             part = calls.Put(parcel.offsets, parcel.blob, patience(left), asker)

@@ -9,7 +9,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import with_ranks
 from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.group_steps import GroupBodies
 from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
@@ -50,7 +50,7 @@ class PriorityQueue(Queue[RankedSteps]):
         self,
         port: KeepingPort,
         steps: RankedSteps,
-        codec: Codec = PLAIN,
+        codec: ValueCodec = PLAIN,
         tracing: Tracing | None = None,
     ) -> None:
         super().__init__(port, steps, codec, tracing)

@@ -23,7 +23,7 @@ from snowmelt.client.leases.fetching import CHANCE
 from snowmelt.client.leases.steps import Seen, delay_of
 from snowmelt.client.priority.sorting import Prioritized, ranked_parcels, sorted_parcel
 from snowmelt.client.queue.bodies import packed_headers, parcel
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.ranks import Ranks, checked_priority
 from snowmelt.client.queue.staging_steps import stage
 from snowmelt.core.batch import Batch, Buffer
@@ -48,7 +48,7 @@ class RankedSteps(FifoSteps):
         self,
         name: str,
         settings: QueueSettings | None,
-        producer: Producer,
+        producer: ProducerSequence,
         chance: Random = CHANCE,
     ) -> None:
         super().__init__(name, settings, producer, chance)
@@ -111,7 +111,7 @@ class RankedSteps(FifoSteps):
         """Stores batches; the receipts by which they can be published."""
         ranks = yield from self.known(Wait(timeout))
         calls = ranked_parcels(items, priority, ranks)
-        return (yield from stage(self, Producer(), calls, headers, delay, hold, timeout))
+        return (yield from stage(self, ProducerSequence(), calls, headers, delay, hold, timeout))
 
     # --- looking ----------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from snowmelt.core.errors import BadOption, CodecError, in_short
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 
-class Codec:
+class ValueCodec:
     """How values are written, and read; this one takes bytes, which are both.
 
     >>> codec_of("json").body({"id": 7}), codec_of("json").value(b'{"id": 7}')
@@ -109,10 +109,10 @@ class Codec:
             raise TypeError(f"several values are put here, not one {what}; see put")
 
 
-PLAIN: Final = Codec()
+PLAIN: Final = ValueCodec()
 
 
-def codec_of(name: object) -> Codec:
+def codec_of(name: object) -> ValueCodec:
     """The codec of this name; the plain one for none.
 
     >>> codec_of("yaml")
@@ -200,9 +200,9 @@ _MARK_OF_BYTES: Final = re.compile(rb"[\xc4-\xc6]").search
 _CODECS: Final = {
     one.name: one
     for one in (
-        Codec("text", _write_text, _read_text),
-        Codec("json", _write_json, msgspec.json.Decoder().decode),
-        Codec("msgpack", _ENCODE_MSGPACK, msgspec.msgpack.Decoder().decode),
-        Codec("arrow", _write_arrow, _read_arrow),
+        ValueCodec("text", _write_text, _read_text),
+        ValueCodec("json", _write_json, msgspec.json.Decoder().decode),
+        ValueCodec("msgpack", _ENCODE_MSGPACK, msgspec.msgpack.Decoder().decode),
+        ValueCodec("arrow", _write_arrow, _read_arrow),
     )
 }

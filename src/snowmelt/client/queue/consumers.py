@@ -9,7 +9,7 @@ from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.protocols.queue.statuses import ConsumerRow, Consumers, ListConsumers
 
 
-class Consumer(msgspec.Struct, frozen=True):
+class ConsumerOverview(msgspec.Struct, frozen=True):
     """A process that uses a queue: it has items in hand, or its calls wait."""
 
     program: str
@@ -26,7 +26,7 @@ class Consumer(msgspec.Struct, frozen=True):
     puts_waiting: int
 
 
-def consumers(steps: FifoSteps, timeout: float) -> Steps[list[Consumer]]:
+def consumers(steps: FifoSteps, timeout: float) -> Steps[list[ConsumerOverview]]:
     """All of them, those with most in hand first."""
     wait, found = Wait(timeout), dict[Program, list[ConsumerRow]]()
     for part in (yield from steps.partitions(timeout)):
@@ -41,8 +41,8 @@ def consumers(steps: FifoSteps, timeout: float) -> Steps[list[Consumer]]:
     return sorted(some, key=lambda one: (-one.items, -one.gets_waiting, one.program, one.pid))
 
 
-def _told(program: Program, rows: list[ConsumerRow]) -> Consumer:
-    return Consumer(
+def _told(program: Program, rows: list[ConsumerRow]) -> ConsumerOverview:
+    return ConsumerOverview(
         program.name,
         program.pid,
         program.host,

@@ -11,7 +11,7 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
 from snowmelt.client.leases.steps import ask_anybody
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import NoSuchQueue, NotEmpty, Unavailable
 from snowmelt.protocols.queue.calls import Open, QueueStatus
 from snowmelt.protocols.queue.deletes import COUNTS, Delete, Deleted
@@ -38,7 +38,7 @@ def _delete_parts(ask: Delete, timeout: float) -> Steps[Deleted]:
     wait = Wait(timeout)
     settings: QueueSettings | None = None
     if ask.if_empty:
-        status = yield from FifoSteps(ask.queue, None, Producer()).stats(wait.left)
+        status = yield from FifoSteps(ask.queue, None, ProducerSequence()).stats(wait.left)
         settings = status.settings
         if status.away:
             raise Unavailable(f"partitions {status.away} of {ask.queue} can't be asked just now")

@@ -12,8 +12,8 @@ from snowmelt.client.connection.steps import Port, Steps, run
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking import LeasingQueue
-from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.client.queue.consumers import Consumer, consumers
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
+from snowmelt.client.queue.consumers import ConsumerOverview, consumers
 from snowmelt.client.queue.group_steps import (
     GroupBodies,
     GroupSteps,
@@ -44,7 +44,7 @@ class Queue(LeasingQueue[S]):
     """A queue, but for how items come in."""
 
     def __init__(
-        self, port: Port, steps: S, codec: Codec = PLAIN, tracing: Tracing | None = None
+        self, port: Port, steps: S, codec: ValueCodec = PLAIN, tracing: Tracing | None = None
     ) -> None:
         super().__init__(port, steps, codec, tracing)
         self._puts = ThreadCoalescer(self._port, Puts(steps.put))
@@ -155,7 +155,7 @@ class Queue(LeasingQueue[S]):
         """How the queue is: how many items wait, are leased, delayed, dead, and more."""
         return run(self._port, self._steps.stats(timeout))
 
-    def consumers(self, *, timeout: float = TIMEOUT) -> list[Consumer]:
+    def consumers(self, *, timeout: float = TIMEOUT) -> list[ConsumerOverview]:
         """Who has items of it in hand, or waits: which programs, where, and how many.
 
         >>> import snowmelt, tempfile

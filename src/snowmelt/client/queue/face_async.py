@@ -11,8 +11,8 @@ from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking_async import LeasingQueue
-from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.client.queue.consumers import Consumer, consumers
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
+from snowmelt.client.queue.consumers import ConsumerOverview, consumers
 from snowmelt.client.queue.group_steps import (
     GroupBodies,
     GroupSteps,
@@ -43,7 +43,7 @@ class Queue(LeasingQueue[S]):
     """A queue, but for how items come in."""
 
     def __init__(
-        self, port: KeepingPort, steps: S, codec: Codec = PLAIN, tracing: Tracing | None = None
+        self, port: KeepingPort, steps: S, codec: ValueCodec = PLAIN, tracing: Tracing | None = None
     ) -> None:
         super().__init__(port, steps, codec, tracing)
         self._puts = TaskCoalescer(self._port, Puts(steps.put))
@@ -154,7 +154,7 @@ class Queue(LeasingQueue[S]):
         """How the queue is: how many items wait, are leased, delayed, dead, and more."""
         return await run_async(self._port, self._steps.stats(timeout))
 
-    async def consumers(self, *, timeout: float = TIMEOUT) -> list[Consumer]:
+    async def consumers(self, *, timeout: float = TIMEOUT) -> list[ConsumerOverview]:
         """Who has items of it in hand, or waits: which programs, where, and how many.
 
         >>> import snowmelt.aio, tempfile

@@ -153,13 +153,13 @@ def whole(option: str, value: object) -> int:
     return value
 
 
-class Producer:
+class ProducerSequence:
     """Who puts, and the numbers of its puts: the same name and number is the same put.
 
-    >>> named = Producer("loader-7", first=40)
+    >>> named = ProducerSequence("loader-7", first=40)
     >>> named.number(None), named.number(None), named.number(7)
     (40, 41, 7)
-    >>> Producer("loader-7").number(None)
+    >>> ProducerSequence("loader-7").number(None)
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: sequence is None; allowed: a number with each put...
     """
@@ -188,9 +188,9 @@ class Producer:
         self._begin()
         watch(self)
 
-    def another(self) -> "Producer":
+    def another(self) -> "ProducerSequence":
         """One without a name that was given, which draws as this one does."""
-        return Producer(None, None, self._new_name, self._chance)
+        return ProducerSequence(None, None, self._new_name, self._chance)
 
     def _begin(self) -> None:
         self.caller: str = self._new_name() if self.named else self.name

@@ -18,7 +18,7 @@ from snowmelt.client.queue.deleting import delete
 from snowmelt.client.queue.handle_cache import HandleCache
 from snowmelt.client.queue.options import (
     PriorityOptions,
-    Producer,
+    ProducerSequence,
     QueueOptions,
     queue_settings,
     ranked_settings,
@@ -235,7 +235,7 @@ class Queues:
     ) -> S:
         """Of a queue that a node leads: its handles share them, but where a producer is named."""
         if producer is not None or sequence is not None:
-            return kind(name, settings, Producer(producer, sequence))
+            return kind(name, settings, ProducerSequence(producer, sequence))
         key = known_name(name), settings, kind
         steps = self._known.once(key, lambda: kind(name, settings, self._own(name)))
         if not steps.over:
@@ -243,6 +243,6 @@ class Queues:
         self._known.forget(name)
         return self._led(kind, name, settings, producer, sequence)
 
-    def _own(self, name: str) -> Producer:
+    def _own(self, name: str) -> ProducerSequence:
         """This client as the producer of a queue: one, with whatever settings it is asked for."""
-        return self._known.once(known_name(name), Producer)
+        return self._known.once(known_name(name), ProducerSequence)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from snowmelt.client.connection.session import checked
-from snowmelt.client.connection.steps import Rest, Steps
+from snowmelt.client.connection.steps import Sleep, Steps
 from snowmelt.client.fifo.steps import ANSWER_SECONDS, FifoSteps, due_of
 from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.queue.bodies import PutItems, packed_headers
-from snowmelt.client.queue.options import Producer, seconds_of
+from snowmelt.client.queue.options import ProducerSequence, seconds_of
 from snowmelt.core.errors import BadOption, Full
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
@@ -30,7 +30,7 @@ _FULL_PAUSE: Final = 0.2
 
 def stage(
     queue: FifoSteps,
-    producer: Producer,
+    producer: ProducerSequence,
     calls: Iterable[PutItems],
     headers: Mapping[str, str | bytes] | Labels | None,
     delay: float,
@@ -67,7 +67,7 @@ def stage(
 
 def publish(
     queue: FifoSteps,
-    producer: Producer,
+    producer: ProducerSequence,
     receipts: Iterable[Receipt],
     sequence: int | None,
     timeout: float,
@@ -87,14 +87,14 @@ def publish(
         except Full:
             if left < _FULL_PAUSE:
                 raise
-            yield Rest(_FULL_PAUSE)
+            yield Sleep(_FULL_PAUSE)
         else:
             return tuple(map(told_interval, done.where))
 
 
 def plan(
     queue: FifoSteps,
-    producer: Producer,
+    producer: ProducerSequence,
     shares: Iterable[Share],
     sequence: int,
     timeout: float,

@@ -1,6 +1,6 @@
 """A worker, a function and a queue: it takes items, has the function work, and tells the outcome.
 
-Blocking (`face.py`): in threads (`shift.py`), and these in several processes (`processes.py`) if so
+Blocking (`face.py`): in threads (`loop.py`), and these in several processes (`processes.py`) if so
 wished. With `await` (`face_async.py`): in tasks. What they decide is in `retrying.py`.
 
 Rules:
@@ -23,7 +23,7 @@ Rules:
 6. A cluster that goes away is waited for; one that never was there, for five seconds. What a
    handler did meanwhile is told late, or refused as `LeaseLost`, and then done again by another: at
    least once.
-7. Each of several queues has threads, or tasks, of its own, by weight (`shifts.py`). Rule 3's
+7. Each of several queues has threads, or tasks, of its own, by weight (`loops.py`). Rule 3's
    suspects are worked on alone in their queue; other queues of the process go on.
 8. A handler over its `limit` is raised a `TimeoutError` in, where Python can (`limits.py`).
 9. A pool counts no failures and has no dead: what failed is held for as long as it is to wait,

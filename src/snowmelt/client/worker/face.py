@@ -15,6 +15,8 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.item_source import ItemSource
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.worker.loop import WorkerLoop
+from snowmelt.client.worker.loops import Runnable, ThreadLoops
 from snowmelt.client.worker.object_source import ObjectSource
 from snowmelt.client.worker.options import (
     REACH_SECONDS,
@@ -24,9 +26,7 @@ from snowmelt.client.worker.options import (
     weighed,
     worker_settings,
 )
-from snowmelt.client.worker.processes import Crew
-from snowmelt.client.worker.shift import Shift
-from snowmelt.client.worker.shifts import Runnable, Shifts
+from snowmelt.client.worker.processes import WorkerProcesses
 from snowmelt.client.worker.signals import stopped_by_signals
 from snowmelt.core.errors import BadOption, NoSuchQueue
 from snowmelt.runtime.logs import tell
@@ -141,9 +141,9 @@ class Worker:
         running: Runnable
         if self._settings.processes:
             self._reach()
-            running = Crew(lambda: self._shifts(idle), self._settings)
+            running = WorkerProcesses(lambda: self._loops(idle), self._settings)
         else:
-            running = self._shifts(idle)
+            running = self._loops(idle)
         self._running = running
         return running
 
@@ -157,11 +157,11 @@ class Worker:
             with suppress(NoSuchQueue):
                 one.stats(timeout=REACH_SECONDS)
 
-    def _shifts(self, idle: float | None) -> Shift | Shifts:
-        some = [self._shift(*one, idle) for one in zip(self._queues, self._shares, strict=True)]
-        return some[0] if len(some) == 1 else Shifts(some)
+    def _loops(self, idle: float | None) -> WorkerLoop | ThreadLoops:
+        some = [self._loop_over(*one, idle) for one in zip(self._queues, self._shares, strict=True)]
+        return some[0] if len(some) == 1 else ThreadLoops(some)
 
-    def _shift(self, queue: Source, threads: int, idle: float | None) -> Shift:
+    def _loop_over(self, queue: Source, threads: int, idle: float | None) -> WorkerLoop:
         intake: ItemSource | ObjectSource
         if isinstance(queue, Pool):
             intake = ObjectSource(queue)
@@ -169,7 +169,7 @@ class Worker:
             intake = queue.intake(self._settings.prefetch)
         settings = msgspec.structs.replace(self._settings, at_once=threads)
         tracing = None if isinstance(queue, Pool) else queue.tracing
-        return Shift(queue.name, intake, self._handler, settings, idle, tracing)
+        return WorkerLoop(queue.name, intake, self._handler, settings, idle, tracing)
 
 
 def check_shared(queue: Source, processes: int) -> None:

@@ -14,6 +14,8 @@ from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.leases.item_source_async import ItemSource
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.priority.face_async import PriorityQueue
+from snowmelt.client.worker.loop_async import WorkerLoop
+from snowmelt.client.worker.loops import TaskLoops
 from snowmelt.client.worker.object_source_async import ObjectSource
 from snowmelt.client.worker.options import (
     AsyncWorkerOptions,
@@ -22,8 +24,6 @@ from snowmelt.client.worker.options import (
     weighed,
     worker_settings,
 )
-from snowmelt.client.worker.shift_async import Shift
-from snowmelt.client.worker.shifts import AsyncShifts
 from snowmelt.client.worker.signals import stopped_by_signals
 from snowmelt.core.errors import BadOption
 
@@ -64,7 +64,7 @@ class Worker:
         self._shares = shares("tasks", settings.at_once, list(self._queues.values()))
         if settings.retrying.buries and any(isinstance(one, Pool) for one in self._queues):
             raise BadOption("retry", options["retry"], "no times and no None: a pool has no dead")
-        self._running: Shift | AsyncShifts | None = None
+        self._running: WorkerLoop | TaskLoops | None = None
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -75,15 +75,15 @@ class Worker:
 
         When it is cancelled, its handlers are, and what they had in hand goes back.
         """
-        shift = self._begin(timeout)
+        worker_loop = self._begin(timeout)
         loop = asyncio.get_running_loop()
 
         def stop(*, hard: bool = False) -> None:
-            loop.call_soon_threadsafe(partial(shift.stop, hard=hard))
+            loop.call_soon_threadsafe(partial(worker_loop.stop, hard=hard))
 
         try:
             with stopped_by_signals(stop) if self._settings.signals else nullcontext():
-                await shift.work()
+                await worker_loop.work()
         finally:
             self._running = None
 
@@ -93,11 +93,11 @@ class Worker:
             self._running.stop()
 
     async def __aenter__(self) -> Self:
-        shift = self._begin(None)
+        worker_loop = self._begin(None)
 
         async def work() -> None:
             try:
-                await shift.work()
+                await worker_loop.work()
             finally:
                 self._running = None
 
@@ -115,15 +115,15 @@ class Worker:
                 raise
             error.add_note(str(failure))  # what went wrong first is what is to be told
 
-    def _begin(self, timeout: float | None) -> Shift | AsyncShifts:
+    def _begin(self, timeout: float | None) -> WorkerLoop | TaskLoops:
         if self._running is not None:
             raise BadOption("run", self, "one at a time; it runs already, make another Worker")
         idle = None if timeout is None else max(0.0, checked(timeout))
-        some = [self._shift(*one, idle) for one in zip(self._queues, self._shares, strict=True)]
-        self._running = some[0] if len(some) == 1 else AsyncShifts(some)
+        some = [self._loop_over(*one, idle) for one in zip(self._queues, self._shares, strict=True)]
+        self._running = some[0] if len(some) == 1 else TaskLoops(some)
         return self._running
 
-    def _shift(self, queue: Source, tasks: int, idle: float | None) -> Shift:
+    def _loop_over(self, queue: Source, tasks: int, idle: float | None) -> WorkerLoop:
         intake: ItemSource | ObjectSource
         if isinstance(queue, Pool):
             intake = ObjectSource(queue)
@@ -131,4 +131,4 @@ class Worker:
             intake = queue.intake(self._settings.prefetch)
         settings = msgspec.structs.replace(self._settings, at_once=tasks)
         tracing = None if isinstance(queue, Pool) else queue.tracing
-        return Shift(queue.name, intake, self._handler, settings, idle, tracing)
+        return WorkerLoop(queue.name, intake, self._handler, settings, idle, tracing)

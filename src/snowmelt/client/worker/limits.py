@@ -51,7 +51,7 @@ class _Call:
 
 
 class Limit:
-    """Ends handlers of one shift that take longer than so many seconds."""
+    """Ends handlers of one worker loop that take longer than so many seconds."""
 
     def __init__(self, limit: float, *, kills: bool) -> None:
         self._limit = limit

@@ -19,8 +19,8 @@ from multiprocessing import connection, get_context
 from multiprocessing.context import ForkProcess
 from typing import Final
 
+from snowmelt.client.worker.loops import LocalRunnable
 from snowmelt.client.worker.options import LAST_SECONDS, WorkerSettings
-from snowmelt.client.worker.shifts import LocalRunnable
 from snowmelt.client.worker.signals import Stopping
 from snowmelt.core.errors import MachineError
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
@@ -34,11 +34,11 @@ _APART: Final = milliseconds(500)
 """Between two that are begun in place of others, so that what dies at once is no storm."""
 
 
-class Crew:
+class WorkerProcesses:
     """The processes of a worker, as their parent sees them."""
 
-    def __init__(self, shift: Callable[[], LocalRunnable], settings: WorkerSettings) -> None:
-        self._shift = shift
+    def __init__(self, make_loop: Callable[[], LocalRunnable], settings: WorkerSettings) -> None:
+        self._make_loop = make_loop
         self._settings = settings
         self._fork = get_context("fork")
         self._processes: list[ForkProcess] = []
@@ -137,9 +137,9 @@ class Crew:
         os.close(self._held)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # its parent's handler is not its own
-        shift = self._shift()
-        shift.wait_for_cluster()
-        stopping = Stopping(shift.stop)
+        worker_loop = self._make_loop()
+        worker_loop.wait_for_cluster()
+        stopping = Stopping(worker_loop.stop)
 
         def until_its_parent_ends() -> None:
             os.read(self._alive, 1)
@@ -148,7 +148,7 @@ class Crew:
         threading.Thread(target=until_its_parent_ends, name="snowmelt-parent", daemon=True).start()
         try:
             with BorrowedSignals(stopping, signal.SIGTERM):
-                shift.work()
+                worker_loop.work()
         except SystemExit:
             self.stop()
             raise

@@ -51,7 +51,7 @@ Kinds: TypeAlias = Mapping[type[BaseException], Retry | None]
 """By kind of error; None: it is dead at once."""
 
 
-class Fate(msgspec.Struct, frozen=True):
+class FailureOutcome(msgspec.Struct, frozen=True):
     wait: float
     dead: bool
     reason: str
@@ -62,7 +62,7 @@ class Retrying:
 
     >>> retrying = Retrying({ConnectionError: Retry(first=8), LookupError: None})
     >>> retrying.fate(KeyError("id"), 0, Random(7))
-    Fate(wait=0.0, dead=True, reason="KeyError: 'id'")
+    FailureOutcome(wait=0.0, dead=True, reason="KeyError: 'id'")
     >>> retrying.fate(ConnectionResetError("gone"), 1, Random(7)).wait > 8
     True
     """
@@ -90,12 +90,12 @@ class Retrying:
         said = [one for kind, one in self._kinds.items() if kind is not CodecError]
         return any(one is None or one.times is not None for one in said)
 
-    def fate(self, error: BaseException, failures: int, chance: Random) -> Fate:
+    def fate(self, error: BaseException, failures: int, chance: Random) -> FailureOutcome:
         """What becomes of an item that had failed so often before, and has now."""
         retry = next(self._kinds[one] for one in type(error).__mro__ if one in self._kinds)
         if retry is None or (retry.times is not None and failures >= retry.times):
-            return Fate(0.0, True, last_line(error))
-        return Fate(retry.wait(failures, chance), False, last_line(error))
+            return FailureOutcome(0.0, True, last_line(error))
+        return FailureOutcome(retry.wait(failures, chance), False, last_line(error))
 
 
 def last_line(error: BaseException) -> str:

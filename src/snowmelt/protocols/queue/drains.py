@@ -1,14 +1,14 @@
-"""What an operator asks of a node that is to be empty, and what it tells of that."""
+"""What an operator asks of a node that is to be emptied, and what the node answers."""
 
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 
+from snowmelt.core.ahead import Count
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.queue.messages import Name
 
 NAMES_MAX: Final = 100
-Name = Annotated[str, msgspec.Meta(max_length=200)]
-Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
 class Drain(msgspec.Struct, frozen=True, tag="fifo.drain", array_like=True):
@@ -18,7 +18,7 @@ class Drain(msgspec.Struct, frozen=True, tag="fifo.drain", array_like=True):
 
 
 class Drained(msgspec.Struct, frozen=True, tag="fifo.drained", array_like=True):
-    """How far a node is that is to be empty."""
+    """How much a node still keeps while it is emptied."""
 
     node: NodeId
     drains: bool

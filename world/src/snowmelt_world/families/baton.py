@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.baton.steps import Sight, sights
+from snowmelt.client.baton.steps import MemberAnswer, sights
 from snowmelt.client.counter.state import counter_baton
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
@@ -331,7 +331,7 @@ class Inspector(Client):
         for name in self._wanted:
             self.run(sights(name), partial(self._told, name))
 
-    def _told(self, name: str, seen: list[Sight] | SnowmeltError) -> None:
+    def _told(self, name: str, seen: list[MemberAnswer] | SnowmeltError) -> None:
         if not isinstance(seen, SnowmeltError):
             told = [one.status for one in seen if one.status is not None]
             self._seen[name] = {status.node: status.state for status in told}

@@ -21,7 +21,7 @@ import msgspec
 
 from snowmelt.client.baton.renewals import LOOK, RenewalPlan
 from snowmelt.client.baton.steps import AcquireRequest, BatonHold, CurrentNode
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
@@ -251,7 +251,7 @@ class Caller(Client):
                 for one in due:
                     self._believes(one.hold)
             elif due is not None:
-                yield Rest(min(seconds_until(due), LOOK / SECOND))
+                yield Sleep(min(seconds_until(due), LOOK / SECOND))
         self._tends = False
 
     def _believes(self, hold: BatonHold) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
-from snowmelt.client.queue.options import Producer as Numbers
+from snowmelt.client.queue.options import ProducerSequence as Numbers
 from snowmelt.core.errors import SnowmeltError, StateError, Unavailable, Unreachable
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.queue import calls

@@ -17,7 +17,7 @@ from typing import Any, Final
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.queue.bodies import PutItems, parcels
 from snowmelt.client.queue.group_steps import BEGINNING, GroupSteps, read
-from snowmelt.client.queue.options import Producer as Numbers
+from snowmelt.client.queue.options import ProducerSequence as Numbers
 from snowmelt.client.queue.staging_steps import publish, stage
 from snowmelt.core.errors import GroupHeld, LeaseLost, NotStaged
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from snowmelt.client.fifo.steps import DAMAGED, FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import OperationId
 from snowmelt.core.node import Announced
@@ -56,8 +56,8 @@ class Program(programs.Program):
             return replace(self.ledger.settings, replicas=0)
         return None if self.ledger.agreed.is_altered else self.ledger.settings
 
-    def producer(self) -> Producer:
-        return Producer(None, names=self.new_name, chance=self.chance)
+    def producer(self) -> ProducerSequence:
+        return ProducerSequence(None, names=self.new_name, chance=self.chance)
 
     def new_name(self) -> str:
         self._names += 1

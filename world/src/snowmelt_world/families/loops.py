@@ -9,9 +9,9 @@ forgotten: a node takes it, or it is said that it was missed.
 
 from typing import Any, Final
 
-from snowmelt.client.connection.steps import Rest, Steps
+from snowmelt.client.connection.steps import Sleep, Steps
 from snowmelt.client.leases.delivered import LeasedItems, items_of
-from snowmelt.client.leases.looping import PASSING, PrefetchSize, Pursuit
+from snowmelt.client.leases.looping import PASSING, LoopDeadline, PrefetchSize
 from snowmelt.client.leases.renewals import Hand, LeaseRenewals
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.core.errors import LeaseLost, SnowmeltError
@@ -93,7 +93,7 @@ class Looper(Consumer):
         """What the thread does that renews, and tells what was gathered."""
         renewals = loop.renewals
         while loop.goes_on():
-            yield Rest(renewals.tick)
+            yield Sleep(renewals.tick)
             if loop.goes_on() and not renewals.idle:
                 yield from renewals.tend()
         left = loop.left or Left()
@@ -117,7 +117,7 @@ class Looper(Consumer):
 
     def _loop(self, loop: Loop) -> Steps[None]:
         pace = PrefetchSize(self.chance.choice((None, None, 1, 30)))
-        pursuit = Pursuit(self.queue, self.some(DELAY) / SECOND)
+        pursuit = LoopDeadline(self.queue, self.some(DELAY) / SECOND)
         while True:
             if self.stage.phase is Phase.LOAD:
                 self.interrupts()
@@ -130,7 +130,9 @@ class Looper(Consumer):
                 if not delivered.lost:  # else they are with others by now
                     yield from self._one(loop, delivered, Interval(where, where + 1))
 
-    def _next(self, loop: Loop, pace: PrefetchSize, pursuit: Pursuit) -> Steps[LeasedItems | None]:
+    def _next(
+        self, loop: Loop, pace: PrefetchSize, pursuit: LoopDeadline
+    ) -> Steps[LeasedItems | None]:
         """The next lease; None when the time is over without one."""
         pursuit.begin()
         renewals, asked = loop.renewals, steady_now()
@@ -139,7 +141,7 @@ class Looper(Consumer):
             try:
                 delivered = yield from renewals.get(most, BYTES_MAX, pursuit.left)
             except PASSING as error:
-                yield Rest(pursuit.failed(error))
+                yield Sleep(pursuit.failed(error))
                 continue
             if delivered is not None:
                 pursuit.answered()

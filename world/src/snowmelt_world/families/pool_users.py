@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, cast
 import msgspec
 
 from snowmelt.client.connection.open_loops import end_loops
-from snowmelt.client.connection.steps import Query, Rest
+from snowmelt.client.connection.steps import Query, Sleep
 from snowmelt.client.connection.takers import Taker, known_as
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.consuming_async import ObjectLoop
@@ -454,7 +454,7 @@ class Program(Process):
 
 
 @coroutine
-def rest(time: Duration) -> Generator[Rest, Any, None]:
+def rest(time: Duration) -> Generator[Sleep, Any, None]:
     yield pause(time)
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.core.errors import Full, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later
@@ -215,5 +215,5 @@ def places(intervals: Iterable[Interval]) -> tuple[int, ...]:
     return tuple(where for one in intervals for where in one)
 
 
-def pause(time: Duration) -> Rest:
-    return Rest(time / SECOND)
+def pause(time: Duration) -> Sleep:
+    return Sleep(time / SECOND)

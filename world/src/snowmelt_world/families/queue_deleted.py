@@ -17,7 +17,7 @@ from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseUpdate
 from snowmelt.client.queue.deleting import delete
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import SECOND, Instant, seconds
@@ -82,7 +82,7 @@ class User(Actor):
         if self._handle is None or (self._handle.over and self.chance.random() < 0.7):
             self._count += 1
             name = f"c{self.name}-{self._count}"
-            producer = Producer(None, names=lambda: name, chance=self.chance)
+            producer = ProducerSequence(None, names=lambda: name, chance=self.chance)
             self._handle = FifoSteps(self.ledger.queue, self._settings, producer, self.chance)
         return self._handle
 

@@ -10,7 +10,7 @@ from typing import Final
 from zlib import crc32
 
 from snowmelt.client.connection.steps import Steps
-from snowmelt.client.queue.options import Producer as Numbers
+from snowmelt.client.queue.options import ProducerSequence as Numbers
 from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.core.errors import AlreadyPublished, NotStaged
 from snowmelt.protocols.queue.calls import Planned, Publish, Receipt, Share

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Final, Protocol, TypeVar
 
 from snowmelt.client.connection.session import value
-from snowmelt.client.connection.steps import AtOnce, Query, Rest, Steps
+from snowmelt.client.connection.steps import AtOnce, Query, Sleep, Steps
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
@@ -161,8 +161,8 @@ class Program:
         return Duration(self.chance.randrange(1, most))
 
 
-def pause(time: Duration) -> Rest:
-    return Rest(time / SECOND)
+def pause(time: Duration) -> Sleep:
+    return Sleep(time / SECOND)
 
 
 def must_end_well(told: Any) -> None:
@@ -173,7 +173,7 @@ def must_end_well(told: Any) -> None:
 T = TypeVar("T")
 
 
-def _singly(steps: Steps[T]) -> Generator[Query | Rest, Any, T]:
+def _singly(steps: Steps[T]) -> Generator[Query | Sleep, Any, T]:
     """The same steps, of which what goes at once is asked one after the other."""
     further = partial(steps.send, None)
     try:
@@ -193,7 +193,7 @@ def _singly(steps: Steps[T]) -> Generator[Query | Rest, Any, T]:
         return value
 
 
-def _each(step: AtOnce) -> Generator[Query | Rest, Any, list[Any]]:
+def _each(step: AtOnce) -> Generator[Query | Sleep, Any, list[Any]]:
     answers: list[Any] = []
     for one in step.queries:
         try:
@@ -228,7 +228,7 @@ class Run:
     def _fail(self, error: Exception) -> None:
         self._on(lambda: self._steps.throw(error))
 
-    def _on(self, further: Callable[[], Query | Rest]) -> None:
+    def _on(self, further: Callable[[], Query | Sleep]) -> None:
         self._waits = False
         process = self._process
         try:
@@ -242,7 +242,7 @@ class Run:
             self._over = True
             self._done(error)
             return
-        if isinstance(step, Rest):
+        if isinstance(step, Sleep):
             process.after(max(milliseconds(1), seconds(step.seconds)), lambda: self.go(None))
             return
         self._waits = True

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from snowmelt.client.leases.item_source import ItemSource
 from snowmelt.client.leases.items import Item
-from snowmelt.client.leases.looping import PASSING, Pursuit
+from snowmelt.client.leases.looping import PASSING, LoopDeadline
 from snowmelt.client.pool.objects import Object
 from snowmelt.client.tracing import Tracing
 from snowmelt.client.worker.limits import Limit
 from snowmelt.client.worker.object_source import ObjectSource
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, WorkerSettings, check_worked
-from snowmelt.client.worker.retrying import Fate, last_line
+from snowmelt.client.worker.retrying import FailureOutcome, last_line
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -33,7 +33,7 @@ _ENDED: Final = "ended"
 _CLOSED: Final = "closed"
 
 
-class Shift:
+class WorkerLoop:
     """Threads that take items, have the handler work, and say what came of it."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Shift:
         self._settings = settings
         self._idle = idle
         self._tracing = tracing
-        self._pursuit = Pursuit(name, None, REACH_SECONDS)
+        self._pursuit = LoopDeadline(name, None, REACH_SECONDS)
         self._chance = Random()
         self._told: SimpleQueue[str] = SimpleQueue()  # handlers of signals may put into it
         self._left = 0  # threads that work
@@ -271,7 +271,7 @@ class RunLog:
         tell("a worker ended", queue=self._name, **counts, pid=os.getpid())
 
 
-def tell_failed(queue: str, held: Any, fate: Fate, error: BaseException) -> None:
+def tell_failed(queue: str, held: Any, fate: FailureOutcome, error: BaseException) -> None:
     what = which(queue, held)
     what |= {"dead_after": _failures(held)} if fate.dead else {"again_in": f"{fate.wait:.3g} s"}
     tell("a handler failed", logging.WARNING, error, **what, reason=last_line(error))

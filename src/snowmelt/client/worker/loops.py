@@ -9,20 +9,24 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from snowmelt.client.worker.shift import Shift
-from snowmelt.client.worker.shift_async import Shift as AsyncShift
+from snowmelt.client.worker.loop import WorkerLoop
+from snowmelt.client.worker.loop_async import WorkerLoop as AsyncWorkerLoop
 
 
-class Runnable(Protocol):
+class Stoppable(Protocol):
+    """What takes items until it ends by itself, or is stopped."""
+
+    def stop(self, *, hard: bool = False) -> None:
+        """It is to end, warmly or at once; from anywhere."""
+
+
+class Runnable(Stoppable, Protocol):
     """A run in this process or in others."""
 
     def work(self) -> None:
         """Until it ends."""
-
-    def stop(self, *, hard: bool = False) -> None:
-        """It is to end, warmly or at once; from anywhere."""
 
 
 class LocalRunnable(Runnable, Protocol):
@@ -32,31 +36,38 @@ class LocalRunnable(Runnable, Protocol):
         """The cluster was there: should it be away, it is waited for."""
 
 
-class Shifts:
-    """In threads."""
+L = TypeVar("L", bound=Stoppable)
 
-    def __init__(self, shifts: Sequence[Shift]) -> None:
-        self._shifts = shifts
-        self._ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+class Loops(Generic[L]):
+    """What threads and tasks have in common: the loops of one worker, which end together."""
+
+    def __init__(self, loops: Sequence[L]) -> None:
+        self._loops = loops
 
     def stop(self, *, hard: bool = False) -> None:
         """All are to end, warmly or at once; from anywhere."""
-        for one in self._shifts:
+        for one in self._loops:
             one.stop(hard=hard)
+
+
+class ThreadLoops(Loops[WorkerLoop]):
+    """In threads."""
 
     def wait_for_cluster(self) -> None:
         """The cluster was there."""
-        for one in self._shifts:
+        for one in self._loops:
             one.wait_for_cluster()
 
     def work(self) -> None:
         """Works until all have ended; raises what ended the first that ended by an error."""
         failure: BaseException | None = None
+        ended = SimpleQueue[BaseException | None]()
         try:
-            for one in self._shifts:
-                threading.Thread(target=self._run, args=(one,), daemon=True).start()
-            for _ in self._shifts:
-                error = self._ended.get()
+            for one in self._loops:
+                threading.Thread(target=_run, args=(one, ended), daemon=True).start()
+            for _ in self._loops:
+                error = ended.get()
                 if error is not None:
                     failure = failure or error
                     self.stop()
@@ -65,29 +76,22 @@ class Shifts:
         if failure is not None:
             raise failure
 
-    def _run(self, shift: Shift) -> None:
-        try:
-            shift.work()
-        except BaseException as error:
-            self._ended.put(error)
-        else:
-            self._ended.put(None)
+
+def _run(one: WorkerLoop, ended: SimpleQueue[BaseException | None]) -> None:
+    try:
+        one.work()
+    except BaseException as error:
+        ended.put(error)
+    else:
+        ended.put(None)
 
 
-class AsyncShifts:
+class TaskLoops(Loops[AsyncWorkerLoop]):
     """In tasks of one event loop."""
-
-    def __init__(self, shifts: Sequence[AsyncShift]) -> None:
-        self._shifts = shifts
-
-    def stop(self, *, hard: bool = False) -> None:
-        """All are to end, warmly or at once."""
-        for one in self._shifts:
-            one.stop(hard=hard)
 
     async def work(self) -> None:
         """Works until all have ended; raises what ended the first that ended by an error."""
-        runs = [asyncio.create_task(one.work()) for one in self._shifts]
+        runs = [asyncio.create_task(one.work()) for one in self._loops]
         try:
             await asyncio.wait(runs, return_when=asyncio.FIRST_EXCEPTION)
         except asyncio.CancelledError:

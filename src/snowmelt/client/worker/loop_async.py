@@ -10,20 +10,20 @@ from typing import Any
 from snowmelt.client.connection.until_set import until_set
 from snowmelt.client.leases.item_source_async import ItemSource
 from snowmelt.client.leases.items_async import Item
-from snowmelt.client.leases.looping import PASSING, Pursuit
+from snowmelt.client.leases.looping import PASSING, LoopDeadline
 from snowmelt.client.pool.objects_async import Object
 from snowmelt.client.tracing import Tracing
 from snowmelt.client.worker.limits import over_text
+from snowmelt.client.worker.loop import POLL_SECONDS, RunLog, tell_failed, tell_untold
 from snowmelt.client.worker.object_source_async import ObjectSource
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, WorkerSettings
-from snowmelt.client.worker.shift import POLL_SECONDS, RunLog, tell_failed, tell_untold
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.logs import tell
 
 
-class Shift:
+class WorkerLoop:
     """One run: tasks that take items, have the handler work, and say what came of it."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Shift:
         self._settings = settings
         self._idle = idle
         self._tracing = tracing
-        self._pursuit = Pursuit(name, None, REACH_SECONDS)
+        self._pursuit = LoopDeadline(name, None, REACH_SECONDS)
         self._chance = Random()
         self._over = asyncio.Event()
         self._hard = False

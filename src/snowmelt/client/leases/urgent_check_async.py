@@ -27,7 +27,7 @@ SHARE: Final = 100
 _GUESS: Final = milliseconds(0.2)
 
 
-class Lookout:
+class UrgentCheck:
     """Of one loop."""
 
     def __init__(

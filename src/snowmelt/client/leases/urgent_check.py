@@ -1,4 +1,4 @@
-# Made of lookout_async.py by scripts/faces.py, which `make faces` runs: change it there.
+# Made of urgent_check_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """What is more urgent than what a loop holds is asked for before an item is begun; blocking.
 
 1. What the same program has put before comes first.
@@ -28,7 +28,7 @@ SHARE: Final = 100
 _GUESS: Final = milliseconds(0.2)
 
 
-class Lookout:
+class UrgentCheck:
     """Of one loop."""
 
     def __init__(

@@ -33,7 +33,7 @@ LARGEST_FIRST: Final = typer.Option(
 _REACH: Final = {"first": 0.0, "median": 0.5, "last": 1.0}
 
 
-class Into(Protocol):
+class PutTarget(Protocol):
     """Where items are put."""
 
     @property
@@ -76,18 +76,20 @@ class Prioritized(msgspec.Struct):
         )
 
 
-class Urgency(msgspec.Struct, frozen=True):
+class PriorityFlags(msgspec.Struct, frozen=True):
     """What was said of priorities."""
 
     priority: int | float | None
     options: PriorityOptions
 
 
-def urgency(priority: str | None, priorities: str | None, largest_first: bool | None) -> Urgency:
+def urgency(
+    priority: str | None, priorities: str | None, largest_first: bool | None
+) -> PriorityFlags:
     """What was said, read.
 
     >>> urgency("-5", "float", None)
-    Urgency(priority=-5, options={'priorities': <class 'float'>})
+    PriorityFlags(priority=-5, options={'priorities': <class 'float'>})
     >>> urgency("soon", None, None)
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: --priority is 'soon'; allowed: a number, such as -5 or 2.5
@@ -97,7 +99,7 @@ def urgency(priority: str | None, priorities: str | None, largest_first: bool | 
         options["priorities"] = _kind(priorities)
     if largest_first is not None:
         options["largest_first"] = largest_first
-    return Urgency(None if priority is None else _number(priority), options)
+    return PriorityFlags(None if priority is None else _number(priority), options)
 
 
 def _number(word: str) -> int | float:
@@ -123,10 +125,10 @@ def _kind(word: str) -> int | type[int] | type[float]:
 def into(
     cluster: Cluster | EmbeddedCluster,
     name: str,
-    said: Urgency,
+    said: PriorityFlags,
     timeout: float,
     partitions: int | None = None,
-) -> Into:
+) -> PutTarget:
     """The queue of this name; whatever is said of priorities, it is a priority queue then."""
     more, all_said = QueueOptions(), cast("PriorityOptions", dict(said.options))
     if partitions is not None:

@@ -100,7 +100,7 @@ def test_one_pool_as_json(cluster: LocalCluster) -> None:
 
 
 def test_a_pool_that_nobody_is_in(cluster: LocalCluster) -> None:
-    assert pool(cluster, "stats", "empty").stdout == "nobody is in empty\n"
+    assert pool(cluster, "stats", "empty").stdout == "empty has no members\n"
     told = as_json(pool(cluster, "stats", "empty", "--json"))
     assert told == {"pool": "empty", "producers": [], "consumers": [], "stock": 0}
 

@@ -128,7 +128,7 @@ def test_a_value_that_cannot_be_written_is_named_and_nothing_is_put(
     for codec, value, words in (
         ("json", {"a": math.nan}, "{'a': nan} can't be written as json: JSON has no nan"),
         ("json", [[-math.inf], None], "JSON has no -inf"),
-        ("json", b"{}", "JSON has no bytes; put what they are of, or take codec='msgpack'"),
+        ("json", b"{}", "JSON has no bytes; put what they encode, or take codec='msgpack'"),
         ("json", {"a": [1, (b"x",)]}, "JSON has no bytes"),
         ("json", [2**70, bytearray(b"x")], "JSON has no bytes"),
         ("json", deeply_nested(), "<list, of which repr raised RecursionError> can't be written"),

@@ -21,20 +21,20 @@ class SettingsOptions(msgspec.Struct, frozen=True):
 
     replicas: Annotated[int | None, typer.Option(help="How many copies there are.")] = None
     durable_copies: Annotated[
-        int | None, typer.Option(help="How many of them a put waits for; 0 is most of them.")
+        int | None, typer.Option(help="How many of them a put waits for; 0: a majority.")
     ] = None
     flush: Annotated[
-        str | None, typer.Option(help="Seconds a flush may be put off, or always.")
+        str | None, typer.Option(help="Seconds a flush may wait, or always for none.")
     ] = None
     lease: Annotated[float | None, typer.Option(help="Seconds a consumer holds an item.")] = None
     max_deliveries: Annotated[
-        int | None, typer.Option(help="After so many failures an item is set aside.")
+        int | None, typer.Option(help="How many failures make an item a dead letter.")
     ] = None
-    max_items: Annotated[int | None, typer.Option(help="The bound in items; 0 is none.")] = None
-    max_bytes: Annotated[int | None, typer.Option(help="The bound in bytes; 0 is none.")] = None
-    inline_max: Annotated[
-        int | None, typer.Option(help="Larger puts lie on data nodes; in bytes.")
-    ] = None
+    max_items: Annotated[int | None, typer.Option(help="Items at most; 0: no limit.")] = None
+    max_bytes: Annotated[int | None, typer.Option(help="Bytes at most; 0: no limit.")] = None
+    inline_max: Annotated[int | None, typer.Option(help="Bytes; larger puts go to data nodes.")] = (
+        None
+    )
 
     @property
     def options(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def run(
     command: Annotated[list[str], typer.Argument(help="What to run, after --.")],
     value_file: Annotated[
         Path | None,
-        typer.Option(help="The value is written here before, and read from here after success."),
+        typer.Option(help="File that gets the value first, and gives it after success."),
     ] = None,
     kill_after: Annotated[
         float, typer.Option(help="Seconds from SIGTERM to SIGKILL, once the baton is lost.")

@@ -36,7 +36,7 @@ def up(
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 3,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder of their disks; if none, a new one, thrown away at the end."),
+        typer.Option(help="Folder of their disks; default: a new one, removed at the end."),
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the first; the others follow.")] = 4410,
     heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = HEARTBEAT,
@@ -94,7 +94,7 @@ def status(
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
     as_json: Annotated[bool, JSON] = False,
-    counts: Annotated[bool, typer.Option(help="The process' own counts too.")] = False,
+    counts: Annotated[bool, typer.Option(help="Also the counters of the process itself.")] = False,
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
     """Show how a node sees the cluster. Ends with 4 when that node is not current."""

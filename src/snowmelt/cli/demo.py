@@ -42,7 +42,7 @@ def demo(
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 3,
     kill: Annotated[bool, typer.Option("--kill", help="Kill a node in the middle.")] = False,
     spark_cluster: Annotated[
-        bool, typer.Option(help="Let Spark work on a master and two workers, a process each.")
+        bool, typer.Option(help="Run Spark as a master and two workers, in processes.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Where to make a folder for the results.")] = Path(
         "snowmelt-demo"

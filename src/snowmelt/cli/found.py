@@ -14,15 +14,15 @@ from snowmelt.runtime.folders import found_in_etcd, found_on_disk
 
 def found(
     data: Annotated[
-        Path | None, typer.Option(help="A new folder, of the node that will decide; made here.")
+        Path | None, typer.Option(help="A new folder for the coordinator; made here.")
     ] = None,
     id: Annotated[str, typer.Option(help="That node's name in the cluster.")] = "n1",  # noqa: A002
     cluster: Annotated[
-        str, typer.Option(help="The cluster's name, as nodes are given; etcd keeps it.")
+        str, typer.Option(help="The cluster's name, as for the nodes; etcd keeps it.")
     ] = "snowmelt",
     coordinator: Annotated[
         str,
-        typer.Option(help="disk, or etcd://HOST:PORT/PREFIX, a new one; then without --data."),
+        typer.Option(help="disk, or etcd://HOST:PORT/PREFIX (new, without --data)."),
     ] = "disk",
     etcd_user: Annotated[str, typer.Option(help="A user of etcd.")] = "",
     etcd_password_file: Annotated[

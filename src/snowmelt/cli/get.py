@@ -40,7 +40,7 @@ Held = TypeVar("Held", bound=GotItems)
 def get(
     queue: Annotated[str, QUEUE],
     count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 1,
-    every: Annotated[bool, typer.Option("--all", help="All there are, whatever -n.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All there are; -n is ignored.")] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the next item.")] = 0.0,
     lines: Annotated[bool, typer.Option("--lines", help="End each body with a newline.")] = False,
     out: Annotated[

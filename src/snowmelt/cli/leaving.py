@@ -26,8 +26,8 @@ NODE: Final = typer.Argument(help="The id of a node.")
 
 def drain(
     node: Annotated[str, NODE],
-    undo: Annotated[bool, typer.Option("--undo", help="It keeps queues again.")] = False,
-    within: Annotated[float, typer.Option(help="Seconds that it may take in all.")] = 3600.0,
+    undo: Annotated[bool, typer.Option("--undo", help="Let it keep queues again.")] = False,
+    within: Annotated[float, typer.Option(help="Seconds for all of it.")] = 3600.0,
     as_json: Annotated[bool, JSON] = False,
     at: ClusterOptions = CLUSTER,
 ) -> None:

@@ -128,7 +128,9 @@ class LocalNode:
         """Starts it, on the disk that is there."""
         assert not self.running
         if listens(self.port, self._home.host):
-            raise Unavailable(f"port {self.port} is taken; choose another, or end who has it")
+            raise Unavailable(
+                f"port {self.port} is taken; choose another, or end the program that has it"
+            )
         command = [*self._home.prefix, sys.executable, "-m", "snowmelt", "node", "--id", self.name]
         command += ["--listen", self.address, "--data", str(self.folder)]
         with private(self.log) as log:

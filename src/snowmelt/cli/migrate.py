@@ -15,14 +15,16 @@ from snowmelt.runtime.migrate import Migration, Move
 
 
 def migrate(
-    data: Annotated[Path, typer.Option(help="The folder of the coordinator, which is stopped.")],
+    data: Annotated[Path, typer.Option(help="The folder of the stopped coordinator.")],
     coordinator: Annotated[str, typer.Option(help="Where to: etcd://HOST:PORT[,...]/PREFIX.")],
     etcd_user: Annotated[str, typer.Option(help="A user of etcd.")] = "",
     etcd_password_file: Annotated[
         Path | None, typer.Option(help="File with that user's password.")
     ] = None,
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "snowmelt",
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without it nothing is done.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; the default only shows what would be done.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Let etcd decide instead of a disk. Stop all nodes of the cluster first.

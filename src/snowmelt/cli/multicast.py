@@ -15,7 +15,7 @@ from snowmelt.client.multicast.face import Subscription
 from snowmelt.core.errors import BadOption, Empty
 
 multicast = Commands(
-    help="Topics: all who listen hear the same in one order.", no_args_is_help=True
+    help="Topics: all subscribers get the same messages in one order.", no_args_is_help=True
 )
 TOPIC = typer.Argument(help="The topic's name.")
 
@@ -25,7 +25,7 @@ def publish(
     topic: Annotated[str, TOPIC],
     bodies: Annotated[
         list[str] | None,
-        typer.Argument(help="One message each; none, or -, reads lines from standard input."),
+        typer.Argument(help="The messages; none, or -, reads lines of standard input."),
     ] = None,
     at: ClusterOptions = CLUSTER,
 ) -> None:
@@ -44,10 +44,11 @@ def subscribe(
     topic: Annotated[str, TOPIC],
     count: Annotated[int, typer.Option("-n", "--count", help="How many; 0 for no end.")] = 0,
     timeout: Annotated[
-        float | None, typer.Option(help="Ends when nothing came for so many seconds.")
+        float | None, typer.Option(help="End after so many seconds without a message.")
     ] = None,
     positions: Annotated[
-        bool, typer.Option("--positions", help="The position before each, with a tab.")
+        bool,
+        typer.Option("--positions", help="Print each position before its message, with a tab."),
     ] = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,

@@ -25,7 +25,7 @@ LIMITS_HELP = ", ".join(f"{name}={value}" for name, value in DEFAULTS.items())
 LEVELS = ("debug", "info", "warning", "error")
 NO_TLS = typer.Option("--no-tls", help="Listen without TLS in a network that is the cluster's own.")
 COORDINATOR = typer.Option(
-    help="Who decides on members: disk, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
+    help="What decides on members: disk, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
     "[?authority=FILE&certificate=FILE&key=FILE]; the same on all nodes."
 )
 
@@ -117,7 +117,7 @@ def node(
     listen: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1:4410",
     join: Annotated[
         list[str] | None,
-        typer.Option(help="Address of any node of the cluster to join; give again for more."),
+        typer.Option(help="Address of a node of the cluster to join; repeat for more."),
     ] = None,
     advertise: Annotated[str, typer.Option(help="Where others reach it, if not --listen.")] = "",
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "snowmelt",
@@ -141,7 +141,7 @@ def node(
         list[str] | None, typer.Option(help="NAME=VALUE; again for more. " + LIMITS_HELP)
     ] = None,
     http: Annotated[
-        str, typer.Option(help="HOST:PORT of a page, /metrics, /livez and /readyz; if none, none.")
+        str, typer.Option(help="HOST:PORT of a page, /metrics, /livez and /readyz.")
     ] = "",
     http_token_file: Annotated[
         Path | None, typer.Option(help="File with a token for the page and /metrics.")

@@ -40,16 +40,16 @@ def run(
     ] = "checkpoints",
     stage: Annotated[
         list[str] | None,
-        typer.Option(help="Run this stage only; again for more. Others may run elsewhere."),
+        typer.Option(help="Run only this stage; repeat for more. Others run elsewhere."),
     ] = None,
     master: Annotated[
-        str | None, typer.Option(help="Spark's master; else what Spark's configuration says.")
+        str | None, typer.Option(help="Spark's master; default: from Spark's configuration.")
     ] = None,
     remote: Annotated[
         str | None, typer.Option(help="A Spark Connect server, as sc://HOST:PORT.")
     ] = None,
     conf: Annotated[
-        list[str] | None, typer.Option(help="A setting of Spark's, NAME=VALUE; again for more.")
+        list[str] | None, typer.Option(help="A setting of Spark, NAME=VALUE; repeat for more.")
     ] = None,
     as_json: Annotated[bool, JSON] = False,
     url: Annotated[str, URL] = DEFAULT_URL,

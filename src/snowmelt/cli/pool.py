@@ -19,7 +19,7 @@ from snowmelt.client.connection.steps import run
 from snowmelt.client.pool.status import describe, pools
 from snowmelt.protocols.pool.introductions import PoolStatus
 
-pool = Commands(help="Pools: objects stay with whoever made them.", no_args_is_help=True)
+pool = Commands(help="Pools: objects stay with their producers.", no_args_is_help=True)
 
 
 @pool.command(name="list")
@@ -32,7 +32,7 @@ def list_(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER) 
     elif found:
         Console().print(pools_table(found))
     else:
-        print("nobody is in any pool")
+        print("no pool has members")
 
 
 @pool.command()
@@ -49,7 +49,7 @@ def stats(
     elif status.producers or status.consumers:
         Console().print(pool_table(status))
     else:
-        print(f"nobody is in {name}")
+        print(f"{name} has no members")
 
 
 def pool_object(status: PoolStatus) -> dict[str, object]:

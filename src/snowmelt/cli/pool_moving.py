@@ -37,15 +37,15 @@ def put(
     name: Annotated[str, POOL],
     bodies: Annotated[
         list[str] | None,
-        typer.Argument(help="One object each; none, or -, reads standard input."),
+        typer.Argument(help="The objects; none, or -, reads standard input."),
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="Puts what is in this file.")] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="Every line read is an object.")] = False,
-    wait: Annotated[float, typer.Option(help="Seconds to stay until all were taken.")] = 60.0,
-    buffers: Annotated[int, typer.Option(help="How many objects are kept at once.")] = 1000,
-    producer: Annotated[str, typer.Option(help="This producer's name; if none, a new one.")] = "",
+    file: Annotated[Path | None, typer.Option(help="Put the content of this file.")] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Make each line an object.")] = False,
+    wait: Annotated[float, typer.Option(help="Seconds to wait until all are taken.")] = 60.0,
+    buffers: Annotated[int, typer.Option(help="Objects kept at once.")] = 1000,
+    producer: Annotated[str, typer.Option(help="This producer's name; default: a new one.")] = "",
     spill: Annotated[
-        Path | None, typer.Option(help="A folder that keeps them when this process dies.")
+        Path | None, typer.Option(help="A folder that keeps the objects if this process dies.")
     ] = None,
     at: ClusterOptions = CLUSTER,
 ) -> None:
@@ -111,7 +111,7 @@ class _Keeping:
 def get(
     name: Annotated[str, POOL],
     count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 1,
-    every: Annotated[bool, typer.Option("--all", help="All there are, whatever -n.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All there are; -n is ignored.")] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the next object.")] = 1.0,
     lines: Annotated[bool, typer.Option("--lines", help="End each body with a newline.")] = False,
     out: Annotated[
@@ -175,7 +175,7 @@ def _leave(pool: Pool, *, spills: bool) -> int:
 
 def _untaken(name: str, taken: int, left: int, wait: float, spill: Path | None) -> str:
     fate = f"still in {spill}, for the next put with that --spill" if spill else "lost"
-    text = f"nobody took {left:,} {_objects(left)} of {name} in {wait:g} s"
+    text = f"{left:,} {_objects(left)} of {name} were not taken in {wait:g} s"
     return f"{text} ({taken:,} taken); what was left is {fate}"
 
 

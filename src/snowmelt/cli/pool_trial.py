@@ -31,7 +31,7 @@ Process = subprocess.Popen[bytes]
 
 def try_(
     name: Annotated[
-        str, typer.Argument(help="The name of a pool that nobody is in.", show_default=True)
+        str, typer.Argument(help="The name of a pool without members.", show_default=True)
     ] = "try",
     producers: Annotated[int, typer.Option(help="How many processes produce.")] = 3,
     consumers: Annotated[int, typer.Option(help="How many processes consume.")] = 3,
@@ -52,7 +52,7 @@ def try_(
     console = Console(stderr=True)
     with reached(at) as cluster:
         if any(one.name == name for one in cluster.pools(timeout=at.timeout)):
-            raise BadOption("name", name, "a pool that nobody is in")
+            raise BadOption("name", name, "a pool without members")
         token = read_token(at.token_file)
         with _started("consume", consumers, work, token) as eaters:
             with console.status(f"{producers} produce, {consumers} consume …"):

@@ -48,12 +48,12 @@ LINES_AT_ONCE = 10_000
 def put(
     queue: Annotated[str, QUEUE],
     bodies: Annotated[
-        list[str] | None, typer.Argument(help="One item each; none, or -, reads standard input.")
+        list[str] | None, typer.Argument(help="The items; none, or -, reads standard input.")
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="Puts what is in this file.")] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="Every line read is an item.")] = False,
+    file: Annotated[Path | None, typer.Option(help="Put the content of this file.")] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Make each line an item.")] = False,
     header: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, for each item; again for more.")
+        list[str] | None, typer.Option(help="NAME=VALUE, for each item; repeat for more.")
     ] = None,
     delay: Annotated[float, typer.Option(help="Seconds until it may be delivered.")] = 0.0,
     priority: Annotated[str | None, PRIORITY] = None,
@@ -145,7 +145,7 @@ def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 def peek(
     queue: Annotated[str, QUEUE],
     count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 10,
-    dead: Annotated[bool, typer.Option("--dead", help="Those set aside as dead.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="The dead letters.")] = False,
     as_json: Annotated[bool, JSON] = False,
     at: PlaceOptions = HERE,
 ) -> None:
@@ -182,7 +182,7 @@ def stats(
 
 def purge(
     queue: Annotated[str, QUEUE],
-    dead: Annotated[bool, typer.Option("--dead", help="Those set aside as dead.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="The dead letters.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     at: PlaceOptions = HERE,
 ) -> None:
@@ -200,7 +200,7 @@ def delete(
     if_empty: Annotated[bool, typer.Option("--if-empty", help="Only if nothing is in it.")] = False,
     lost: Annotated[
         bool,
-        typer.Option("--lost", help="Also if nodes are away, and nobody can say what is in it."),
+        typer.Option("--lost", help="Also if nodes are away, so that its content is unknown."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     at: PlaceOptions = HERE,
@@ -234,7 +234,7 @@ def confirm(question: str) -> None:
 
 def redrive(
     queue: Annotated[str, QUEUE],
-    rate: Annotated[int, typer.Option(help="At most so many a second; 0 is all at once.")] = 0,
+    rate: Annotated[int, typer.Option(help="Items a second at most; 0: all at once.")] = 0,
     at: PlaceOptions = HERE,
 ) -> None:
     """Bring dead items back to their positions."""

@@ -99,7 +99,7 @@ def looking(cluster: Cluster | EmbeddedCluster, timeout: float) -> Look:
 def queues(
     names: Annotated[bool, typer.Option("--names", help="Only their names, a line each.")] = False,
     over: Annotated[
-        float, typer.Option(help="Seconds between the two looks that rates are from; 0: no rates.")
+        float, typer.Option(help="Seconds over which rates are measured; 0: no rates.")
     ] = 1.0,
     as_json: Annotated[bool, JSON] = False,
     at: PlaceOptions = HERE,
@@ -144,7 +144,7 @@ def consumers(
     if found:
         _console().print(made)
     else:
-        print(f"nobody has items of {queue} in hand, or waits")
+        print(f"no consumer holds items of {queue} or waits for them")
 
 
 SORTS: Final[dict[str, Callable[[QueueRow], Any]]] = {
@@ -159,11 +159,11 @@ SORTS: Final[dict[str, Callable[[QueueRow], Any]]] = {
 
 
 def top(
-    every: Annotated[float, typer.Option(help="Seconds between looks.")] = 2.0,
+    every: Annotated[float, typer.Option(help="Seconds between updates.")] = 2.0,
     sort: Annotated[str, typer.Option(help="What comes first: " + ", ".join(SORTS))] = "ready",
-    rows: Annotated[int, typer.Option("-n", "--rows", help="So many queues at most.")] = 40,
-    looks: Annotated[int, typer.Option(help="End after so many looks; 0: never.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look.")] = False,
+    rows: Annotated[int, typer.Option("-n", "--rows", help="Queues at most.")] = 40,
+    looks: Annotated[int, typer.Option(help="End after so many updates; 0: never.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object an update.")] = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Show all queues, live, until Ctrl-C."""

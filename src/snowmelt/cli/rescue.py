@@ -18,13 +18,13 @@ def rescue(
     data: Annotated[Path, typer.Option(help="The new coordinator's folder; made here.")],
     members: Annotated[
         list[Path],
-        typer.Option("--from", help="Folder of a stopped node; again for each other one."),
+        typer.Option("--from", help="Folder of a stopped node; repeat for each node."),
     ],
     lost: Annotated[
-        list[str] | None, typer.Option(help="A node whose disk is lost, too; again for more.")
+        list[str] | None, typer.Option(help="A node whose disk is lost; repeat for more.")
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; without it nothing is written.")
+        bool, typer.Option("--yes", help="Do it; the default only shows what would be written.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -92,7 +92,7 @@ def _left(one: Housed) -> str:
         case Left.WHOLE:
             return "whole"
         case Left.PART:
-            return "in part: what lay on lost disks alone is lost"
+            return "in part: items that were only on lost disks are lost"
         case Left.LOST | Left.DELETED:
             return "lost: there are bodies, and no copy says in which order"
 

@@ -24,7 +24,7 @@ LINE: Final = "%(asctime)s %(levelname)s %(message)s"
 FORMATS: Final = ("text", "json")
 HANDLER: Final = typer.Argument(help="MODULE:FUNCTION; it is called with each item.")
 QUEUES: Final = typer.Option(
-    "--queue", help="NAME or NAME=WEIGHT; again for more.", show_default=False
+    "--queue", help="NAME or NAME=WEIGHT; repeat for more.", show_default=False
 )
 
 
@@ -32,31 +32,29 @@ def worker(
     handler: Annotated[str, HANDLER],
     queue: Annotated[list[str], QUEUES],
     threads: Annotated[
-        int, typer.Option(help="So many at once: threads, or tasks of an async function.")
+        int, typer.Option(help="Items at once: threads, or tasks of an async function.")
     ] = 1,
     processes: Annotated[
-        int, typer.Option(help="So many processes with so many threads each; 0: none but this.")
+        int, typer.Option(help="Processes, each with its threads; 0: only this one.")
     ] = 0,
     limit: Annotated[
-        float | None, typer.Option(help="Seconds that the function may take for one item.")
+        float | None, typer.Option(help="Seconds the function may take for one item.")
     ] = None,
     retry: Annotated[
-        str | None, typer.Option(help="MODULE:NAME of a snowmelt.Retry, or a map of errors to it.")
+        str | None, typer.Option(help="MODULE:NAME of a snowmelt.Retry, or of a map from errors.")
     ] = None,
     codec: Annotated[
-        str | None, typer.Option(help="What item.value is read by: text, json, msgpack, arrow.")
+        str | None, typer.Option(help="Codec of item.value: text, json, msgpack, arrow.")
     ] = None,
     prefetch: Annotated[
-        int | None, typer.Option(help="How many items are leased at once; it learns that.")
+        int | None, typer.Option(help="Items leased at once; default: as many as work allows.")
     ] = None,
-    grace: Annotated[
-        float, typer.Option(help="Seconds that a stop waits for what is in hand.")
-    ] = GRACE,
+    grace: Annotated[float, typer.Option(help="Seconds a stop waits for running items.")] = GRACE,
     idle: Annotated[
-        float | None, typer.Option(help="End when nothing came for so many seconds.")
+        float | None, typer.Option(help="End after so many seconds without an item.")
     ] = None,
     reload: Annotated[
-        bool, typer.Option("--reload", help="Begin anew when a .py file here has changed.")
+        bool, typer.Option("--reload", help="Restart when a .py file here changes.")
     ] = False,
     log: Annotated[str, typer.Option(help="Log level: " + ", ".join(LEVELS))] = "info",
     log_format: Annotated[str, typer.Option(help=" or ".join(FORMATS))] = "text",

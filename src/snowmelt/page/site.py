@@ -152,7 +152,7 @@ def refusal(asked: Asked, *, plain: bool, local: bool) -> str:
     """Why this is not shown to whoever asks; "" if it is (rule 2)."""
     host = asked.heads.get("host", "")
     if local and not is_loopback(host_of(host)):
-        return "this page is for who calls this machine 127.0.0.1 or localhost"
+        return "this page answers only to 127.0.0.1 and localhost"
     site = asked.heads.get("sec-fetch-site", "none")
     opens = asked.path in OPENED and asked.heads.get("sec-fetch-mode") == "navigate"
     if site not in ("none", "same-origin") and not opens:

@@ -35,7 +35,7 @@ from snowmelt.runtime.http.pages import Inside
 from snowmelt.runtime.logs import tell
 
 EVERY: Final = 2.0
-"""Seconds between looks."""
+"""Seconds between updates."""
 SOON: Final = 0.5
 """So long after the last look the first who has a page open may have another."""
 QUEUES_A_SECOND: Final = 100

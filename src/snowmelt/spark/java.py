@@ -122,7 +122,7 @@ def _answer(program: Path, options: tuple[str, ...], patience: float) -> tuple[b
             errors="replace",
         )
     except subprocess.TimeoutExpired:
-        raise _Unfit(f"it did not tell its version within {patience:g} s") from None
+        raise _Unfit(f"it did not print its version within {patience:g} s") from None
     except OSError as error:
         raise _Unfit(f"{program} can't be run: {error.strerror}") from None
     return done.returncode == 0, done.stdout
@@ -143,5 +143,5 @@ def _version(answer: str) -> int:
 def _property(answer: str, name: str) -> str:
     found = re.search(rf"^\s*{re.escape(name)} = (.+?)\s*$", answer, re.MULTILINE)
     if not found:
-        raise _Unfit(f"it did not tell its {name}")
+        raise _Unfit(f"it did not print its {name}")
     return found[1]

@@ -157,7 +157,7 @@ def _check_part(staged: list[StagedCommit], options: SinkOptions, number: int) -
     own = part_name(options.queue, number % options.partitions)
     strange = [name for one in staged for name in one.queues if name != own]
     if options.partitions > 1 and strange:
-        allowed = f"{own}: Spark did not tell this task that it is of batch {number}"
+        allowed = f"{own}: this task does not know from Spark that it is of batch {number}"
         raise BadOption("the partition of a task", strange[0], allowed)
 
 

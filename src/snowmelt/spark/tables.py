@@ -86,7 +86,7 @@ def written_options(schema: StructType, options: Mapping[str, str]) -> dict[str,
     carried = of_sink(_carried(schema)) if is_written(schema) else {}
     if not carried and not _has_url(options):
         allowed = (
-            "where the cluster is; Spark tells nobody into which table a stream (toTable), CREATE "
+            "where the cluster is; Spark does not say into which table a stream (toTable), CREATE "
             "TABLE AS, or all columns of another such table go: give such a writer options of its "
             "own; name columns: INSERT INTO there (value) SELECT value FROM here"
         )

@@ -63,7 +63,7 @@ def check_listening(place: str) -> None:
             return
     if reasons:
         text = f"nobody answers at {place} ({'; '.join(reasons)})"
-        raise Unreachable(f"{text}; is it started, and is this the URL that its log tells?")
+        raise Unreachable(f"{text}; is it started, and is this the URL in its log?")
 
 
 def addresses_in(place: str) -> Iterator[tuple[str, int]]:

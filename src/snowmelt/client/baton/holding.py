@@ -79,7 +79,7 @@ class DropListener(Protocol):
 
 
 class HeldBaton:
-    __reduce__ = stays("send its fence, by which others know who is the newest")
+    __reduce__ = stays("send its fence, by which others recognise the newest holder")
 
     def __init__(self, hold: BatonHold) -> None:
         self._hold = hold

@@ -95,6 +95,6 @@ def _read(value: bytes, made: int) -> CounterState:
 
 def _foreign() -> CallerError:
     return CallerError(
-        "this baton carries something else than a counter: somebody set its value by hand; take "
+        "this baton carries no counter: its value was set by hand; take "
         "another name for the counter"
     )

@@ -36,14 +36,14 @@ def unless_left(steps: Steps[T], leaves: Cancellation) -> Steps[T]:
     >>> leaves.nobody_waits = True
     >>> next(steps)
     Traceback (most recent call last):
-    snowmelt.core.errors.Closed: nobody waits for this get any more
+    snowmelt.core.errors.Closed: the caller of this get has gone
     """
     try:
         step = next(steps)
         while True:
             asks = isinstance(step, Sleep) or (isinstance(step, Query) and type(step.body) is Get)
             if asks and leaves.nobody_waits:
-                step = steps.throw(Closed("nobody waits for this get any more"))
+                step = steps.throw(Closed("the caller of this get has gone"))
                 continue
             try:
                 answer = yield step

@@ -418,7 +418,7 @@ class LeaseRenewals:
         if self._untold:
             raise self._untold[0]
         if not ended:
-            raise OutcomeUnknown(f"nobody answered to what was acknowledged last in {queue}")
+            raise OutcomeUnknown(f"the last acknowledgements got no answer in {queue}")
 
     def _not_told(
         self, done: tuple[Interval, ...], why: str, kind: type[SnowmeltError] = LeaseLost

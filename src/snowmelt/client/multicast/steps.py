@@ -132,7 +132,7 @@ class TopicSteps:
                 raise
             except _FAILURES as error:
                 if not seconds_until(last):
-                    text = f"no node told what is said of topic {self.name!r}: {error}"
+                    text = f"no node could read topic {self.name!r}: {error}"
                     raise Unreachable(text) from error
                 yield from self._other_home()
             else:

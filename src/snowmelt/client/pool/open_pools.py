@@ -80,7 +80,7 @@ class OpenPool(msgspec.Struct, frozen=True):
                 vars(self.machine).clear()  # it knows itself in circles, and would stay in memory
         if left and self.store is None:
             what = "object" if left == 1 else "objects"
-            how = f"not taken over, nor acknowledged by who has them, in {timeout:g} s"
+            how = f"neither taken over nor acknowledged in {timeout:g} s"
             raise DataLost(f"{left} {what} of pool {self.name} lost: {how}")
 
 

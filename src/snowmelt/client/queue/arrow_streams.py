@@ -37,11 +37,11 @@ def _grows(head: bytes) -> str:
     if head[kind] == _DICTIONARY_BATCH:
         adds, inner = _field(head, table, 2), _field(head, table, 1)
         if adds and head[adds]:
-            return "it adds to a dictionary, and how large that grows nobody knows"
+            return "it adds to a dictionary, whose size would be unknown"
         compressed = inner and _field(head, _table(head, inner), 3)
     else:
         compressed = head[kind] == _RECORD_BATCH and _field(head, table, 3)
-    return "it is compressed, and how large it is nobody knows" if compressed else ""
+    return "it is compressed, so its size is unknown" if compressed else ""
 
 
 def _table(head: bytes, at: int) -> int:

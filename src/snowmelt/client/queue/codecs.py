@@ -160,7 +160,7 @@ def _check_plain(value: Any) -> None:
     while waiting:
         one = waiting.pop()
         if isinstance(one, _BYTES):
-            raise TypeError("JSON has no bytes; put what they are of, or take codec='msgpack'")
+            raise TypeError("JSON has no bytes; put what they encode, or take codec='msgpack'")
         if isinstance(one, float):
             if not isfinite(one):
                 raise ValueError(f"JSON has no {one}; None is null")

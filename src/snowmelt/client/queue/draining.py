@@ -16,5 +16,5 @@ def drain(node: NodeId, undo: bool, timeout: float) -> Steps[Drained]:
         raise BadOption("node", node, f"a node that is present: {', '.join(here)}")
     told: Drained = yield Query(Drain(undo), wait.left, here[node])
     if told.node != node:
-        raise Unavailable(f"{node} does not answer, and {told.node} does in its place: ask again")
+        raise Unavailable(f"{node} does not answer, {told.node} answers in its place: ask again")
     return told

@@ -35,7 +35,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 BEGINNING: Final = Mark()
-MARK: Final = "a Mark, as an earlier call told it"
+MARK: Final = "a Mark that an earlier call returned"
 
 
 class GroupRange(msgspec.Struct, frozen=True):
@@ -149,6 +149,6 @@ def read(
 ) -> Steps[GroupBodies]:
     """The bodies of spans, each from a node that keeps it."""
     fetching = Fetching(queue, bytes_max, chance)
-    allowed = "Spans, as `locate` or `survey` told them"
+    allowed = "Spans that `locate` or `survey` returned"
     yield from fetching.fetch([checked_kind("span", one, calls.Span, allowed) for one in spans])
     return GroupBodies(tuple(fetching.parts), tuple(fetching.unread))

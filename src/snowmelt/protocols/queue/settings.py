@@ -50,7 +50,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     deliveries_max: int = 20
     """After so many failed deliveries an item is set aside as dead."""
     items_max: int = 0
-    """The bound in items; 0 is none."""
+    """Items at most; 0: no limit."""
     bytes_max: int = 0
     """The bound in bytes of bodies and headers; 0 is none."""
     priorities: int = 1

@@ -103,7 +103,6 @@ def resume(queue: Annotated[str, QUEUE], at: PlaceOptions = HERE) -> None:
 
 
 def _seconds(flush: str | None) -> float | str | None:
-    """As `cluster.fifo` takes it."""
     try:
         return flush if flush is None else float(flush)
     except ValueError:

@@ -169,7 +169,7 @@ def sight_object(sight: MemberAnswer) -> dict[str, object]:
 
 
 def sights_table(seen: list[MemberAnswer]) -> Table:
-    """A line a node."""
+    """Shows how each node sees the baton, one row a node."""
     heads = ("node", "state", "fence", "waiting", "points at")
     table = listing(heads, words=("node", "state", "points at"))
     for one in seen:

@@ -13,7 +13,7 @@ class Commands(typer.Typer):
     """A group of commands; `spread` holds for each."""
 
     def command(self, *words: Any, **options: Any) -> Callable[[Any], Any]:
-        """As typer's own."""
+        """Registers a command as typer does, its struct options spread."""
         register = super().command(*words, **options)
         return lambda command: register(spread(command))
 

@@ -28,7 +28,7 @@ class GotItems(Protocol):
 
     @property
     def batch(self) -> Batch:
-        """All bodies."""
+        """All bodies of the delivery, in order."""
 
     def ack(self) -> None:
         """All of it is done."""

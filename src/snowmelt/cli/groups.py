@@ -62,7 +62,7 @@ def group_object(group: GroupStatus) -> dict[str, object]:
 
 
 def groups_table(found: list[GroupStatus]) -> Table:
-    """A line a group."""
+    """Shows the groups of a queue, one row a group."""
     table = listing(("group", "done", "holding", "last heard"), words=("group",))
     for one in found:
         holding = f"{one.given - one.done:,}"

@@ -49,7 +49,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port() -> int:
-    """One such port."""
+    """A port as `free_ports` finds them."""
     return free_ports(1)[0]
 
 
@@ -96,12 +96,12 @@ class LocalNode:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL by which clients reach the cluster."""
         return f"snowmelt://{self.address}"
 
     @property
     def running(self) -> bool:
-        """Whether its process lives."""
+        """Whether the node's process has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -111,7 +111,7 @@ class LocalNode:
 
     @property
     def pid(self) -> int:
-        """Its process' id."""
+        """The id of its process, which has been started."""
         assert self._process is not None
         return self._process.pid
 

@@ -51,7 +51,7 @@ class LocalEtcd:
 
     @property
     def address(self) -> Address:
-        """Where clients reach it."""
+        """The URL that clients of etcd take."""
         return Address("127.0.0.1", self._ports[0])
 
     def start(self) -> None:

@@ -28,7 +28,7 @@ DEFAULT_URL: Final = "snowmelt://127.0.0.1:4410"
 
 
 class ClusterOptions(msgspec.Struct, frozen=True):
-    """A cluster."""
+    """The options of commands that need a cluster."""
 
     url: Annotated[str, URL] = DEFAULT_URL
     token_file: Annotated[Path | None, TOKEN] = None
@@ -51,7 +51,7 @@ class ClusterOptions(msgspec.Struct, frozen=True):
 
 
 class PlaceOptions(msgspec.Struct, frozen=True):
-    """A cluster or a folder."""
+    """The options of commands that take a cluster or a folder."""
 
     url: Annotated[str, URL] = DEFAULT_URL
     data: Annotated[Path | None, DATA] = None

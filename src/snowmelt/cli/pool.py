@@ -73,7 +73,7 @@ def pool_object(status: PoolStatus) -> dict[str, object]:
 
 
 def pools_table(found: list[PoolStatus]) -> Table:
-    """A line a pool."""
+    """Shows the pools, one row a pool."""
     table = listing(("pool", "producers", "consumers", "stock", "objects/s"), words=("pool",))
     for one in found:
         counts = (len(one.producers), len(one.consumers), sum(one.stocks))

@@ -34,11 +34,11 @@ _REACH: Final = {"first": 0.0, "median": 0.5, "last": 1.0}
 
 
 class PutTarget(Protocol):
-    """Where items are put."""
+    """A queue, or one priority of it, that a command puts into."""
 
     @property
     def name(self) -> str:
-        """The queue's name."""
+        """The name of the queue itself."""
 
     @property
     def copies(self) -> int:
@@ -47,18 +47,18 @@ class PutTarget(Protocol):
     def put_many(
         self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
     ) -> tuple[Interval, ...]:
-        """Puts them."""
+        """Puts bodies in as few calls as they fit into."""
 
 
 class Prioritized(msgspec.Struct):
-    """Items of one priority."""
+    """Puts items of one priority."""
 
     queue: PriorityQueue
     priority: int | float
 
     @property
     def name(self) -> str:
-        """The queue's name."""
+        """The name of the queue itself."""
         return self.queue.name
 
     @property
@@ -69,7 +69,7 @@ class Prioritized(msgspec.Struct):
     def put_many(
         self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
     ) -> tuple[Interval, ...]:
-        """Puts them."""
+        """Puts bodies in as few calls as they fit into."""
         priority = self.priority
         return self.queue.put_many(
             bodies, priority=priority, headers=headers, delay=delay, timeout=timeout

@@ -46,7 +46,7 @@ def rate(each: float | None) -> str:
 
 
 def table_of(lines: list[QueueRow]) -> Table:
-    """All of them."""
+    """Shows queues, one row a queue."""
     made = listing(HEADS, words=WORDS)
     for one in lines:
         counts = [f"{one.ready:,}", f"{one.leased:,}", age(one.oldest)]

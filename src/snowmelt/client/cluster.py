@@ -84,13 +84,13 @@ class Cluster(Queues):
     def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
         """This process' part in a pool: objects in any order, that stay where they were made.
 
-        For a process that puts: `buffers` objects and `max_bytes` bytes are kept before a put must
-        wait; `spill` keeps them in a folder as well (its path, or True for NAME.spill here), so
-        that they survive this process; `producer` is its name, for others' `access` and statistics.
+        For a process that puts: a put waits once `buffers` objects or `max_bytes` bytes are kept.
+        `spill` keeps them in a folder as well (its path, or True for NAME.spill here), so that they
+        survive this process. `producer` is its name, for others' `access` and statistics.
 
         For one that gets: a request asks up to `max_hops` producers before it waits in line, and
-        after `wait` seconds all are asked; `access` is "adaptive" (as likely as a producer is
-        fast), "uniform", or weights by producers' names; `fan_out` is how many producers it may
+        after `wait` seconds all are asked. `access` is "adaptive" (as likely as a producer is
+        fast), "uniform", or weights by producers' names. `fan_out` is how many producers it may
         know. `delivery` is "at_least_once", or "at_most_once".
 
         What was got is offered again when this process was not heard of for `lease` seconds, or for

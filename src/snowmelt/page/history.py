@@ -33,8 +33,6 @@ class QueueHour(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Ring:
-    """Of one queue."""
-
     __slots__ = ("came", "last", "went")
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ class BatonRow(msgspec.Struct, frozen=True):
 
 
 class PoolRow(msgspec.Struct, frozen=True):
-    """One pool."""
+    """One row of the table of pools."""
 
     name: str
     producers: list[tuple[str, int, float]]
@@ -71,7 +71,7 @@ class PoolRow(msgspec.Struct, frozen=True):
 
 
 class ClusterTables(msgspec.Struct, frozen=True):
-    """All but the queues."""
+    """What the page shows beside queues: nodes, batons and pools."""
 
     node: str
     standing: str
@@ -93,7 +93,7 @@ class PresentNodes:
         """By which name this node itself is called."""
 
     def ask(self, timeout: float) -> Steps[tuple[tuple[NodeId, NodeId], ...]]:
-        """Who is present."""
+        """Asks this node who is in its view; each by name and contact."""
         told: Status = yield Query(GetStatus(), timeout)
         self.status = told
         here = () if told.view is None else told.view.members
@@ -228,7 +228,7 @@ class QueueDetail(msgspec.Struct, frozen=True):
 
 
 def one_queue(queue: str, partitions: int) -> Steps[QueueDetail]:
-    """It, or its partitions."""
+    """One queue's overview, or one of each of its partitions."""
     names = [queue] if partitions == 1 else part_names(queue, partitions)
     told = yield from at_once([_described(name) for name in names])
     settings = [one.settings for one in told if isinstance(one, QueueStatus)]

@@ -61,7 +61,7 @@ Make = Callable[[Asked], Awaitable[Page | Stream]]
 
 
 class PageSite:
-    """Of one node."""
+    """Serves the page of one node."""
 
     def __init__(self, inside: Inside, watching: PageWatcher | None = None) -> None:
         self._inside = inside
@@ -77,18 +77,18 @@ class PageSite:
 
     @property
     def routes(self) -> Mapping[str, Route]:
-        """By paths."""
+        """Each path, and the function that answers it."""
         made = {path: partial(self._file, path) for path in FILES}
         more: dict[str, Make] = {"/events": self._events, "/queue": self._queue}
         routes = {path: Route(partial(self._let_in, make)) for path, make in (made | more).items()}
         return routes | {"/enter": Route(self._enter)}
 
     def begin(self) -> None:
-        """Looks from now on."""
+        """Starts to look at the cluster."""
         self._watching.begin()
 
     async def close(self) -> None:
-        """Looks no more."""
+        """Ends the task that looks at the cluster."""
         await self._watching.close()
 
     async def _let_in(self, make: Make, asked: Asked) -> Page | Stream:

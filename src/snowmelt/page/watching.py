@@ -54,7 +54,7 @@ def _log_a_bug(task: asyncio.Task[None]) -> None:
 
 
 class PageWatcher:
-    """Of one node."""
+    """Looks at the cluster for all browsers of one node."""
 
     def __init__(self, inside: Inside, port: NodePort | None = None) -> None:
         self.history = History()
@@ -75,12 +75,12 @@ class PageWatcher:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Looks from now on."""
+        """Starts the task that looks."""
         self._task = asyncio.get_running_loop().create_task(self._watch())
         self._task.add_done_callback(_log_a_bug)
 
     async def close(self) -> None:
-        """Looks no more."""
+        """Ends the task, and waits for its end."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -93,7 +93,7 @@ class PageWatcher:
         return max(EVERY, len(self._lines) / QUEUES_A_SECOND)
 
     async def queue(self, name: str) -> QueueDetail:
-        """How one queue is."""
+        """The rows and the history that the page shows of a queue."""
         known = self._known.get(name)
         partitions = 1 if known is None else known.settings.partitions
         return await run_async(self._port, one_queue(name, partitions))

@@ -6,9 +6,9 @@ written down that all have. What is written down stands. So a run that comes aft
 was begun, even if it would share the rows out in another way.
 
 A stream puts once under a number. A function of batches may write more often, each time into other
-queues, and all its writes have the number of the batch. So these are told apart by their queues:
-what was begun in one of a write's queues is that write, and is ended; what was begun in others is
-another's, and so the write has the next place under the number. When all of them have ended, each
+queues, and all its writes have the number of the batch. Their queues tell them apart. What was
+begun in one of a write's queues is that write, and is ended. What was begun in other queues is
+another write, so this one has the next place under the number. When all of them have ended, each
 queue knows by itself whether it has its share, as one does that the option names.
 
 A batch has a number, and the queue remembers what was published under it (`staging.content_of`).

@@ -76,7 +76,7 @@ class SnowmeltDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word for `format`."""
+        """What `spark.read.format` calls this source."""
         return "snowmelt"
 
     @plainly()
@@ -96,7 +96,7 @@ class SnowmeltDataSource(DataSource):
     @plainly()
     @settling()
     def reader(self, schema: StructType) -> SnapshotReader:
-        """A snapshot."""
+        """A batch read: the items that are ready when it is planned."""
         given = tables.read_options(schema, self.options)
         if source_options(given).kind == PRIORITY:
             allowed = f"{FIFO} for a snapshot; a priority queue is read by readStream, or by `peek`"
@@ -108,21 +108,21 @@ class SnowmeltDataSource(DataSource):
     def streamReader(  # noqa: N802  # Spark's word
         self, schema: StructType
     ) -> StreamReader:
-        """A group's reading."""
+        """A stream: one group reads its queues from where it stands."""
         given = self._with_cores(tables.read_options(schema, self.options))
         return StreamReader(given, schema, self.inside)
 
     @plainly()
     @settling()
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
-        """A batch job's writing."""
+        """Writes a batch job's rows, all of them or none."""
         given = tables.written_options(schema, self.options)
         return BatchSink(sink(given, schema, overwrite, streaming=False))
 
     @plainly()
     @settling()
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802
-        """A stream's writing."""
+        """Writes each micro-batch of a stream once."""
         given = tables.written_options(schema, self.options)
         return StreamSink(sink(given, schema, overwrite, streaming=True))
 

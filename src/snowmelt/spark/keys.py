@@ -1,8 +1,8 @@
 """What a column is compared by, and how a key becomes the column's value again.
 
-1. A *key* is a whole number, a float, a decimal or bytes: something that Spark compares, Arrow
-   brings and sorts, and Python compares, all in one order; and that goes back into an expression
-   of Spark's without a change, whatever the time zone or the encoding.
+1. A *key* is a whole number, a float, a decimal or bytes. Spark compares it, Arrow brings and sorts
+   it, and Python compares it, all in one order. It goes back into an expression of Spark's without
+   a change, whatever the time zone or the encoding.
 2. Whole numbers, dates, times and booleans are whole numbers: days, microseconds, 0 and 1. So longs
    beyond 2^53 are exact, and an hour that a clock has twice is two. Strings are their bytes in
    UTF-8, which is Spark's order of strings that have no collation.

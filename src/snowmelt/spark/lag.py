@@ -111,7 +111,7 @@ class Lag(StreamingQueryListener):
             return list(self._behind.values())
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's word
-        """Nothing is known yet."""
+        """Does nothing: the first report comes with the first batch."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """A batch is over, or the query is idle."""

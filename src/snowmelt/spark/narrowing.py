@@ -1,10 +1,9 @@
 """Exact ranks of a column that nobody sorts: what to ask in each scan, and what follows from it.
 
-Theory of operation
--------------------
-KSelect's second and third phase ("Skeap & Seap", section 4), for a frame of Spark in place of an
-overlay: to sample, to count between elements of the sample, to narrow, and to collect what is left.
-This module is the pure part and knows no Spark. It says what the next scan is to bring.
+Theory of operation ------------------- KSelect's second and third phase ("Skeap & Seap", section
+4), for a frame of Spark in place of an overlay. It samples, counts between elements of the sample,
+narrows, and collects what is left. This module is the pure part and knows no Spark. It says what
+the next scan is to bring.
 
 1. *Order.* Keys are compared as Python compares them; all that are not null count, equal ones each.
    The rank of a key is not unique, so ties need no ids: all equal keys are the same answer.

@@ -37,7 +37,7 @@ class Offset(msgspec.Struct, frozen=True):
         return self.marks.get(queue, BEGINNING)
 
     def told(self) -> dict[str, Any]:
-        """As Spark keeps it."""
+        """The text that Spark keeps in its checkpoint."""
         marks = {name: [mark.lease, mark.count] for name, mark in sorted(self.marks.items())}
         pace = {"rows_a_core": self.rows_a_core} if self.rows_a_core else {}
         return {"v": VERSION, "group": self.group, "queues": marks, **pace}

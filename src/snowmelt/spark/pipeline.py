@@ -80,11 +80,11 @@ class Pipeline:
     ) -> Self:
         """Adds a stage that reads the queue `source`; returns the pipeline.
 
-        With `transform=`, a function from DataFrame to DataFrame, Spark does the work. What goes in
-        has the columns of the source; what comes out goes to the queue `sink` (then it needs a
-        column `value`), or is written as Parquet into the folder `parquet`, or is handed, batch by
-        batch, to `write(dataframe, batch_id)`. Queue and Parquet take every item exactly once;
-        `write` is called again with the same batch under the same id after a crash.
+        With `transform=`, a function from DataFrame to DataFrame, Spark does the work. The input
+        has the columns of the source. The output goes to the queue `sink` (then it needs a column
+        `value`), or as Parquet into the folder `parquet`, or, batch by batch, to `write(dataframe,
+        batch_id)`. Queue and Parquet take every item exactly once; `write` is called again with the
+        same batch under the same id after a crash.
 
         With `arrow=`, a function from an iterator of Arrow's record batches to another, it is done
         while the source is read, so rows do not go to Java and back before. What it makes has the

@@ -4,8 +4,8 @@ How a stage stands is read from the queues: what waits in its source, what its g
 many items its group is done with. So a stage counts alike whoever runs it, here or elsewhere.
 
 A drain ends by one look at the queues, in the order in which items flow. An item stays in its
-source, held by the stage's group, until what became of it is in the next queue; so whoever finds a
-queue empty, with nothing left to fill it, finds in the next one all that ever came through.
+source, held by the stage's group, until its results are in the next queue. So when a queue is
+empty, with nothing left to fill it, the next one has all that ever came through.
 
 All stages run together until then. A small batch costs Spark about 0.3 s of planning and writing
 down, whatever is in it; one stage's passes while another computes.

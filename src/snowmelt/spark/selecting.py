@@ -12,9 +12,9 @@ frame: it works through Spark Connect, too.
 2. *Cuts.* Which bucket a key is in is a tree of comparisons, so a key costs the logarithm of the
    number of cuts. Its code grows with their number: many are counted in several scans.
 3. *NaN* is the greatest: the ranks beyond all keys are those of NaN.
-4. *Memory.* What the driver holds at a time is a sample or what is collected, each no larger than
-   was said (rule 6 of `narrowing.py`; a sample is half of it in the mean, and chance is not off by
-   as much again). To sort it takes twice as much more.
+4. *Memory.* The driver holds a sample or what is collected, each no larger than `memory` (rule 6 of
+   `narrowing.py`). A sample is half of that in the mean, and chance is not off by as much again. To
+   sort it takes twice as much more.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -16,8 +16,7 @@ class StageRun(Protocol):
     lost: int
     """How many items could not be read from any copy."""
 
-    def start(self) -> None:
-        """Begins."""
+    def start(self) -> None: ...
 
     def check(self) -> None:
         """Raises what went wrong, if anything did."""

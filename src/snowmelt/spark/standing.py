@@ -24,7 +24,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Standing:
-    """How one stage stands."""
+    """What one stage has done, and what waits for it."""
 
     stage: str
     state: State

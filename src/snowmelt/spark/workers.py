@@ -81,7 +81,7 @@ class WorkerRun:
         self._thread = threading.Thread(target=self._run, name=f"snowmelt-{group}", daemon=True)
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the thread; `check` raises what ended it."""
         self._thread.start()
 
     def check(self) -> None:

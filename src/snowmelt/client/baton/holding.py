@@ -75,7 +75,7 @@ class DropListener(Protocol):
     """Who gives up what was held by those of whom a word is left."""
 
     def look(self) -> None:
-        """There may be one."""
+        """A dropped holder may have left a notice."""
 
 
 class HeldBaton:

@@ -86,7 +86,7 @@ class CoalescedCallers(Generic[C]):
         return CallResult(spare, alone)
 
     def waits_for(self, bundle: Bundle) -> bool:
-        """Whether anybody does."""
+        """Whether any caller still waits for this call."""
         return any(self._coalescer.within(each.number, bundle) for each in bundle.tickets)
 
     def abandon(self, bundle: Bundle) -> list[C]:

@@ -1,7 +1,7 @@
 """Gets of several callers from one queue, as one call.
 
 A call for several asks for as many items as all of them want, and is answered as soon as there is
-one: what came is dealt out, first come first served, and whoever got none asks again with others.
+one. What came is dealt out, first come first served; a caller that got none asks again with others.
 All are under one lease; each caller holds its own positions of it, and settles those alone. Nodes
 extend it as a whole; whoever does gives back what another has let run out (`LeasedItems.overdue`).
 What they are done with of earlier leases is told in the same call, where one call may tell it.

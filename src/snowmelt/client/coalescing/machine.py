@@ -5,8 +5,8 @@ A *ticket* is what one caller asks. A *call* is made of tickets of one key: only
 
 1. When no call of its key is on its way, what is asked goes at once: nobody waits for company.
 2. While one is, tickets gather. They go when that is back, when a call's worth is there, or when
-   what is on its way is late (`late`): a node that is silent, or a get that waits for items, holds
-   up nobody else for longer.
+   what is on its way is late (`late`). So a silent node, or a get that waits for items, holds up
+   the others no longer than that.
 3. What goes is cut into calls, first come first: each of one key, and no more than a call's worth,
    unless one ticket is. Where order counts no ticket overtakes another: whoever comes behind one
    that waits does so, too, and only neighbours go in one call; else all of one key may.
@@ -147,7 +147,7 @@ class Coalescer:
         self._tickets.pop(number, None)
 
     def again(self, tickets: Sequence[Ticket]) -> None:
-        """Rule 6."""
+        """Rule 6: these tickets go again, ahead of later ones."""
         here = [each for each in tickets if each.number in self._open]
         for each in here:
             self._open[each.number] = 0
@@ -201,7 +201,6 @@ class Coalescer:
             self._next_over = until
 
     def _over_at(self, ticket: Ticket) -> Instant:
-        """Rule 7."""
         last = self._ends.get(self._open[ticket.number])
         told_by_call = last is not None and later(ticket.until, self._late) >= last
         return later(ticket.until, self._overdue) if told_by_call else ticket.until

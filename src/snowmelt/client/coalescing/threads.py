@@ -1,8 +1,8 @@
 """What threads that share a queue ask of it goes together (`machine.py`), blocking.
 
-There is no thread besides those that ask. A call is made by the one of its callers who has the most
-time left; the others wait, each no longer than its own time, and are woken with what became of
-theirs, or to make the next call. The lock is held for moments, never while something is sent.
+There is no thread besides those that ask. A call is made by the caller that has the most time left.
+The others wait, each no longer than its own time. They are woken with their answer, or to make the
+next call. The lock is held for moments, never while something is sent.
 
 A handler of signals may ask while its own thread is within a call: then it goes alone. It may also
 raise, at any place: a caller that is `gone` counts as nobody's, wherever its ticket is by then.

@@ -312,7 +312,7 @@ class BlockingClient(Quiet):
             self._targets.heard(None, effect.message.value)
 
     def halted(self, effect: Halt) -> None:
-        """It never does."""
+        """A client has no process that could halt."""
         raise AssertionError(effect)
 
     def crashed(self, error: BaseException) -> None:

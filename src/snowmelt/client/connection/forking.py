@@ -7,8 +7,8 @@ baton. So there is one rule, for every kind of handle:
 1. What only names something works in the child as if it were made there: a cluster, a queue, a
    baton or a topic that nobody holds. It has connections of its own, and a producer of its own.
 2. What was given to the parent stays the parent's, and says so in the child: items and their
-   leases, loops over a queue, batons held, groups, subscriptions; and what can't be had twice: an
-   open folder, an event loop's connections, a part in a pool, a named producer's own count.
+   leases, loops over a queue, batons held, groups, subscriptions. So does what can't be had twice:
+   an open folder, an event loop's connections, a part in a pool, a named producer's own count.
 3. A child never writes to its parent's connections. It closes its copies of them at once, so that
    nodes see when the parent ends; and however the child ends, nothing of its parent's is touched.
 

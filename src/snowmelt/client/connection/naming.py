@@ -1,7 +1,7 @@
 """The name of a client, by which nodes know it: it tells which program it is, and where.
 
-`c-`, 16 digits that no other has, the program, its process, its machine: so what a node says of a
-client in its log, or as the consumer of a queue, is said of something that a person knows.
+`c-`, 16 digits that no other has, the program, its process, its machine. So a person knows which
+client a node names in its log, or as a consumer of a queue.
 """
 
 import os

@@ -104,7 +104,6 @@ class Targets:
             self.known.append(target)
 
     def _members(self, status: Status) -> None:
-        """Rule 3."""
         here = [] if status.view is None else [contact(one.address) for one in status.view.members]
         new = [one for one in here if one not in self.known]
         self._chance.shuffle(new)

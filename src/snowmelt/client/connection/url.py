@@ -36,7 +36,7 @@ OPTIONS: Final = ("cluster", *FILES, "tls")
 
 
 class ClusterURL(msgspec.Struct, frozen=True):
-    """A URL, read."""
+    """The addresses, the cluster and the credentials that a URL names."""
 
     addresses: tuple[Address, ...]
     cluster: str

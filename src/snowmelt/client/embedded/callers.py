@@ -14,8 +14,7 @@ from snowmelt.core.names import NodeId
 
 
 class Called(Protocol):
-    def call_as(self, client: NodeId, body: Any, timeout: float) -> Any:
-        """Calls by a name."""
+    def call_as(self, client: NodeId, body: Any, timeout: float) -> Any: ...
 
     def gone(self, client: NodeId) -> None:
         """Nobody calls by it any more."""

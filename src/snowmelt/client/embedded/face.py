@@ -1,11 +1,11 @@
 """A cluster of one, inside the program that uses it: no server and no socket; one folder.
 
-The queues' machines are the very ones that run on nodes. Whoever calls drives them, in their own
-thread and under one lock: gives them the call, commits what they ask of the disk, fires the timers
-that are due, and waits, for the next timer or for another thread's step, until the answer is there.
-Between calls nothing runs; what became due meanwhile is done by the next call, before it. Only a
-fifo made with `flush=SECONDS` has a thread: what may linger must not wait for the next call. And
-batons have one while one of them is held, as on any cluster: it renews what is held.
+The queues' machines are the very ones that run on nodes. The caller drives them, in its own thread
+and under one lock. It gives them the call, commits what they ask of the disk, and fires the timers
+that are due. Then it waits, for the next timer or for another thread's step, until the answer is
+there. Between calls nothing runs; what became due meanwhile is done by the next call, before it.
+Only a fifo made with `flush=SECONDS` has a thread: what may linger must not wait for the next call.
+And batons have one while one of them is held, as on any cluster: it renews what is held.
 
 One process holds a folder at a time; another that opens it waits for its turn. Leases of the
 process before are over when the next one opens.
@@ -286,7 +286,6 @@ class Machine(Quiet):
                 steps.expire(steady_now())
 
     def _of(self, body: Any) -> Steps:
-        """Whose call it is."""
         if type(body) not in FOR_BATONS:
             return self._queues
         if self._batons is None:  # rule 4

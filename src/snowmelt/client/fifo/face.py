@@ -49,10 +49,10 @@ class Fifo(Queue[FifoSteps]):
     ) -> Position:
         """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
 
-        `body` is bytes, or whatever the queue's codec writes.
-        After `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe
-        to put again after a restart: the same number is the same item, and its position is told, or
-        -1 when so much was put since that it is no longer remembered.
+        `body` is bytes, or whatever the queue's codec writes. After `delay` seconds it may be
+        delivered. With a named producer, `sequence` makes it safe to put again after a restart: the
+        same number is the same item. The call returns its position, or -1 when so much was put
+        since that it is no longer remembered.
         """
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:
@@ -80,9 +80,10 @@ class Fifo(Queue[FifoSteps]):
         That is one interval in a tuple, as a priority queue tells one for each priority.
 
         Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
-        several calls, each with its own `timeout`: others' items may then lie between the first and
-        the last position told, and when a call fails, those before it are in the queue (a note of
-        the exception says where). With `sequence`, more than one call is refused as `TooLarge`.
+        several calls, each with its own `timeout`. Others' items may then lie between the first
+        position and the last. When a call fails, the items of those before it are in the queue (a
+        note of the exception says where). With `sequence`, more than one call is refused as
+        `TooLarge`.
         """
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:

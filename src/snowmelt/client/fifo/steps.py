@@ -331,7 +331,7 @@ class FifoSteps(GrantedSteps):
         return LateRefusal(refused.why, lost) if lost else None
 
     def empty(self, timeout: float) -> str:
-        """Why nothing came."""
+        """The message of an `Empty`: what keeps items back, if anything does."""
         why = super().empty(timeout)
         if not self.away_parts:
             return why
@@ -407,7 +407,7 @@ class FifoSteps(GrantedSteps):
         return changed.items
 
     def stats(self, timeout: float) -> Steps[QueueStatus]:
-        """How the queue is."""
+        """Asks the leader, or each partition's, for counts and settings."""
         status: QueueStatus = yield from self.ask_about(Describe(self.name), timeout)
         return status
 

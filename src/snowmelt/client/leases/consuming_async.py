@@ -41,14 +41,14 @@ class BufferedSender:
         return self._steps.name
 
     async def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
-        """Done with this one."""
+        """Gathers the acknowledgement of one item."""
         if wait:
             await run_async(self._port, self._renewals.ack_now(delivered, position))
         else:
             self._renewals.done(delivered, position)
 
     async def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
-        """Done with these."""
+        """Gathers the acknowledgements of a whole delivery."""
         self._renewals.ack(delivered, where)
 
     async def give_back(
@@ -59,11 +59,11 @@ class BufferedSender:
         reason: str,
         dead: bool = False,
     ) -> None:
-        """These go back."""
+        """Sends at once what goes back, so that others get it."""
         await run_async(self._port, self._renewals.give_back(delivered, where, delay, reason, dead))
 
     async def extend(self, delivered: LeasedItems) -> None:
-        """The renewer does that."""
+        """Does nothing: the renewer extends every lease of a loop."""
         delivered.check_process()
         delivered.check_held(steady_now())
 

@@ -52,8 +52,7 @@ class ItemBatch(Protocol):
         """Where bodies begin and end, as in `core.batch`."""
 
     @property
-    def blob(self) -> bytes:
-        """The bodies."""
+    def blob(self) -> bytes: ...
 
     @property
     def headers(self) -> bytes:

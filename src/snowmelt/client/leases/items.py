@@ -49,7 +49,7 @@ class UpdateSender(Protocol):
         """The name of the queue that they are from."""
 
     def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
-        """Done with this one."""
+        """Acknowledges one item of a lease."""
 
     def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
         """Done with these, or with all."""
@@ -62,10 +62,10 @@ class UpdateSender(Protocol):
         reason: str,
         dead: bool = False,
     ) -> None:
-        """These go back."""
+        """Returns items; others may get them after the delay."""
 
     def extend(self, delivered: LeasedItems) -> None:
-        """Still at work."""
+        """Extends the lease by its whole length."""
 
 
 class ImmediateSender:
@@ -96,7 +96,7 @@ class ImmediateSender:
         return self._steps.name
 
     def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
-        """Done with this one."""
+        """Acknowledges one item of a lease."""
         del wait  # it does, always
         self.ack(delivered, Interval(position, position + 1))
 
@@ -123,7 +123,7 @@ class ImmediateSender:
         reason: str,
         dead: bool = False,
     ) -> None:
-        """These go back."""
+        """Returns items; others may get them after the delay."""
         if self._tracing is not None:
             word = "nack" if reason or delay or dead else "release"
             with self._tracing.settle(self.queue, word, _count(delivered, where)):
@@ -132,7 +132,7 @@ class ImmediateSender:
         run(self._port, self._steps.give_back(delivered, where, delay, reason, dead))
 
     def extend(self, delivered: LeasedItems) -> None:
-        """Still at work."""
+        """Extends the lease by its whole length."""
         run(self._port, self._steps.extend(delivered))
 
 
@@ -302,7 +302,7 @@ class Items:
 
     @property
     def positions(self) -> tuple[Interval, ...]:
-        """Their positions, in order."""
+        """The positions of its items in the queue, in order."""
         return self._delivered.positions_told
 
     @property

@@ -48,7 +48,7 @@ class UpdateSender(Protocol):
         """The name of the queue that they are from."""
 
     async def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
-        """Done with this one."""
+        """Acknowledges one item of a lease."""
 
     async def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
         """Done with these, or with all."""
@@ -61,10 +61,10 @@ class UpdateSender(Protocol):
         reason: str,
         dead: bool = False,
     ) -> None:
-        """These go back."""
+        """Returns items; others may get them after the delay."""
 
     async def extend(self, delivered: LeasedItems) -> None:
-        """Still at work."""
+        """Extends the lease by its whole length."""
 
 
 class ImmediateSender:
@@ -95,7 +95,7 @@ class ImmediateSender:
         return self._steps.name
 
     async def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
-        """Done with this one."""
+        """Acknowledges one item of a lease."""
         del wait  # it does, always
         await self.ack(delivered, Interval(position, position + 1))
 
@@ -122,7 +122,7 @@ class ImmediateSender:
         reason: str,
         dead: bool = False,
     ) -> None:
-        """These go back."""
+        """Returns items; others may get them after the delay."""
         if self._tracing is not None:
             word = "nack" if reason or delay or dead else "release"
             with self._tracing.settle(self.queue, word, _count(delivered, where)):
@@ -131,7 +131,7 @@ class ImmediateSender:
         await run_async(self._port, self._steps.give_back(delivered, where, delay, reason, dead))
 
     async def extend(self, delivered: LeasedItems) -> None:
-        """Still at work."""
+        """Extends the lease by its whole length."""
         await run_async(self._port, self._steps.extend(delivered))
 
 
@@ -301,7 +301,7 @@ class Items:
 
     @property
     def positions(self) -> tuple[Interval, ...]:
-        """Their positions, in order."""
+        """The positions of its items in the queue, in order."""
         return self._delivered.positions_told
 
     @property

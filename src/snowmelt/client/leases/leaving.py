@@ -1,9 +1,9 @@
 """How a loop was left: in good order, or by an exception in its body.
 
-Whoever gives out items one by one is not told. A `for` that is left drops its iterator, and at that
-moment the frame of the loop stands where it is left: at the instruction that drops a value, for a
-`break` or a `return`; at whatever raised, for an exception. The exception itself is kept from
-everybody meanwhile, but not from the collector of garbage.
+Whoever gives out items one by one is not told. A `for` that is left drops its iterator. At that
+moment the frame of the loop stands where it is left. For a `break` or a `return` that is the
+instruction that drops a value; for an exception it is whatever raised. The exception itself is kept
+from everybody meanwhile, but not from the collector of garbage.
 
 Rules:
 

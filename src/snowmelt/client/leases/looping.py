@@ -1,10 +1,10 @@
 """What a loop over a queue decides, the same for both faces: how many to take, and when to end.
 
-How many. Without a `prefetch` of its own a loop takes what it works off in a moment: one item at
-first, then as many as were settled in a fifth of a second, at most four times as many as before.
-What takes long is taken one by one, and the rest is there for others; what is done at once is taken
-a thousand at a time. An item is worked off when it is acknowledged or given back, so a loop that
-only hands its items on learns from those who do the work.
+How many. Without a `prefetch` of its own a loop takes what it works off in a moment. That is one
+item at first, then as many as were settled in a fifth of a second, at most four times as many as
+before. What takes long is taken one by one, and the rest is there for others; what is done at once
+is taken a thousand at a time. An item is worked off when it is acknowledged or given back, so a
+loop that only hands its items on learns from those who do the work.
 
 What comes first, where something put later may be more urgent: see `urgent_check.py`.
 

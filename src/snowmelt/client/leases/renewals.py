@@ -62,7 +62,6 @@ class RenewedLease:
         self._told: list[tuple[Interval, ...]] = []
 
     def acked(self, position: int) -> None:
-        """One more. O(1)."""
         if self._runs and self._runs[-1][1] == position:
             self._runs[-1][1] = position + 1
         else:

@@ -59,7 +59,7 @@ class LeasingQueue(Generic[S]):
 
     @property
     def name(self) -> str:
-        """The queue's name."""
+        """The name that the queue was asked for by."""
         return self._steps.name
 
     @property

@@ -29,7 +29,7 @@ _GUESS: Final = milliseconds(0.2)
 
 
 class UrgentCheck:
-    """Of one loop."""
+    """Looks, for one loop, whether something more urgent has come."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class UrgentCheck:
         """As many as are worked off in a moment."""
 
     def before_get(self, timeout: float) -> None:
-        """Rule 1."""
+        """Sends the puts that gather, since they come first (rule 1)."""
         self._puts.send(timeout)
 
     def got(self, now: Instant) -> None:

@@ -28,7 +28,7 @@ _GUESS: Final = milliseconds(0.2)
 
 
 class UrgentCheck:
-    """Of one loop."""
+    """Looks, for one loop, whether something more urgent has come."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class UrgentCheck:
         """As many as are worked off in a moment."""
 
     async def before_get(self, timeout: float) -> None:
-        """Rule 1."""
+        """Sends the puts that gather, since they come first (rule 1)."""
         await self._puts.send(timeout)
 
     def got(self, now: Instant) -> None:

@@ -88,7 +88,7 @@ class Multicast:
 
     @property
     def name(self) -> str:
-        """The topic's name."""
+        """The name that the topic was asked for by."""
         return self._steps.name
 
     def publish(self, body: Any, *, timeout: float = TIMEOUT) -> Position:

@@ -103,7 +103,6 @@ def of_one_partition(parts: PartitionedQueue, body: Any) -> BadOption:
 
 
 def _changed(parts: PartitionedQueue, body: Any, wait: Wait) -> Steps[Changed]:
-    """Rule 1."""
     done = items = 0
     try:
         for part in parts.all:
@@ -122,7 +121,6 @@ def _changed(parts: PartitionedQueue, body: Any, wait: Wait) -> Steps[Changed]:
 
 
 def _described(parts: PartitionedQueue, wait: Wait) -> Steps[QueueStatus]:
-    """Rule 3."""
     told: list[Any] = []
     while True:
         looks = [part.ask_about(Describe(part.name), min(_LOOK, wait.left)) for part in parts.all]

@@ -67,19 +67,18 @@ class PartitionSteps(Protocol):
     ) -> Steps[PutDone]:
         """Puts the items of one call; with `eager` it does not wait for nodes that are away."""
 
-    def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[LeasedItems | None]:
-        """What it leased."""
+    def delivered(
+        self, leased: Any, asked: Instant, bytes_max: int
+    ) -> Steps[LeasedItems | None]: ...
 
     def tell(
         self, delivered: LeasedItems, word: LeaseUpdate
     ) -> Steps[tuple[Instant, LateRefusal | None]]:
         """Tells one word of a lease."""
 
-    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
-        """Tells what is done."""
+    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]: ...
 
-    def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
-        """Asks its leader."""
+    def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]: ...
 
 
 class AnyNode(Protocol):

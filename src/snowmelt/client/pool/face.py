@@ -63,7 +63,7 @@ class Pool:
 
     @property
     def name(self) -> str:
-        """The pool's name."""
+        """The name that all members of the pool joined by."""
         return self._part.name
 
     @property

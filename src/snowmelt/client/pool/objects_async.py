@@ -89,7 +89,7 @@ class Object:
 
     @property
     def producer(self) -> NodeId:
-        """Who made it."""
+        """The name of the producer that made it."""
         return self._loan.producer
 
     def closed(self) -> HeldLoan:

@@ -89,7 +89,6 @@ def _mixed(pairs: list[Prioritized], ranks: Ranks) -> Iterator[PutItems]:
 
 
 def _alike(items: PutItems, rank: int, ranks: Ranks) -> PutItems:
-    """All of one rank."""
     if ranks.keyed:
         return replace(items, keys=packed([rank]) * items.count)
     return replace(items, runs=(Run(rank, items.count),)) if rank else items

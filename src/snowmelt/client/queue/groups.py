@@ -46,7 +46,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The group's name."""
+        """The name that the group's readers share."""
         return self._steps.name
 
     def advance(

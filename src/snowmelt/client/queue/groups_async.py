@@ -45,7 +45,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The group's name."""
+        """The name that the group's readers share."""
         return self._steps.name
 
     async def advance(

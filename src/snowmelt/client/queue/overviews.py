@@ -1,7 +1,7 @@
 """How all queues of a cluster are, as steps (`connection.steps`): nodes tell of those they lead.
 
-Nothing of it is confirmed by followers, so it costs a call a node, and a row may be of a leader
-that does not know yet that it leads no more: of two rows the one with the later term counts.
+Nothing of it is confirmed by followers, so it costs a call a node. A row may be of a leader that
+does not know yet that it leads no more; of two rows the one with the later term counts.
 """
 
 from collections.abc import Callable, Iterator

@@ -72,7 +72,7 @@ class Ranks(msgspec.Struct, frozen=True):
         return self._turned(number)
 
     def ranks(self, priorities: Sequence[object]) -> Sequence[int]:
-        """The same of several."""
+        """The rank of each of several priorities, in their order."""
         if not self.floats and set(map(type, priorities)) == _INT:  # as mostly
             numbers = cast("Sequence[int]", priorities)
             lowest, highest = (KEY_MIN, KEY_MAX) if self.keyed else (0, self.priorities - 1)

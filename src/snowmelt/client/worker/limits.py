@@ -39,8 +39,6 @@ class _Over(BaseException):
 
 
 class _Call:
-    """One handler at work."""
-
     def __init__(self, end: Instant, what: dict[str, object]) -> None:
         self.thread = threading.get_ident()
         self.end = end
@@ -105,7 +103,7 @@ class Limit:
 
 
 def over_text(limit: float) -> str:
-    """Why the item failed."""
+    """The reason given with an item whose handler took too long."""
     return f"the handler took longer than its limit of {limit:g} s"
 
 

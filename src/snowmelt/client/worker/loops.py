@@ -26,7 +26,7 @@ class Runnable(Stoppable, Protocol):
     """A run in this process or in others."""
 
     def work(self) -> None:
-        """Until it ends."""
+        """Works until it ends by itself or is stopped."""
 
 
 class LocalRunnable(Runnable, Protocol):
@@ -52,10 +52,10 @@ class Loops(Generic[L]):
 
 
 class ThreadLoops(Loops[WorkerLoop]):
-    """In threads."""
+    """The loops of a worker, each driven by a thread."""
 
     def wait_for_cluster(self) -> None:
-        """The cluster was there."""
+        """From now on a cluster that is away is waited for."""
         for one in self._loops:
             one.wait_for_cluster()
 

@@ -33,14 +33,14 @@ class CommonOptions(TypedDict, total=False):
 
 
 class WorkerOptions(CommonOptions, total=False):
-    """Of the blocking one."""
+    """The options of the blocking worker."""
 
     threads: int
     processes: int
 
 
 class AsyncWorkerOptions(CommonOptions, total=False):
-    """Of the one with `await`."""
+    """The options of the worker on an event loop."""
 
     tasks: int
 

@@ -29,7 +29,6 @@ class Retry(msgspec.Struct, frozen=True):
     times: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks its numbers."""
         for option, value in (("first", self.first), ("longest", self.longest)):
             if type(value) not in (int, float) or not 0 <= value <= SECONDS_MAX:
                 raise BadOption(option, value, f"0 to {SECONDS_MAX:.0f} seconds")

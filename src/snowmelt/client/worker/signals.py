@@ -9,8 +9,7 @@ from snowmelt.runtime.signals import BorrowedSignals
 
 
 class StopCallback(Protocol):
-    def __call__(self, *, hard: bool = False) -> object:
-        """Warmly, or at once."""
+    def __call__(self, *, hard: bool = False) -> object: ...
 
 
 class Stopping:

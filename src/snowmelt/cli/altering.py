@@ -13,7 +13,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.protocols.queue.settings import FOR_EVER
 
 ORDER = typer.Option(hidden=True)
-"""Of what is settled for ever: who says it is told so."""
+"""For what is settled for ever: the command refuses it with the reason."""
 
 
 class SettingsOptions(msgspec.Struct, frozen=True):

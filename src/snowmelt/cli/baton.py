@@ -120,7 +120,7 @@ def show(
     as_json: Annotated[bool, JSON] = False,
     at: ClusterOptions = CLUSTER,
 ) -> None:
-    """Show how each node sees a baton: who has it, who waits, and where the end of the line is."""
+    """Show how each node sees a baton: holder, waiters, and the end of the line."""
     seen = _told(at, sights(name, at.timeout))
     if as_json:
         print(json.dumps({"baton": name, "nodes": [sight_object(one) for one in seen]}))

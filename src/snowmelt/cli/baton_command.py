@@ -1,4 +1,4 @@
-"""A command that runs under a baton: told when the baton is lost, and of signals to this program.
+"""A command that runs under a baton: it hears of the baton's loss and of signals.
 
 Processes of their own (`baton_guardian.py`) run it, and end all that came of it when this program
 is gone, or stands still for longer than the baton is held. Its exit code is this program's; as in a
@@ -25,7 +25,7 @@ from snowmelt.runtime.signals import BorrowedSignals
 
 KILL_AFTER: Final = 10.0
 TELL: Final = 0.25
-"""How often the guardian is told until when the baton is held."""
+"""How often the guardian hears until when the baton is held."""
 
 
 def check_kill_after(seconds: float) -> None:

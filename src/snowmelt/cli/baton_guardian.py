@@ -4,9 +4,9 @@ This is a program of its own, of Python's library alone, so that it begins in a 
 is in the same process group as `snowmelt baton run`, as with `flock`: it has the same terminal, the
 same keys, and the same job of a shell.
 
-1. *Guardian.* By its control pipe it is told until when the baton is surely held, which signals to
-   pass on, and that the baton is lost. When it is lost, or that time is over, all of the command
-   gets SIGTERM, and after a while SIGKILL. So it does when the pipe ends, which is the end of the
+1. *Guardian.* Its control pipe says until when the baton is surely held, which signals to pass on,
+   and that the baton is lost. When it is lost, or that time is over, all of the command gets
+   SIGTERM, and after a while SIGKILL. So it does when the pipe ends, which is the end of the
    program, but sooner: others have the baton after a second.
 2. *Witness.* The guardian is the child of a witness, and that one of the program. Each of the three
    adopts what the ones below it leave (Linux), and ends it. So any two of them may be killed at
@@ -39,7 +39,7 @@ LOOK: Final = 0.05
 SAME: Final = 1.0
 """A signal that the guardian got within this was sent to the group: rule 3."""
 HOPELESS: Final = 5.0
-"""Who is there for so many seconds after SIGKILL can't be ended by this process."""
+"""A process that is there so many seconds after SIGKILL can't be ended by this one."""
 _SUBREAPER: Final = 36
 _DEATH_SIGNAL: Final = 1
 
@@ -99,7 +99,7 @@ class Guardian:
 
     @property
     def _pause(self) -> float | None:
-        """For how long nothing is to be done that nobody tells."""
+        """How long until something is due that no message brings."""
         if self._code is not None or self._kill_at is not None or self._passing:
             return LOOK
         if self._until is None:
@@ -160,7 +160,7 @@ class Guardian:
                     self._tell(b"%d\n" % -code)
 
     def _over(self) -> bool:
-        """Rule 4; whoever has left the session counts only once all of it is to end."""
+        """Rule 4; a process that has left the session counts only once all of it is to end."""
         if self._kill_at is None:
             return self._code is not None and not members()
         left = time.monotonic() <= self._kill_at + HOPELESS and descendants()
@@ -203,7 +203,7 @@ def _listed_here() -> Iterator[tuple[int, Process]]:
 
 
 def _listed_by_ps() -> Iterator[tuple[int, Process]]:
-    """The same where there is no `/proc`; sessions are not told."""
+    """The same where there is no `/proc`; it says nothing of sessions."""
     listed = subprocess.run(
         ["/bin/ps", "-axo", "pid=,ppid=,state="], capture_output=True, text=True, check=False
     )
@@ -214,7 +214,7 @@ def _listed_by_ps() -> Iterator[tuple[int, Process]]:
 
 
 def send(number: int, processes: list[Process]) -> None:
-    """A signal for each; who has ended meanwhile gets none."""
+    """A signal for each that has not ended meanwhile."""
     for process in processes:
         with suppress(OSError):
             os.kill(process.id, number)
@@ -226,7 +226,7 @@ def send_all(number: int) -> None:
 
 
 def adopt() -> None:
-    """Who loses its parent below this process becomes its child, where the system can (Linux)."""
+    """Processes below this one that lose their parent become its children (on Linux)."""
     _prctl(_SUBREAPER)
 
 

@@ -38,7 +38,8 @@ def fifo(context: typer.Context, quick: Quick = False) -> None:
 def pool(context: typer.Context, quick: Quick = False) -> None:
     """From process to process, beside Redis lists, multiprocessing, Ray and Dask, all in one run.
 
-    It starts what they need itself; who is not installed takes no part. All options: --help.
+    It starts what they need itself; a peer that is not installed takes no part. All options:
+    --help.
     """
     _run("pool", context, quick)
 

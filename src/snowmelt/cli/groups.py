@@ -1,4 +1,4 @@
-"""`snowmelt groups`: who has been given items of a queue for good, and how to take them back."""
+"""`snowmelt groups`: groups that took items of a queue for good, and how to take these back."""
 
 import json
 import time
@@ -45,7 +45,7 @@ def release(
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     at: PlaceOptions = HERE,
 ) -> None:
-    """Forget a group: what it holds goes back, and whoever still works for it is stopped."""
+    """Forget a group: what it holds goes back, and its readers are stopped."""
     with at.open() as cluster:
         fifo = cluster.fifo(queue)
         found = _named(fifo, group, at.timeout)

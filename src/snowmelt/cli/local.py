@@ -91,7 +91,7 @@ class LocalNode:
 
     @property
     def address(self) -> str:
-        """Where it listens, as others are told."""
+        """Where it listens, as others see it."""
         return f"{self._home.host}:{self.port}"
 
     @property

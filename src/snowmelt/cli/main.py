@@ -87,8 +87,8 @@ ELSEWHERE: Final = {
 def program(words: Sequence[str] = ()) -> typer.Typer:
     """The program, with just the command that these words begin with; if none, with all.
 
-    Whoever calls a command in a loop of a shell waits for each start, and most of a start is
-    loading what other commands need.
+    A loop in a shell waits for each start of a command, and most of a start is loading what other
+    commands need.
 
     >>> [one.name for one in program(["pool", "stats"]).registered_groups]
     ['pool']

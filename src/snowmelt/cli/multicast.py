@@ -1,4 +1,4 @@
-"""`snowmelt multicast`: saying something to all who listen, and listening, from a shell."""
+"""`snowmelt multicast`: publishing to a topic, and listening to it, from a shell."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ def publish(
     ] = None,
     at: ClusterOptions = CLUSTER,
 ) -> None:
-    """Say something to all who listen: words, or each line of standard input as it comes."""
+    """Publish to all subscribers: words, or each line of standard input as it comes."""
     count = 0
     with at.open() as cluster:
         said = cluster.multicast(topic)

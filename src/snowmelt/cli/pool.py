@@ -1,4 +1,4 @@
-"""`snowmelt pool`: pools from a shell; who is in them, and what their producers have.
+"""`snowmelt pool`: pools from a shell: their members, and what their producers have.
 
 How objects go in and out is in `pool_moving.py`, and a trial with one command in `pool_trial.py`.
 """
@@ -41,7 +41,7 @@ def stats(
     as_json: Annotated[bool, JSON] = False,
     at: ClusterOptions = CLUSTER,
 ) -> None:
-    """Show who is in a pool: what each producer has and makes, and how many consume."""
+    """Show a pool's members: what each producer has and makes, and how many consume."""
     with at.clients() as port:
         status = run(port, describe(name, at.timeout))
     if as_json:
@@ -83,7 +83,7 @@ def pools_table(found: list[PoolStatus]) -> Table:
 
 
 def pool_table(status: PoolStatus) -> Table:
-    """A line a producer; the title tells of the consumers."""
+    """A row for each producer; the title counts the consumers."""
     makers, eaters = len(status.producers), len(status.consumers)
     title = f"{status.name} has {_counted(makers, 'producer')} and {_counted(eaters, 'consumer')}"
     heads = ("producer", "address", "stock", "objects/s", "")

@@ -1,7 +1,7 @@
 """`snowmelt pool put` and `get`: objects into a pool from a shell, and out of it.
 
-Whoever puts is a producer: the objects are kept by this very process, so it stays until they were
-taken, or its time is over. Nothing that was got is acknowledged before it was written.
+A process that puts is a producer. It keeps the objects itself, so it stays until they were taken,
+or its time is over. Nothing that was got is acknowledged before it was written.
 """
 
 import os

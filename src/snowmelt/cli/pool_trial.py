@@ -1,7 +1,7 @@
 """`snowmelt pool try`: a pool's producers and consumers with one command, each a real process.
 
 What they are is in `pool_trial_part.py`. This process starts them, ends the producers when the time
-is over, then the consumers when nothing is left, and adds up what all have told.
+is over, then the consumers when nothing is left, and adds up their reports.
 """
 
 import json

@@ -77,7 +77,7 @@ class Prioritized(msgspec.Struct):
 
 
 class PriorityFlags(msgspec.Struct, frozen=True):
-    """What was said of priorities."""
+    """The flags of a command that are about priorities."""
 
     priority: int | float | None
     options: PriorityOptions
@@ -86,7 +86,7 @@ class PriorityFlags(msgspec.Struct, frozen=True):
 def urgency(
     priority: str | None, priorities: str | None, largest_first: bool | None
 ) -> PriorityFlags:
-    """What was said, read.
+    """The flags, read and checked.
 
     >>> urgency("-5", "float", None)
     PriorityFlags(priority=-5, options={'priorities': <class 'float'>})

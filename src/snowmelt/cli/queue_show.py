@@ -154,7 +154,7 @@ def _table() -> Table:
 
 
 def seen_object(seen: Seen) -> dict[str, object]:
-    r"""An item as a JSON object; bytes that are no text are told in base64.
+    r"""An item as a JSON object; bytes that are no text come in base64.
 
     >>> from snowmelt.core.interval import Position
     >>> found = seen_object(Seen(b"a", Position(7), {"a": "b", "c": b"\xff"}, 0, ""))

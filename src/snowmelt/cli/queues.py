@@ -65,7 +65,7 @@ def _copies(one: QueueRow) -> str:
 
 
 def note(one: QueueRow) -> str:
-    """What a person should know of it: paused, who is away, or why nobody leads it.
+    """What a person should know of it: paused, which nodes are away, or why it has no leader.
 
     >>> note(QueueRow(queue="q", paused=True, away=("n2", "n3")))
     'paused; n2 and n3 away'
@@ -128,7 +128,7 @@ def consumers(
     as_json: Annotated[bool, JSON] = False,
     at: PlaceOptions = HERE,
 ) -> None:
-    """Show who uses a queue: which programs, what they have in hand, and how many calls wait."""
+    """Show a queue's consumers: their programs, what they have in hand, and how many calls wait."""
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout).consumers(timeout=at.timeout)
     if as_json:

@@ -116,7 +116,7 @@ class Cluster(Queues):
         return members
 
     def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
-        """A topic: everybody who listens to it hears the same messages in the same order."""
+        """A topic: all subscribers get the same messages in the same order."""
         steps = TopicSteps(self._renewer.home, name)
         return Multicast(self._client, steps, codec_of(codec))
 

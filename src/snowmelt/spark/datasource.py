@@ -82,7 +82,7 @@ class SnowmeltDataSource(DataSource):
     @plainly()
     @settling()
     def schema(self) -> StructType | str:
-        """The columns; asked for by `load`, so all that can be wrong with options is told here."""
+        """The columns; asked for by `load`, so any mistake in the options is reported here."""
         given = tables.told(self.options) if tables.is_made(self.options) else self.options
         options = source_options(given)
         check_queues(options)

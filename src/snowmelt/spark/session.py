@@ -63,11 +63,11 @@ def session(
 def register(session: SparkSession) -> None:
     """Makes `format("snowmelt")` known to a session that was made elsewhere.
 
-    It is told how many tasks the session runs at once, as far as executors are there by now; after
-    more of them came, it may be told again.
+    It learns how many tasks the session runs at once, as far as executors are there by now. Call it
+    again after more of them came.
 
-    A Connect server finds it by itself where the package is installed for its Python; where it is
-    not, or is another, that is told now and not by the first query.
+    A Connect server finds it by itself where the package is installed for its Python; if it is
+    missing there, or is another version, you learn it now and not from the first query.
     """
     if is_remote(session):
         check_planner(session)
@@ -175,7 +175,7 @@ def _local(master: str, conf: dict[str, str], told: dict[str, str]) -> dict[str,
 
 
 def quiet_settings(cores: int) -> dict[str, str]:
-    """What a session has whose machines are this one: no web page, and errors alone are told."""
+    """The settings of a session on this machine alone: no web page, and a log of errors only."""
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""How a stage stands while a pipeline runs: what programs that show it are told."""
+"""How a stage stands while a pipeline runs, for programs that show it."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class Standing:
     total: int | None
     """How many items it will have taken in the end, where that is known."""
     lost: int
-    """Items of which no copy could be read any more."""
+    """Items that could not be read from any copy."""
 
     @property
     def lag(self) -> float | None:

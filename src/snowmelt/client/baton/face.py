@@ -29,7 +29,7 @@ class Held(HeldBaton):
     A thread renews it for as long as you hold it; one that you drop is given up behind the scenes.
     When the nodes can't be reached for too long it is lost: another may hold it then, while you
     still work. What you change elsewhere under its protection should therefore carry `fence`, and
-    refuse whoever comes with a smaller one.
+    refuse a smaller one.
 
     When the body of a `with` raises, the value goes on as you got it, or as you last saved
     it.
@@ -107,9 +107,9 @@ class Held(HeldBaton):
 class Baton:
     """A lock that heals, and carries a value. `cluster.baton(name)` gives it.
 
-    Use it in a `with`, whose name is then a `Held`, or call `acquire`. Whoever asks first
-    has it first, as the nodes see it. Threads may share one `Baton`, each for turns of its own; a
-    thread that holds it and asks again waits for itself, in vain.
+    Use it in a `with`, whose name is then a `Held`, or call `acquire`. The first to ask is
+    the first to get it, as the nodes see it. Threads may share one `Baton`, each for turns of its
+    own; a thread that holds it and asks again waits for itself until its time is over.
     """
 
     __reduce__ = stays("send its name and the URL, and connect there")

@@ -28,7 +28,7 @@ class Held(AsyncHeldBaton):
     A task renews it for as long as you hold it; one that you drop is given up behind the scenes.
     When the nodes can't be reached for too long it is lost: another may hold it then, while you
     still work. What you change elsewhere under its protection should therefore carry `fence`, and
-    refuse whoever comes with a smaller one.
+    refuse a smaller one.
 
     On an event loop nothing is renewed while the loop is blocked: not for longer than its lease,
     which is 5 s.
@@ -109,9 +109,9 @@ class Held(AsyncHeldBaton):
 class Baton:
     """A lock that heals, and carries a value. `cluster.baton(name)` gives it.
 
-    Use it in an `async with`, whose name is then a `Held`, or call `acquire`. Whoever asks first
-    has it first, as the nodes see it. Tasks may share one `Baton`, each for turns of its own; a
-    task that holds it and asks again waits for itself, in vain.
+    Use it in an `async with`, whose name is then a `Held`, or call `acquire`. The first to ask is
+    the first to get it, as the nodes see it. Tasks may share one `Baton`, each for turns of its
+    own; a task that holds it and asks again waits for itself until its time is over.
     """
 
     __reduce__ = stays("send its name and the URL, and connect there")

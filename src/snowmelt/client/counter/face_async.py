@@ -23,7 +23,7 @@ class Counter:
     async def next(self, n: int = 1, *, timeout: float | None = None) -> Interval:
         """The next `n` numbers, which lie in a row; all are larger than any given out before.
 
-        Each call is one turn at a baton, so whoever needs many should take many at once. Raises
+        Each call is one turn at a baton, so take many at once if you need many. Raises
         `NotGranted` when no turn came in time. After any error the numbers are nobody's.
         """
         count = checked_numbers(n)

@@ -12,13 +12,14 @@ process before are over when the next one opens.
 
 Rules, for threads that are interrupted anywhere:
 
-1. All of the machine, its timers, and who waits for which answer, is touched in a `MachineLock`,
+1. All of the machine, its timers, and the callers that wait, is touched in a `MachineLock`,
    which is done whole or not at all. A timer that was taken has fired by the end of it.
-2. Nobody waits within a turn but for the disk. Who waits has a bell, and is woken in a turn.
+2. Nobody waits within a turn but for the disk. A waiting caller has a bell, and is woken in a turn.
 3. A call is its caller's alone. One that is dropped, by whatever ended it, is looked for here, and
    is not there. A get leaves its queue then: in the next turn, before anything else happens there.
 4. Batons and topics are a host of their own, begun when one is first asked for: they have beats,
-   which whoever only queues is not to wake for. What they have yet to save is saved on closing.
+   for which a program that only queues should not wake. What they have yet to save is saved on
+   closing.
 """
 
 import os
@@ -102,7 +103,7 @@ class PendingCall(msgspec.Struct, eq=False, weakref=True):
 
 
 class Machine(Quiet):
-    """The queues' machines on a store, driven by whoever calls."""
+    """The queues' machines on a store, driven by the callers."""
 
     def __init__(self, folder: Path, store: Store) -> None:
         member = member_of(folder, store)
@@ -142,7 +143,7 @@ class Machine(Quiet):
         return self.call_as(self._session.name, body, timeout)
 
     def call_as(self, client: NodeId, body: Any, timeout: float) -> Any:
-        """The same, by a client of this name, of which it may be told that it is `gone`."""
+        """The same, by a client of this name, which may be reported as `gone`."""
         self._origin.check("this open folder", "one process has it: connect to a node, to share it")
         with self.turn, self.turn.lock:
             asked = self.begin(body, timeout, client)
@@ -236,7 +237,7 @@ class Machine(Quiet):
         self._open[asked.operation.number] = ref(asked)
 
     def _ring(self) -> None:
-        """Whoever waits looks: a timer may be due sooner than when it looked last."""
+        """A waiting caller looks again: a timer may be due sooner than at its last look."""
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
             asked = one()
@@ -379,7 +380,7 @@ class EmbeddedCluster(Queues):
             error.add_note(str(failure))  # what went wrong first is what is to be told
 
     def close(self) -> None:
-        """Ends the loops over its queues, and gives the folder back to whoever waits for it."""
+        """Ends the loops over its queues, and gives the folder back, so that others may open it."""
         self._machine.check_idle()
         try:
             end_loops(self._machine)
@@ -402,7 +403,7 @@ class EmbeddedCluster(Queues):
     def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
         """A lock among the threads of this process, with a value in the folder; as `Cluster.baton`.
 
-        Whoever opens the folder next finds the value that was last given up, or saved.
+        The next to open the folder finds the value that was last given up, or saved.
         """
         return Baton(self._callers, self._renewer, name, timeout)
 
@@ -411,7 +412,7 @@ class EmbeddedCluster(Queues):
         return Counter(self.baton(counter_baton(name), timeout))
 
     def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
-        """A topic within this process: all who listen hear the same in one order."""
+        """A topic within this process: all subscribers get the same messages in one order."""
         steps = TopicSteps(self._renewer.home, name)
         return Multicast(self._callers, steps, codec_of(codec))
 

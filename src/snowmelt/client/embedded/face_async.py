@@ -1,8 +1,8 @@
 """A cluster of one, inside an async program: a thread drives the machine of `face.py`.
 
-The thread opens the folder, gives the machine the calls as they come, fires its timers, and tells
-the event loop what came of them; so the loop never waits for the disk. The loop hands calls over in
-a queue without locks of its own.
+The thread opens the folder, gives the machine the calls as they come, fires its timers, and hands
+the answers to the event loop. So the loop never waits for the disk. The loop hands calls over in a
+queue without locks of its own.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _IDLE: Final = 3600.0
 
 
 class HandedCall(msgspec.Struct, eq=False):
-    """A call that was handed over, and who waits for it."""
+    """A call that was handed over, and the future that waits for it."""
 
     body: Any
     timeout: float
@@ -170,7 +170,7 @@ class DriverThread:
             _settle(wanted, wanted.future.set_exception, error)
 
     def _tell(self, machine: Machine) -> None:
-        """All that have an outcome by now are told; one may bring about another's."""
+        """Answers all calls that have an outcome by now; one may bring about another's."""
         told = True
         while told:
             told = False
@@ -233,7 +233,7 @@ class EmbeddedCluster(Queues):
             error.add_note(str(failure))  # what went wrong first is what is to be told
 
     async def close(self) -> None:
-        """Gives the folder back to whoever waits for it."""
+        """Gives the folder back, so that others may open it."""
         try:
             await asyncio.to_thread(self._parts.close)
         finally:
@@ -256,7 +256,7 @@ class EmbeddedCluster(Queues):
         return Counter(self.baton(counter_baton(name), timeout))
 
     def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
-        """A topic within this process: all who listen hear the same in one order."""
+        """A topic within this process: all subscribers get the same messages in one order."""
         steps = TopicSteps(self._renewer.home, name)
         return Multicast(self._driver, steps, codec_of(codec))
 

@@ -76,7 +76,7 @@ class Fifo(Queue[FifoSteps]):
     ) -> tuple[Interval, ...]:
         """Puts items at the tail, in order; returns where they are once they are safe.
 
-        That is one interval in a tuple, as a priority queue tells one for each priority.
+        That is one interval in a tuple, as a priority queue returns one for each priority.
 
         Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
         several calls, each with its own `timeout`. Others' items may then lie between the first

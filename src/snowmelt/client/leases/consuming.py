@@ -74,7 +74,7 @@ class ItemLoop:
     """Items one by one, for a `for`; `queue.consume` gives it.
 
     Close it, or use it in a `with`. The item in hand when the loop is left by an exception
-    failed; `leaving.py` tells how that is known. All else goes back as if it had not been taken.
+    failed; `leaving.py` says how that is known. All else goes back as if it had not been taken.
     Threads may share a loop; when it ends for one, it ends for all. It ends with its cluster, too,
     and with the program.
     """
@@ -143,7 +143,7 @@ class ItemLoop:
         self.end(self._handled())
 
     def end(self, reason: str = "") -> None:
-        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own."""
+        """Once: acknowledges what is done, and gives back the rest. In a child it does nothing."""
         if self._over or self._origin.left:
             return
         self._over = True
@@ -187,7 +187,7 @@ class ItemLoop:
             raise
 
     def _end_by(self, error: BaseException | None, reason: str = "") -> None:
-        """What ended it otherwise is what is to be told first."""
+        """An error that ended the loop otherwise is raised first."""
         try:
             self.end(reason)
         except SnowmeltError as failure:

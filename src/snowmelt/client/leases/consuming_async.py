@@ -72,7 +72,7 @@ class ItemLoop:
     """Items one by one, for an `async for`; `queue.consume` gives it.
 
     Close it, or use it in an `async with`. The item in hand when the loop is left by an exception
-    failed; `leaving.py` tells how that is known. All else goes back as if it had not been taken.
+    failed; `leaving.py` says how that is known. All else goes back as if it had not been taken.
     Tasks may share a loop; when it ends for one, it ends for all. It ends with its cluster, too,
     and with the program.
     """
@@ -141,7 +141,7 @@ class ItemLoop:
         await self.end(self._handled())
 
     async def end(self, reason: str = "") -> None:
-        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own."""
+        """Once: acknowledges what is done, and gives back the rest. In a child it does nothing."""
         if self._over or self._origin.left:
             return
         self._over = True
@@ -185,7 +185,7 @@ class ItemLoop:
             raise
 
     async def _end_by(self, error: BaseException | None, reason: str = "") -> None:
-        """What ended it otherwise is what is to be told first."""
+        """An error that ended the loop otherwise is raised first."""
         try:
             await self.end(reason)
         except SnowmeltError as failure:

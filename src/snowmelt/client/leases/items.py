@@ -210,7 +210,7 @@ class Item:
 
     @property
     def failures(self) -> int:
-        """How often it was delivered before, in vain."""
+        """How many deliveries of it failed before."""
         return self._part.failures
 
     @property

@@ -66,12 +66,12 @@ class LeasingQueue(Generic[S]):
     def copies(self) -> int:
         """On how many nodes the last put through this queue was when it returned; 0 before one.
 
-        A put that named its number again is told how many copies are left of what it put first.
+        For a put whose number was used before: how many copies are left of the first one.
         """
         return self._steps.copies
 
     def value(self, body: Buffer) -> Any:
-        """What a body of this queue is of, such as `peek` and groups tell; as `Item.value`."""
+        """The value of a body of this queue, from `peek` or a group; as `Item.value`."""
         return self._codec.value(body)
 
     async def get(self, *, timeout: float = TIMEOUT) -> Item:

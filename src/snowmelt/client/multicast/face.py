@@ -1,5 +1,5 @@
 # Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
-"""A topic: all who listen hear the same in the same order; blocking."""
+"""A topic: all subscribers get the same messages in the same order; blocking."""
 
 from collections.abc import Iterable
 from typing import Any, Self
@@ -60,8 +60,8 @@ class Subscription:
     def missed(self) -> int:
         """How often something may have been missed, as far as is known.
 
-        It is told with what comes after the gap, and messages come together: so the gap lies before
-        the next message, or one of those behind it.
+        It comes with the messages behind the gap, and messages come together. So the gap lies
+        before the next message, or before one of those behind it.
         """
         return self._hearing.following.missed
 

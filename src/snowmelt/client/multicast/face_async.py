@@ -1,4 +1,4 @@
-"""A topic: all who listen hear the same in the same order; with `await`."""
+"""A topic: all subscribers get the same messages in the same order; with `await`."""
 
 from collections.abc import Iterable
 from typing import Any, Self
@@ -59,8 +59,8 @@ class Subscription:
     def missed(self) -> int:
         """How often something may have been missed, as far as is known.
 
-        It is told with what comes after the gap, and messages come together: so the gap lies before
-        the next message, or one of those behind it.
+        It comes with the messages behind the gap, and messages come together. So the gap lies
+        before the next message, or before one of those behind it.
         """
         return self._hearing.following.missed
 

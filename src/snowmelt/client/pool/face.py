@@ -152,7 +152,7 @@ class Pool:
         return self.consume()
 
     def stats(self, *, timeout: float = TIMEOUT) -> PeerStatistics:
-        """How this part is: what it has and has given, whom it asked, and who had something."""
+        """What this member has and has given, which producers it asked, and which had something."""
         return run(self._port, pool_steps.stats(timeout))
 
     def close(self, *, timeout: float = TIMEOUT) -> None:

@@ -154,7 +154,7 @@ class Pool:
         return self.consume()
 
     async def stats(self, *, timeout: float = TIMEOUT) -> PeerStatistics:
-        """How this part is: what it has and has given, whom it asked, and who had something."""
+        """What this member has and has given, which producers it asked, and which had something."""
         return await run_async(self._port, pool_steps.stats(timeout))
 
     async def close(self, *, timeout: float = TIMEOUT) -> None:

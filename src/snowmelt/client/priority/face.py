@@ -101,7 +101,7 @@ class PriorityQueue(Queue[RankedSteps]):
     ) -> tuple[Interval, ...]:
         """Puts bodies of one priority, or pairs of a priority and a body.
 
-        Returns where they are, as `Items.positions` tells it: an interval for each priority, the
+        Returns where they are, as `Items.positions` does: an interval for each priority, the
         most urgent first.
 
         Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are

@@ -1,12 +1,12 @@
 """What a body means: `codec="json"` and its like turn a value into bytes, and bytes into a value.
 
-1. A codec is a matter of who puts and who gets: nodes see bytes, and `item.body` always has them.
+1. A codec concerns the programs that put and get: nodes see bytes, and `item.body` always has them.
    Without a codec a value is its body.
 2. Nothing is put of a value that can't be written, or that would come back as another without a
    word, as JSON's NaN would: that raises `CodecError`.
 3. A body is read when its `value` is asked for. One that can't be read raises `CodecError` there,
-   in the hands of whoever has the item: it fails as any item whose handler raises does, comes
-   again, and is dead in the end. A loop that asks for no value never stumbles over it.
+   where the item is handled. It fails like any item whose handler raises: it comes again, and is
+   dead in the end. A loop that asks for no value never stumbles over it.
 4. A `Batch` has bodies that are written already: it is put as it is.
 5. What a body makes in memory is bounded by its own size: nothing is unpickled, and an Arrow stream
    is not decompressed, and adds to no dictionary.

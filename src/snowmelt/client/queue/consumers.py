@@ -1,4 +1,4 @@
-"""Who uses a queue, as steps (`connection.steps`): clients of one process are told as one."""
+"""The consumers of a queue, as steps (`connection.steps`): clients of one process count as one."""
 
 import msgspec
 

@@ -52,7 +52,7 @@ class Queue(LeasingQueue[S]):
     # --- for groups -------------------------------------------------------------------------------
 
     def group(self, name: str) -> Group:
-        """A group, to which items are given for good: told again until it is past them.
+        """A group, which takes items for good. They are given again until the group is past them.
 
         This is for programs that must do everything exactly once, and for Spark.
         """
@@ -92,9 +92,9 @@ class Queue(LeasingQueue[S]):
 
         Returns where it is, as `put_many` does; with priorities, each has its own tail.
 
-        With a named producer and a `sequence` number that was used, nothing is put, and where the
-        earlier ones went is told; an empty interval when that is no longer remembered. `digest` is
-        a number that you make of what the items are: with another one than before,
+        With a named producer and a `sequence` number that was used, nothing is put. The call
+        returns where the earlier ones went; an empty interval when that is no longer remembered.
+        `digest` is a number that you make of what the items are: with another one than before,
         `AlreadyPublished` is raised.
 
         >>> import snowmelt, tempfile
@@ -119,9 +119,9 @@ class Queue(LeasingQueue[S]):
     ) -> Planned:
         """Writes down here what is to be published into several queues, under one number.
 
-        What was written down first stands, and is told: publish that, each share in its queue, and
-        then nothing in this one, which ends the plan. So all of it is published, once, by whoever
-        ends it.
+        What was written down first stands, and is returned: publish that, each share in its queue,
+        and then nothing in this one, which ends the plan. So all of it is published once, whichever
+        program ends it.
         """
         steps = plan(self._steps, self._steps.producer, shares, sequence, timeout, digest)
         return run(self._port, steps)
@@ -130,7 +130,7 @@ class Queue(LeasingQueue[S]):
         """Its partitions, each as a queue by itself; one that has none is its only one.
 
         That is for what each has of its own: groups, surveys, and what is staged and published.
-        Whoever gets items from one of them alone has the order of that one.
+        A program that gets from one of them alone has the order of that one.
         """
         steps = run(self._port, self._steps.partitions(timeout))
         return [type(self)(self._port, one, self._codec, self.tracing) for one in steps]
@@ -156,7 +156,7 @@ class Queue(LeasingQueue[S]):
         return run(self._port, self._steps.stats(timeout))
 
     def consumers(self, *, timeout: float = TIMEOUT) -> list[ConsumerOverview]:
-        """Who has items of it in hand, or waits: which programs, where, and how many.
+        """The programs that hold items of it or wait: which, where, and how many items.
 
         >>> import snowmelt, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -175,7 +175,7 @@ class Queue(LeasingQueue[S]):
         They are named as in `cluster.fifo`; what is not named stays. A put that waits comes in when
         the bounds let it; what is more than a smaller bound stays in the queue. What is leased is
         leased for as long as it was, and what is dead stays dead. Programs that have the queue open
-        go on; who opens it with other settings than it has by now is told `QueueExists`.
+        go on; opening it with other settings than it has by now raises `QueueExists`.
 
         >>> import snowmelt, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,9 +1,9 @@
 """What a group asks of a queue, as steps (`connection.steps`).
 
-A group takes items for good: they have no time-out, and are told again, the same in the same order,
-for as long as the group is not past them. What it needs to remember is a `Mark`, two numbers. So a
-program that writes its mark down before it works, and works again from there after a crash, does
-everything exactly once, as long as its own results go where doing them twice is doing them once.
+A group takes items for good: they have no time-out. Until the group is past them it gets the same
+items again, in the same order. What it needs to remember is a `Mark`, two numbers. So a program
+that writes its mark down before it works, and works again from there after a crash, does everything
+exactly once, as long as its own results go where doing them twice is doing them once.
 """
 
 from collections.abc import Iterable

@@ -1,5 +1,5 @@
 # Made of groups_async.py by scripts/faces.py, which `make faces` runs: change it there.
-"""A group of a queue: items for good, told again until passed; blocking."""
+"""A group of a queue: it takes items for good, again until it is past them; blocking."""
 
 from collections.abc import Iterable
 
@@ -61,7 +61,7 @@ class Group:
         """Says that all up to `done` is done with, for ever, and asks what comes next.
 
         `below` are `stats().bounds`, to be given only what was there then, by priority.
-        What was given before and is not done with is told again, limits or not. Raises `LeaseLost`
+        What was given before and is not done is given again, limits or not. Raises `LeaseLost`
         when the group was released or begun anew by another, and `GroupHeld` when the group is
         done with more than `done`, or without a mark when it has begun to read.
         """

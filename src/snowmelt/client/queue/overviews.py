@@ -1,4 +1,4 @@
-"""How all queues of a cluster are, as steps (`connection.steps`): nodes tell of those they lead.
+"""How all queues of a cluster are, as steps (`connection.steps`): each node reports those it leads.
 
 Nothing of it is confirmed by followers, so it costs a call a node. A row may be of a leader that
 does not know yet that it leads no more; of two rows the one with the later term counts.
@@ -31,7 +31,7 @@ WhoIsHere = Callable[[float], Steps[Nodes]]
 
 
 class QueueOverview(msgspec.Struct, frozen=True):
-    """How one of the queues of a cluster is, as `overview` tells it."""
+    """How one of the queues of a cluster is, as `overview` returns it."""
 
     name: str
     status: QueueStatus | None

@@ -119,7 +119,7 @@ class Queues:
         return sorted(names.difference(told.ranked if kind == "fifo" else ()))
 
     async def overview(self, *, timeout: float = TIMEOUT) -> list[QueueOverview]:
-        """How all queues are, by name: what `stats` tells of each, and which nodes are away.
+        """How all queues are, by name: the `stats` of each, and which nodes are away.
 
         It costs a call for each node, however many queues there are.
 
@@ -143,10 +143,10 @@ class Queues:
     ) -> Deleted:
         """Deletes a queue, with all that is in it; returns how much that was.
 
-        Its name is free afterwards, for a queue of any kind. Whoever has this one in hand (another
-        program, a loop, a worker) is told `QueueDeleted`, or `LeaseLost` for what it holds. With
-        `if_empty` a queue with anything in it stays. When nobody who is present can say what is in
-        it, since its nodes are away or lost, it stays, unless you say `lost`.
+        Its name is free afterwards, for a queue of any kind. A program, a loop or a worker that
+        uses this one gets `QueueDeleted`, or `LeaseLost` for items that it holds. With `if_empty` a
+        queue with anything in it stays. When no node that is present knows what is in it, since its
+        nodes are away or lost, it stays, unless you say `lost`.
 
         >>> import snowmelt.aio, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:

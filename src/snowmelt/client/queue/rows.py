@@ -12,7 +12,7 @@ from snowmelt.protocols.queue.statuses import QueueStatus
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue, as it is told."""
+    """One queue, as a row of a table."""
 
     queue: str
     order: str = ""

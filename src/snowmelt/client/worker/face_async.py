@@ -1,4 +1,4 @@
-"""A worker with `await`: its handlers are tasks of one event loop; `face.py` tells more."""
+"""A worker with `await`: its handlers are tasks of one event loop; `face.py` says more."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ Sources: TypeAlias = Source | Sequence[Source] | Mapping[Any, int]
 class Worker:
     """A function and a queue: each item is handed to it, and acknowledged when it has returned.
 
-    As `snowmelt.Worker`, with an async function, of which so many `tasks` work at once (1).
+    As `snowmelt.Worker`, with an async function; `tasks` of it work at once (1).
 
     >>> import asyncio, snowmelt.aio, tempfile
     >>> async def handle(item):

@@ -16,7 +16,7 @@ GRACE: Final = 30.0
 REACH_SECONDS: Final = 5.0
 """How long the nodes may take to answer for the first time."""
 LAST_SECONDS: Final = 0.6
-"""How long what is left goes back when `grace` is over, or at a second signal."""
+"""How long the return of the rest may take when `grace` is over, or at a second signal."""
 THREADS_MAX: Final = 10_000
 PROCESSES_MAX: Final = 1_000
 WEIGHT_MAX: Final = 1_000

@@ -13,7 +13,7 @@ from snowmelt.core.errors import BadOption, CodecError
 
 SECONDS_MAX: Final = 30 * 86_400.0
 _TEXT: Final = 600
-"""So much of a message is told, that there is room for where it was raised."""
+"""A message is cut to so much, so that there is room for where it was raised."""
 
 
 class Retry(msgspec.Struct, frozen=True):

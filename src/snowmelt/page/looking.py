@@ -1,4 +1,4 @@
-"""One look at a cluster: what its nodes tell of queues, of each other, of batons and of pools."""
+"""One look at a cluster: what its nodes report of queues, of each other, of batons and of pools."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -215,11 +215,11 @@ class PartitionRow(msgspec.Struct, frozen=True):
     number: int
     status: dict[str, Any] | None
     why: str = ""
-    """Why nobody tells of it."""
+    """Why it has no report."""
 
 
 class QueueDetail(msgspec.Struct, frozen=True):
-    """All that is told of one queue."""
+    """All that the page shows of one queue."""
 
     queue: str
     settings: dict[str, object]

@@ -1,6 +1,6 @@
 """Who may look where a token guards the page: a link that is good once, then a cookie.
 
-1. Whoever has the token makes a link without asking the node: a time, a chance number, and a seal
+1. With the token a link can be made without asking the node: a time, a chance number, and a seal
    of both and of where the link leads, by the token. A node takes a link once, for a few minutes,
    and none that is older than its own process: so it knows all that were used.
 2. For that the browser has a cookie that no script reads and no other site sends. It is good for

@@ -149,7 +149,7 @@ def queried(asked: Asked, name: str) -> str:
 
 
 def refusal(asked: Asked, *, plain: bool, local: bool) -> str:
-    """Why this is not shown to whoever asks; "" if it is (rule 2)."""
+    """Why this request is refused; "" if it is not (rule 2)."""
     host = asked.heads.get("host", "")
     if local and not is_loopback(host_of(host)):
         return "this page answers only to 127.0.0.1 and localhost"

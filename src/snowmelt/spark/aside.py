@@ -1,4 +1,4 @@
-"""What Spark says goes into a file: a stack of Java's is for whoever looks for it.
+"""What Spark says goes into a file: a stack of Java's is for people who look for it.
 
 Spark's Java is a process of its own, which writes to the terminal it was started from. So it is
 started while this program's own standard error is that file; its workers inherit that.

@@ -1,4 +1,4 @@
-"""What the driver does with what tasks staged: publishes it, once, whoever has to do it again.
+"""The driver publishes what tasks staged, once, however often it is done again.
 
 Into one queue it is one step. Into several it is first written down which queue gets what, in the
 queue `spark.publications`, which holds no items; then each queue gets its share, and then it is
@@ -49,7 +49,7 @@ class StagedCommit(WriterCommitMessage):
     queues: dict[str, StagedReceipts]
     rows: int
     query: str
-    """The query's id; empty for a batch job. The driver's part of a stream is not told it."""
+    """The query's id; empty for a batch job. The driver's part of a stream does not know it."""
     batch: str
 
 

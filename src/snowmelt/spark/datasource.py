@@ -29,8 +29,8 @@ class SnowmeltDataSource(DataSource):
     `spark.read` is a snapshot, which takes nothing. Options of a source, their case being free:
 
     - `url` (needed), `token`, and `timeout`: for how many seconds to wait for the cluster (60)
-    - `kind`: "fifo", or "priority" for a priority queue, of which each micro-batch takes the most
-      urgent there are
+    - `kind`: "fifo", or "priority" for a priority queue; each micro-batch takes the most urgent
+      items
     - `queue`, or `queues` (with commas between), or `queuePattern`; also `subscribe` and
       `subscribePattern`, as Kafka's source calls them
     - `group`: under which name to read ("spark"); one stream only has a name at a time
@@ -67,7 +67,7 @@ class SnowmeltDataSource(DataSource):
     """
 
     cores = 0
-    """How many tasks its session runs at once; 0 where nobody has said it."""
+    """How many tasks its session runs at once; 0 where that is not known."""
     inside: ReaderFunction | None = None
     """What a stream makes of its rows while it reads them."""
 

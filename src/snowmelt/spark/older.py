@@ -5,7 +5,7 @@ perhaps written, that the checkpoint does not know, and the next batch has its n
 in that one may be lost: Parquet leaves out a number that its log has, and so does a function that
 looks at it. A source can plan its own rows of the lost batch again, and no others. But it does not
 know what else the query reads, so what is new in there. Hence it goes on only where a person says
-that nothing is, or that the sink would tell: a queue does.
+that nothing is, or that the sink would notice: a queue does.
 
 The queue remembers how far a group's items were located, which is the first that is done with a
 batch whose number is in the log. So a batch with items of the group is never missed; one without

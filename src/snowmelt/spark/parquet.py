@@ -3,9 +3,9 @@
 Spark writes the number of each batch into a log within the folder, and leaves a batch out whose
 number is not above the last one there: so none is written twice. It does not ask whose numbers
 these are. A new checkpoint begins with 0; in a folder that another checkpoint has written, all its
-batches up to that one's last would be in no file, and the queue be told that they are done. It is
-the same with a checkpoint that wrote into the folder, if another went on there meanwhile, or if it
-was put back. Spark writes a batch into the checkpoint's log before the folder has it. So a batch
+batches up to that one's last would be in no file, and the queue would hear that they are done. It
+is the same with a checkpoint that wrote into the folder, if another went on there meanwhile, or if
+it was put back. Spark writes a batch into the checkpoint's log before the folder has it. So a batch
 that only the folder knows is one that this checkpoint lost.
 """
 
@@ -42,7 +42,7 @@ def check_folder(session: SparkSession, stage: SparkStage, checkpoint: str) -> N
 
 
 def _last(session: SparkSession, log: str) -> int:
-    """The last batch in one of Spark's logs; -1 for none, or where it can't be told, by Connect."""
+    """The last batch in one of Spark's logs; -1 for none, or where it can't be read, by Connect."""
     if is_remote(session):
         return -1
     spark = session.sparkContext

@@ -20,7 +20,7 @@ RESTARTS: Final = 3
 RESTART_SECONDS: Final = 60.0
 MADE: Final = "snowmelt_made"
 ENDED: Final = "its query was stopped by another, or its Spark application was ended"
-"""What Spark calls a stop is no error to it, whoever stopped it."""
+"""A stopped query is no error, whatever stopped it."""
 
 Options = dict[str, str]
 
@@ -81,7 +81,7 @@ class SparkRun:
         self.start()
 
     def ask_to_stop(self) -> None:
-        """A query has nothing to be told beforehand."""
+        """A query needs no notice beforehand."""
 
     def stop(self) -> None:
         """Stops the query; a batch it is in the middle of is done again the next time."""

@@ -177,7 +177,7 @@ class _Seeker:
         return at, part.start
 
     def _located_again(self, missing: tuple[Interval, ...]) -> tuple[Span, ...] | None:
-        """Where these lie by now: nodes come and go; None when nobody can tell at the moment."""
+        """Where these lie by now: nodes come and go; None when no node knows at the moment."""
         claim = self._portion.claim
         try:
             if claim is None:

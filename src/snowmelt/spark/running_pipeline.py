@@ -1,7 +1,7 @@
 """A pipeline at work: all its stages at the same time, watched from one place.
 
 How a stage stands is read from the queues: what waits in its source, what its group holds, and how
-many items its group is done with. So a stage counts alike whoever runs it, here or elsewhere.
+many items its group is done with. So a stage counts alike wherever it runs.
 
 A drain ends by one look at the queues, in the order in which items flow. An item stays in its
 source, held by the stage's group, until its results are in the next queue. So when a queue is

@@ -90,7 +90,7 @@ def _lies_elsewhere(module: ModuleType, file: Path) -> bool:
 
 
 def _line_in(file: Path, error: BaseException) -> int:
-    """Where in a file an exception came from; 0 when it can't be told."""
+    """The line that an exception came from; 0 when it is unknown."""
     if isinstance(error, SyntaxError):
         return error.lineno or 0
     walk, line = error.__traceback__, 0

@@ -7,7 +7,7 @@ the batch's, never a task's: a task that is run again need not have the same row
 published, into one queue or several, stands in `committing.py`. Of a queue of several partitions
 each micro-batch goes into one, in turn by its number, so it is one step there.
 
-What a stream's `foreachBatch` writes is a batch job of Spark's, and its tasks are told the query as
+What a stream's `foreachBatch` writes is a batch job of Spark's, and its tasks know the query as
 well. So it needs no name, but a number: the query's name is another with each new checkpoint, whose
 numbers begin with 0 again.
 """
@@ -146,7 +146,7 @@ def _in_parts(options: SinkOptions) -> SinkOptions:
 
 
 def _number(options: SinkOptions, batch: str) -> int:
-    """By which it is told into which partition a write goes: the same whenever it is done again."""
+    """Decides into which partition a write goes: the same whenever it is done again."""
     if options.version is not None:
         return options.version
     return int(batch) if batch else options.drawn
@@ -162,7 +162,7 @@ def _check_part(staged: list[StagedCommit], options: SinkOptions, number: int) -
 
 
 def _producer(staged: list[StagedCommit], options: SinkOptions) -> str:
-    """The name that was given, or the query's, which tasks are told; the driver is not."""
+    """The name that was given, or the query's, which tasks know and the driver does not."""
     query = next((one.query for one in staged if one.query), "")
     return options.producer or (f"spark-{query}" if query else "")
 

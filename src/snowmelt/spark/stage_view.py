@@ -1,4 +1,4 @@
-"""A stage as it is seen through its queue, whoever runs it."""
+"""A stage as it is seen through its queue, wherever it runs."""
 
 import time
 from dataclasses import replace

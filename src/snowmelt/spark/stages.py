@@ -127,7 +127,7 @@ def stage_of(name: str, source: str, sink: str | None, how: StageOptions) -> Sta
 
 
 def checked_name(option: str, text: str) -> str:
-    """Checks the name of a pipeline or a stage, of which names of groups and folders are made.
+    """Checks the name of a pipeline or a stage, which is part of names of groups and folders.
 
     >>> checked_name("stage", "fit.tracks")
     Traceback (most recent call last):

@@ -31,7 +31,7 @@ QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Daemon:
-    """One long-lived program, whose log tells when it is ready."""
+    """One long-lived program, whose log says when it is ready."""
 
     def __init__(
         self, command: Sequence[str], log: Path, ready: str, environment: Mapping[str, str]
@@ -73,7 +73,7 @@ class Daemon:
         self.process.wait(STOP_SECONDS)
 
     def stop(self) -> None:
-        """Asks it and all its children to end; whoever does not is killed."""
+        """Asks it and all its children to end; those that do not are killed."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

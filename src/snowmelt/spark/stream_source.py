@@ -67,7 +67,7 @@ class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked = schema
         self._acknowledged = Offset("")
         self._begun = False
-        """Whether it has told how far it is: from then on it knows what it planned."""
+        """Whether it has reported how far it is: from then on it knows what it planned."""
 
     @cached_property
     def _options(self) -> SourceOptions:
@@ -280,7 +280,7 @@ class StreamReader(GroupReader):
         return self._pace
 
     def _known(self, reading: frozenset[str], rows: int) -> tuple[dict[str, int], bool]:
-        """How many items wait in each queue, and whether they told it now.
+        """How many items wait in each queue, and whether the queues answered now.
 
         What they said when they gave the last batch is as old as that: since then another stage may
         have put all that it made. If that alone is enough for a batch, they need not be asked.

@@ -1,9 +1,9 @@
 """Tables of SQL: `CREATE TABLE jobs USING snowmelt OPTIONS (url '…', queue 'jobs')`.
 
-Spark tells a table's options to its source when the table is made, and to nobody when it is read or
+Spark tells a table's options to its source when the table is made, and not when it is read or
 written. But it keeps the columns that the source gave the table, and hands them over each time,
-with what the source wrote beside them. So the options travel there; but for the token, since what
-describes a table is shown to whoever asks.
+with what the source wrote beside them. So the options travel there; but for the token, since
+anybody may see the description of a table.
 
 What stands beside a column goes along with it into any other frame, and so into any sink. So a sink
 must know whether the columns it is given are of the table that it writes, or of rows that come from

@@ -1,7 +1,7 @@
 """A trial before the first batch: whether planner and executors have what the work needs.
 
 What is wrong with a place shows otherwise in the middle of a batch, as a stack of Java's or after a
-time-out, and costs a stream its start. So each executor runs one small task beforehand. It tells
+time-out, and costs a stream its start. So each executor runs one small task beforehand. It reports
 what is there, tries the nodes, and looks for a file that was just written into each folder that
 must be the same for all. Each thing that is missing becomes a sentence with the cure.
 

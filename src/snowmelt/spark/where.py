@@ -31,7 +31,7 @@ def is_local(session: SparkSession) -> bool:
 def at_once(session: SparkSession) -> int:
     """How many tasks are run at the same time, as far as executors are there by now.
 
-    A Connect server does not tell; but it cuts a range into as many parts.
+    A Connect server does not say; but it cuts a range into as many parts.
     """
     if not is_remote(session):
         return session.sparkContext.defaultParallelism

@@ -1,7 +1,7 @@
 """A worker stage: plain Python, no Spark, and still every item exactly once.
 
-The stage is a group of its source (`queue.groups`): what it is given stays its own, and is
-told again, the same in the same order, until it is past it. One turn of the loop is
+The stage is a group of its source (`queue.groups`): what it is given stays its own, and comes
+again, the same in the same order, until the group is past it. One turn of the loop is
 
 1. ask for more; write down, safely, that we are at work up to there;
 2. read the items, call the function, and stage what it returns, in no queue yet;
@@ -12,7 +12,7 @@ A crash after 1 begins again at 2 with the same items. A crash after 3 does so a
 publication, whose number was used, puts nothing. What was staged and never published is erased.
 So whatever the function returns is in the sink once, even if it returns something else the second
 time: what must be the same is which items it was called with. What it does otherwise may happen
-twice. An item that is lost with all its copies ends the stage, unless it is told to go on.
+twice. An item that is lost with all its copies ends the stage, unless it is to go on.
 """
 
 import threading
@@ -69,7 +69,7 @@ class WorkerRun:
         self.stage = stage
         self.made: int | None = 0
         self.lost = 0
-        """Items of which no copy can be read any more."""
+        """Items that can't be read from any copy."""
         self._source = cluster.fifo(stage.source)
         self._group = self._source.group(group)
         self._cluster = cluster

@@ -2,14 +2,14 @@
 
 A hold is handed out or given back, whatever comes between:
 
-1. Whoever is interrupted before its holder has it gives it up; and one that nobody has any more,
-   since what had it was dropped, is given up behind the scenes, as by a holder that failed. The
-   word of that is left by no instruction of Python: a handler of signals could raise within one.
+1. A caller that is interrupted before it has the holder gives the hold up. A hold whose holder was
+   dropped is given up behind the scenes, as by a holder that failed. The word of that is left by no
+   instruction of Python: a handler of signals could raise within one.
 2. So is one whose `with` ends since a generator or a coroutine is dropped: that may be anywhere,
    and nothing is waited for there.
 3. A release that is broken off is said again behind the scenes.
-4. A `with` of the baton itself gives up what it took, whoever ends it: a generator may be closed by
-   another thread or task than went on with it.
+4. A `with` of the baton itself gives up what it took, wherever it ends: a generator may be closed
+   by another thread or task than went on with it.
 """
 
 import sys
@@ -53,7 +53,7 @@ class EnteredBlocks(Generic[H]):
 
 
 class DropNotice(weakref.ref[Any]):
-    """What is left of a holder that is dropped, for whoever gives up what it held: rule 1."""
+    """What is left of a dropped holder, so that its hold can be given up (rule 1)."""
 
     __slots__ = ("hold", "way")
 
@@ -72,7 +72,7 @@ def leave_notice(
 
 
 class DropListener(Protocol):
-    """Who gives up what was held by those of whom a word is left."""
+    """Gives up the holds of dropped holders."""
 
     def look(self) -> None:
         """A dropped holder may have left a notice."""

@@ -1,8 +1,8 @@
 """What a process holds at the nodes of a cluster: what is renewed when, the same for both faces.
 
 A hold is renewed when a fifth of its lease is over, with all others that are due at its node. Where
-a node does not answer, each request to it takes its whole time in vain; so whatever is held
-elsewhere goes first. Who follows the plan, and the rules of that: `renewer.py`.
+a node does not answer, each request to it takes its whole time. So what is held elsewhere goes
+first. Who follows the plan, and the rules of that: `renewer.py`.
 """
 
 from collections import deque

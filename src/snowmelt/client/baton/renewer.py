@@ -5,8 +5,8 @@ A thread, for all batons of a cluster, which follows the plan (`renewals.py`):
 1. The thread has a connection of its own. What a hold came by serves others at once, but stays open
    until the hold was renewed through the thread's: the node goes by who renewed last. Should it end
    before, the hold is renewed at once. So thousands are taken by few connections.
-2. It gives back what somebody dropped or was interrupted with: whoever says so does nothing but put
-   it into a queue. It may be the collector of garbage, in any thread, with any lock held.
+2. It gives back what a caller dropped or was interrupted with. That caller only puts the hold into
+   a queue. It may be the collector of garbage, in any thread, with any lock held.
 3. It ends when nothing was held for a while, and with its cluster.
 """
 
@@ -63,7 +63,7 @@ class HoldRenewer:
             SimpleQueue()
         )
         self.leave: Callable[[DropNotice], None] = self._dropped.put
-        """Takes the word of whoever is dropped: rule 2."""
+        """Takes the notice of a dropped holder (rule 2)."""
         self._clients.ended = self._dropped.put  # rule 1
         self._turn = threading.RLock()  # a handler of signals may call within a call
         self._next = Instant(0)
@@ -125,7 +125,7 @@ class HoldRenewer:
             self._dropped.put(None)
 
     def lose(self) -> None:
-        """Ends the thread. What is held still is over: whoever has its connection ends that."""
+        """Ends the thread. What is held still is over; the owner of its connection ends that."""
         self._closed = True
         self._dropped.put(None)
         thread = self._thread
@@ -156,7 +156,7 @@ class HoldRenewer:
             mine.give_back()
 
     def _pause(self, due: Instant | None) -> float:
-        """For how long nothing is due; whoever adds something that is due sooner says so."""
+        """For how long nothing is due; adding something that is due sooner rings the bell."""
         with self._turn:
             if self._plan.fresh:
                 return 0.0
@@ -165,7 +165,7 @@ class HoldRenewer:
             return seconds_until(self._next)
 
     def _ended(self) -> bool:
-        """Rule 3. Whoever adds something then finds no thread, and begins one."""
+        """Rule 3. The next to add something finds no thread, and begins one."""
         with self._turn:
             now = steady_now()
             if self._plan:

@@ -44,7 +44,7 @@ class HoldRenewer:
         self._plan = RenewalPlan()
         self._words: deque[DropNotice] = deque()
         self.leave: Callable[[DropNotice], None] = self._words.append
-        """Takes the word of whoever is dropped; the task looks at it now and then, or when told."""
+        """Takes the notice of a dropped holder; the task reads it now and then, or when woken."""
         self._sooner = asyncio.Event()
         self._next = Instant(0)
         self._loop: asyncio.AbstractEventLoop | None = None

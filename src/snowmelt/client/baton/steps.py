@@ -7,10 +7,11 @@ up its place; a `BatonHold` is what comes of it.
    answered well was *sent*: the node counts from when it came, which is never earlier. What is over
    once stays over, whatever an answer says that comes late.
 2. It belongs to the process that asked for it, and to no child of that one.
-3. A save that failed, or was broken off, may have come all the same. So whoever has begun one says
-   with the release which value goes on: the one that was set, or, when the holder failed, the one
-   that was got, or last saved.
-4. A release may be said again, and means the same: whoever breaks one off has it said by another.
+3. A save that failed, or was broken off, may have come all the same. So a caller that began one
+   says with the release which value goes on: the one that was set, or, when the holder failed, the
+   one that was got, or last saved.
+4. A release may be repeated, and means the same: one that is broken off is said again by another
+   task or thread.
 5. A wait ends 0.2 s after its time at most, an answer that is on its way counted in, and
    not before a second: what is free is had without waiting, and the way there takes a while.
 """
@@ -86,7 +87,7 @@ class BatonHold:
         self.lost = False
         """Whether it ended in another way than by being given up."""
         self.settled = False
-        """Whether no node needs to be told any more that it is over."""
+        """Whether no node needs to hear any more that it is over."""
         self.word: object = None
         """What is left when its holder is dropped; none is left any more once it is settled."""
         self._origin = origin or Origin()
@@ -166,7 +167,7 @@ class BatonHold:
         self.until = max(self.until, later(asked, lease))
 
     def save(self, value: Buffer, timeout: float) -> Steps[None]:
-        """Puts a value on the root's disk; whoever comes next gets it, if no other is set.
+        """Puts a value on the root's disk; the next holder gets it, if no other is set.
 
         No attempt takes long: renewals wait behind it, and a word that is lost between the nodes is
         not said again by them.
@@ -371,7 +372,7 @@ class AcquireRequest:
     def withdraw(self) -> Steps[None]:
         """Gives up the place, and a grant that comes all the same; if nobody hears it, it lapses.
 
-        `open` stays true then: whoever has the connection had better end it.
+        `open` stays true then, and the owner of the connection should end it.
         """
         if not self.open:
             return

@@ -1,7 +1,8 @@
-"""Who asks together, and what each is told: a machine without a clock, and without a loop.
+"""Callers that ask together, and the answer of each: a machine without a clock and without a loop.
 
 It has the tickets of one kind to one queue (`machine.py`), and for each of them a *caller*:
-whatever its driver waits by, such as a future. How one is told, and whether it was, that says.
+whatever its driver waits by, such as a future. Two functions say how a caller is answered, and
+whether it was.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ C = TypeVar("C")
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """What a call brought besides what its callers were told."""
+    """What a call brought besides the answers of its callers."""
 
     spare: Value
     """What nobody claims; None for nothing."""
@@ -66,7 +67,7 @@ class CoalescedCallers(Generic[C]):
             self._tell(caller, self._kind.late(asked, gone=call != 0))
 
     def call(self, bundle: Bundle) -> Steps[CallResult]:
-        """Makes a call, and tells its callers what came of it."""
+        """Makes a call, and answers its callers."""
         tickets = bundle.tickets
         spare: Value = None
         try:
@@ -90,7 +91,7 @@ class CoalescedCallers(Generic[C]):
         return any(self._coalescer.within(each.number, bundle) for each in bundle.tickets)
 
     def abandon(self, bundle: Bundle) -> list[C]:
-        """A call is broken off, and nobody is to be told of it by this; who waits for it."""
+        """A call is broken off; returns its waiting callers, without an answer."""
         left = [self._callers.pop(each.number, None) for each in bundle.tickets]
         for each in bundle.tickets:
             self._coalescer.answered(each.number)
@@ -98,11 +99,11 @@ class CoalescedCallers(Generic[C]):
         return [one[1] for one in left if one is not None]
 
     def check(self) -> None:
-        """Every caller has a ticket that nobody has answered."""
+        """Every caller has a ticket without an answer."""
         self._coalescer.check()
         assert all(self._coalescer.waits(number) for number in self._callers)
 
     def _here(self, ticket: Ticket) -> CallerRequest | None:
-        """What was asked, if whoever asked is still there."""
+        """What was asked, if the caller is still there."""
         asked, caller = self._callers.get(ticket.number, (None, None))
         return None if caller is None or self._told(caller) else asked

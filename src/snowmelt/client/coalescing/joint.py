@@ -34,7 +34,7 @@ AGAIN: Final = SendAgain(apart=False)
 APART: Final = SendAgain(apart=True)
 
 Value: TypeAlias = Any
-"""What a caller is told: an error is raised."""
+"""The answer of a caller; an error is raised."""
 
 
 class CallKind(Protocol):
@@ -58,22 +58,22 @@ class CallKind(Protocol):
     def share(
         self, answer: Any, asked: Sequence[CallerRequest | None]
     ) -> tuple[list[Value], Value]:
-        """What each of them is told, in their order, and what is left over; None has left.
+        """The answer of each, in their order, and what is left over; None is a caller that left.
 
-        One alone is told for good.
+        One alone gets its final answer.
         """
 
     def late(self, asked: CallerRequest, *, gone: bool) -> Value:
-        """What is told to one whose time is over, and whose call has gone or never did."""
+        """The answer of a caller whose time is over, and whose call was sent or not."""
 
     def unclaimed(self, value: Value) -> Steps[None]:
-        """Nobody is there any more for what was to be told."""
+        """Undoes an answer whose caller has left."""
 
 
 def sorted_out(
     values: Iterable[tuple[Ticket, Value]],
 ) -> tuple[list[tuple[Ticket, Value]], list[Ticket], list[Ticket]]:
-    """Who is told what; who goes with others once more; and who goes alone now."""
+    """Tickets with an answer; those that go with others once more; those that go alone now."""
     told: list[tuple[Ticket, Value]] = []
     again: list[Ticket] = []
     apart: list[Ticket] = []
@@ -86,7 +86,7 @@ def sorted_out(
 
 
 def refused(error: BaseException, count: int) -> list[Value]:
-    """What each of so many is told when their call failed.
+    """The answer of each of so many callers when their call failed.
 
     >>> refused(Full("no room"), 1), refused(Full("no room"), 2)
     ([Full('no room')], [SendAgain(apart=True), SendAgain(apart=True)])

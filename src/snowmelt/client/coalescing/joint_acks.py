@@ -1,4 +1,4 @@
-"""Acknowledgements of several callers, as one call for all leases that one call may tell of."""
+"""Acknowledgements of several callers, as one call for all leases that one call may name."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -43,7 +43,7 @@ class Acks:
         return CallerRequest(AckRequest(delivered, where), Wait(0), key, len(where))
 
     def call(self, asked: Sequence[CallerRequest]) -> Steps[list[Value]]:
-        """One word for each lease; what each caller is told, who may have left by then."""
+        """One update for each lease; the answer of each caller, which may have left by then."""
         told: list[tuple[LeasedItems, tuple[Interval, ...]]] = [
             (each.what.delivered, each.what.where) for each in asked
         ]

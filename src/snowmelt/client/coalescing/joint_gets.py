@@ -3,10 +3,11 @@
 A call for several asks for as many items as all of them want, and is answered as soon as there is
 one. What came is dealt out, first come first served; a caller that got none asks again with others.
 All are under one lease; each caller holds its own positions of it, and settles those alone. Nodes
-extend it as a whole; whoever does gives back what another has let run out (`LeasedItems.overdue`).
-What they are done with of earlier leases is told in the same call, where one call may tell it.
+extend it as a whole. A caller that extends it gives back what another has let run out
+(`LeasedItems.overdue`). Items of earlier leases are acknowledged in the same call, where one call
+may name them.
 
-Only gets with one time-out go together, so that one which waits for nothing is told at once.
+Only gets with one time-out go together, so that one which waits for nothing is answered at once.
 """
 
 from collections.abc import Sequence
@@ -95,7 +96,7 @@ class Gets:
         return delivered
 
     def _heard(self, told: Told, late: Late) -> None:
-        """At once, so that who is interrupted before the call ends does not tell it again."""
+        """At once, so that an interrupt before the end of the call does not repeat it."""
         if _settles(told, late):
             for before, done in told:
                 self._steps.noted(before, done, late)
@@ -121,7 +122,7 @@ class Gets:
         return [AGAIN if hand is None else hand for hand in hands], spare
 
     def late(self, asked: CallerRequest, *, gone: bool) -> Value:
-        """Nothing came; of what goes along nobody was told, or it is not known."""
+        """Nothing came; an acknowledgement that went along was not sent, or its fate is unknown."""
         if asked.what.before is None:
             return None
         if gone:

@@ -1,22 +1,22 @@
 """What is asked while a call is on its way goes together, as one; a machine without a clock.
 
 A *ticket* is what one caller asks. A *call* is made of tickets of one key: only those may go in it
-(`tickets.py`). Whether more may go while some are on their way is told by these (`in_flight.py`).
+(`tickets.py`). `in_flight.py` decides whether more may go while some are on their way.
 
 1. When no call of its key is on its way, what is asked goes at once: nobody waits for company.
 2. While one is, tickets gather. They go when that is back, when a call's worth is there, or when
    what is on its way is late (`late`). So a silent node, or a get that waits for items, holds up
    the others no longer than that.
 3. What goes is cut into calls, first come first: each of one key, and no more than a call's worth,
-   unless one ticket is. Where order counts no ticket overtakes another: whoever comes behind one
-   that waits does so, too, and only neighbours go in one call; else all of one key may.
+   unless one ticket is. Where order counts no ticket overtakes another: a ticket behind one that
+   waits also waits, and only neighbours go in one call; else all of one key may.
 4. Who leaves takes only its own ticket along: one that still waits is not sent, and one that has
    gone is not answered. A get that all have left, who went in it, leaves its queue.
 5. What a call for several is refused for may be the fault of one. Then each goes alone (`apart`).
-6. A ticket of which the answer had nothing goes again, ahead of those that came later (`again`).
+6. A ticket for which the answer had nothing goes again, ahead of those that came later (`again`).
 7. Every ticket has its time. When it is over the ticket is out, whatever becomes of its call. The
-   one whose time ends last in its call, or hardly before, is told by that, which keeps this very
-   time and knows why nothing came; it is out when the call is overdue.
+   one whose time ends last in its call, or hardly before, is answered by the call, which keeps this
+   very time and knows why nothing came. It is out when the call is overdue.
 8. A crowd goes in two halves, each a call: else this process waits while the node works, and the
    node while this process does. So two calls of a key may be on their way, if the second has half a
    crowd, and no fewer than half of those in the first: many small calls cost more than they gain.
@@ -74,7 +74,7 @@ class Coalescer:
         self._ends: dict[int, Instant] = {}
         """When the time of the last ticket of each call is over."""
         self._open: dict[int, int] = {}
-        """The tickets that nobody has answered, and in which call each is; 0: it waits."""
+        """The tickets without an answer, and in which call each is; 0: it waits."""
         self._tickets: dict[int, Ticket] = {}
         self._next_over: Instant | None = None
         """No ticket's time is over before."""
@@ -139,7 +139,7 @@ class Coalescer:
         return number in self._open
 
     def within(self, number: int, bundle: Bundle) -> bool:
-        """Whether this call is what decides over this ticket, which nobody has answered."""
+        """Whether this call decides over this ticket, which has no answer yet."""
         return self._open.get(number) == bundle.number
 
     def answered(self, number: int) -> None:
@@ -162,7 +162,7 @@ class Coalescer:
         return [self._gone([each], now) for each in here]
 
     def restore(self) -> None:
-        """A step was broken off in the middle: whoever has not gone waits."""
+        """A step was broken off in the middle: tickets that were not sent wait."""
         self._waiting = [
             each for each in self._tickets.values() if self._open.get(each.number, 0) == 0
         ]

@@ -1,7 +1,7 @@
 """What the tasks of one loop ask of a queue goes together (`machine.py`), with `await`.
 
-Whoever is ready in the same turn of the loop goes in the same call, since what was asked is looked
-at when the turn is over. A call is a task of its own, so that the end of one caller ends no other.
+Tasks that ask in the same turn of the loop go in the same call, since their requests are looked at
+when the turn is over. A call is a task of its own, so that the end of one caller ends no other.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class TaskCoalescer:
         """When the timer ends."""
 
     async def ask(self, asked: CallerRequest) -> Value:
-        """What one caller is told; raises what it is refused for."""
+        """The answer of one caller; raises what it is refused for."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop

@@ -68,14 +68,14 @@ class ThreadCoalescer:
         watch(self)
 
     def forked(self) -> None:
-        """A child begins anew: whoever held the lock, or made a call, is not here."""
+        """A child begins anew: the thread that held the lock, or made a call, is not here."""
         self._lock = threading.Lock()
         self._coalescer = Coalescer(self._kind.worth, ordered=self._kind.ordered)
         self._within: set[int] = set()
         """The threads that ask; a change is one step, so it needs no lock."""
 
     def ask(self, asked: CallerRequest) -> Value:
-        """What one caller is told; raises what it is refused for."""
+        """The answer of one caller; raises what it is refused for."""
         me = get_ident()
         if me in self._within:
             return self._alone(asked)
@@ -206,7 +206,7 @@ class ThreadCoalescer:
                 run(self._port, self._kind.unclaimed(spare))
 
     def _back(self, bundle: Bundle, values: Sequence[Value]) -> None:
-        """A call is back, and this is what its callers are told."""
+        """A call is back, with these answers for its callers."""
         now = steady_now()
         mine = [
             (ticket, value)
@@ -241,7 +241,7 @@ class ThreadCoalescer:
             self._hand_out(self._coalescer.go(steady_now()))
 
     def _break_off(self, made: Bundle) -> None:
-        """Whoever made it was interrupted."""
+        """The thread that made it was interrupted."""
         kind, asked = self._kind, [each.what.asked for each in made.tickets]
         self._back(made, [AGAIN if kind.repeats else kind.late(one, gone=True) for one in asked])
 

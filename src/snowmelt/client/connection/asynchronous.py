@@ -199,6 +199,6 @@ class AsyncClient:
 
 
 def _is_unheard(connection: LoopConnection) -> bool:
-    """Whether it is no way any more: whoever is asked there next is dialled."""
+    """Whether the connection has ended: the next call to that node dials it."""
     stream = stream_of(connection)
     return stream is not None and is_unheard(stream)

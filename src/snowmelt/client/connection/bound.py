@@ -19,7 +19,7 @@ class LoopBinding:
     def __init__(self) -> None:
         self.closed = False
         self.failure: SnowmeltError | None = None
-        """What a loop that was ended by closing could not tell; for whoever closes to raise."""
+        """What a loop that was ended by closing could not acknowledge; `close` raises it."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._orphans: set[asyncio.Task[None]] = set()
         self._endings: WeakSet[AsyncEndable] = WeakSet()

@@ -160,14 +160,14 @@ class BorrowedClient:
             self._clients.spare(client)
 
     def close(self) -> None:
-        """Its end tells nodes that nobody is there who asked for something by it."""
+        """Its end shows the nodes that the caller of its requests has gone."""
         with suppress(IndexError):
             self._clients.end(self._own.popleft())
         self.give_back()
 
 
 def inquired(place: ClusterURL, timeout: float) -> bytes:
-    """What the first node tells that answers, asked by a connection for this alone."""
+    """What the first node answers, asked by a connection for this alone."""
     clients = Clients(place)
     try:
         return clients.inquire(timeout)

@@ -1,4 +1,4 @@
-"""The name of a client, by which nodes know it: it tells which program it is, and where.
+"""The name of a client, by which nodes know it: it says which program it is, and where.
 
 `c-`, 16 digits that no other has, the program, its process, its machine. So a person knows which
 client a node names in its log, or as a consumer of a queue.
@@ -58,7 +58,7 @@ def _plain(word: str, most: int) -> str:
 
 
 def program_of(client: str) -> Program:
-    """What a client's name tells.
+    """The program that a client's name stands for.
 
     >>> program_of("c-0123456789abcdef.load.py.8123.db1")
     Program(name='load.py', pid=8123, host='db1')

@@ -27,9 +27,9 @@ def opened(loop: Loop) -> None:
 
 
 def end_loops(port: Any = None) -> None:
-    """Ends the loops over a cluster's queues, or all there are; what they gathered is told.
+    """Ends the loops over a cluster's queues, or all there are; what they gathered is acknowledged.
 
-    Raises what the first of them could not tell, once all have ended.
+    Raises what the first of them could not acknowledge, once all have ended.
     """
     failures: list[SnowmeltError] = []
     for reference in _OPEN.valuerefs():

@@ -56,7 +56,7 @@ def checked(timeout: float) -> float:
 
 
 def checked_kind(option: str, value: Any, kind: type[T], allowed: str) -> T:
-    """What an earlier call told, handed in again; raises `BadOption` for anything else.
+    """What an earlier call returned, handed in again; raises `BadOption` for anything else.
 
     >>> checked_kind("note", 3, str, "a text")
     Traceback (most recent call last):

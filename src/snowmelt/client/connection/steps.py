@@ -1,4 +1,4 @@
-"""What a person asks for, as steps: written once, driven by whoever has a connection.
+"""What a person asks for, as steps: written once, driven by any port.
 
 A step is a generator. It yields a `Query` and is sent the answer's body, or is thrown the error; it
 yields a `Sleep` and is sent nothing; it yields `AtOnce` and is sent what came of each query. Its
@@ -83,11 +83,11 @@ class KeepingPort(AsyncPort, Protocol):
         """Ends this before it closes."""
 
     def leave(self, task: "asyncio.Task[Any]") -> None:
-        """Nobody waits any more for the get that this task asks for: whoever has it hears that."""
+        """The caller of this task's get has gone; the node that has the get hears that."""
 
 
 class ProgressNote:
-    """How many bodies of several calls are where they should be; told by a note of what ends them.
+    """How many bodies of several calls are where they should be; a note on the exception says it.
 
     That may be an error of a call, of the person's own iterable, or an interrupt.
 

@@ -1,11 +1,11 @@
-"""Whom the clients of one cluster may ask.
+"""The nodes that the clients of one cluster may ask.
 
 1. The nodes that the URL names, always; and so many others, who need not be named there.
-2. Whoever was named by an answer to an opening, or gave one, is another.
+2. So is any node that was named by an answer to an opening, or gave one.
 3. So is every member. They are asked for along with a call: some time after they were last, and
    at once when a way to a node has ended. An other that is a member no more makes room.
-4. To whom the way has ended nobody turns first for a while, though a call be best asked there:
-   anybody else knows who took its place.
+4. A node whose connection has ended is not asked first for a while, though a call be best asked
+   there: any other node knows which took its place.
 
 So a client finds its way though all that its URL names have gone, and others came in their place.
 """
@@ -85,11 +85,11 @@ class Targets:
         return True
 
     def first(self, target: NodeId | None, now: float) -> NodeId | None:
-        """Whom to ask first, where this one would be best; None for whoever answered last."""
+        """Which node to ask first, where this one would be best; None: the last that answered."""
         return None if target is not None and self._away.get(target, 0.0) > now else target
 
     def heard(self, target: NodeId | None, answer: object) -> None:
-        """A call was answered: by whom, if that is known, and perhaps naming others (rule 2)."""
+        """A call was answered: by this node, if it is known, and perhaps naming others (rule 2)."""
         if type(answer) is Opened:  # asked at each call
             for place in (answer.master, answer.store, answer.other):
                 if place is not None:

@@ -1,9 +1,9 @@
 """How long a call may take, and what of that a node may wait.
 
 A `timeout` is kept: an answer that is not there when it is over, or a twentieth of a second later,
-is not waited for. So that a wait in vain ends by the node's word (nothing came, no room was made)
-and not by silence, the node is told to wait a little less than there is left. Nobody is told so
-before the time is over: a get asks again while that can be kept, and waits for the rest of it.
+is not waited for. So that a wait ends by the node's answer (nothing came, no room was made) and not
+by silence, the node is asked to wait a little less than there is left. No caller hears so before
+its time is over: a get asks again while that can be kept, and waits for the rest of it.
 
 A `timeout` of 0 means that nobody waits for items or for room; the way there and back takes what it
 takes, up to `ANSWER_SECONDS`, as it does for calls that have no `timeout`.
@@ -23,7 +23,7 @@ from snowmelt.runtime.clock import seconds_until, steady_now
 
 ANSWER_SECONDS: Final = 5.0
 CLOSING_LONGEST: Final = 4 * ANSWER_SECONDS
-"""Whoever closes waits so long for a thread: a call under way, the last words, one more silent."""
+"""Closing waits so long for a thread: a call, the last acknowledgements, a silent node."""
 LOOP: Final = seconds(1.0)
 """So long a loop waits for an answer at least: its `timeout` is how long nothing may come."""
 ANSWER: Final = seconds(ANSWER_SECONDS)

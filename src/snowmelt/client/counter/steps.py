@@ -11,7 +11,7 @@ from snowmelt.core.interval import Interval
 
 
 def take(hold: BatonHold, count: int) -> Steps[Interval]:
-    """Takes so many numbers and gives the baton up; they are whoever's asked, once that is known.
+    """Takes so many numbers and gives the baton up; they are the caller's once that is known.
 
     When something fails they are nobody's, and the value goes on as it came, or was last saved.
     """

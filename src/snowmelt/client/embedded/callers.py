@@ -1,7 +1,7 @@
 """What is asked of an open folder, and who calls for batons, as `connection.clients` has it.
 
-Each of these has a name of its own, as a connection has, so that the machine can be told when one
-is gone.
+Each of these has a name of its own, as a connection has, so that the machine learns when one is
+gone.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
-"""The one lock of whoever runs a machine, which no thread can want twice.
+"""The lock for running a machine, which no thread can take twice.
 
 Handlers of signals are kept out while it is held (`shielding.py`). So only a finalizer can come in
-the middle of a step and call, wherever the collector of garbage was at work; it is told.
+the middle of a step and call, wherever the garbage collector was at work; that raises an error.
 
 The lock itself is taken and given back by the interpreter, in one instruction each. So what another
 thread throws in, at whatever line, leaves nobody before a lock that nobody holds.

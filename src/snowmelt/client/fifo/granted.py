@@ -1,4 +1,4 @@
-"""Whom a user of a queue asks, as steps: who leads it is granted, and taken for true.
+"""Which node a user of a queue asks, as steps: opening names its leader, which is taken for true.
 
 The cluster grants where to put and where to get (`Opened`). The grant is taken for true until
 something speaks against it: an error, or an answer that took so long that somebody must have been
@@ -61,7 +61,7 @@ _LOOK: Final = 0.4
 
 
 class QueueNodes(msgspec.Struct, frozen=True):
-    """Whom to ask, as calls name them."""
+    """Which nodes to ask, as calls name them."""
 
     master: NodeId
     store: NodeId
@@ -98,12 +98,12 @@ class GrantedSteps(LeaseSteps):
         self._settings = settings
         self.producer = producer
         self.chance = chance
-        """By which it is drawn whom of several to read from first."""
+        """Draws which of several nodes to read from first."""
         self._grant: QueueNodes | None = None
         self._calls = 0
         """Of a master, under this grant."""
         self._lease = Duration(0)
-        """How long leases last; each tells it anew where it is extended."""
+        """How long leases last; each lease that can be extended says it anew."""
         self.since = 0
         """With which term it was made, once it was opened; from then on it is taken as it is, for
         it may be altered, and no other of its name is."""
@@ -114,7 +114,7 @@ class GrantedSteps(LeaseSteps):
         self.parts: PartitionedQueue | None = None
         """Its partitions, once it is known that there are several."""
         self.away_parts: tuple[int, ...] = ()
-        """Those of which nobody was here when items were got last."""
+        """The partitions without a node here when items were got last."""
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -292,7 +292,7 @@ class GrantedSteps(LeaseSteps):
         return (yield from self._ask(body, wait, other_of, weight, make=False))
 
     def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
-        """Asks the master, through anybody where settings are told first: this makes no queue."""
+        """Asks the master, through any node where settings come first: this makes no queue."""
         wait = Wait(timeout)
         if self._grant is None and self.parts is None:
             yield from self._look(wait)

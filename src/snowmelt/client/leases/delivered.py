@@ -60,7 +60,7 @@ class ItemBatch(Protocol):
 
     @property
     def failures(self) -> int:
-        """How often they were delivered before, in vain."""
+        """How many deliveries of them failed before."""
 
     @property
     def reason(self) -> str:
@@ -110,7 +110,7 @@ class ItemSelection(msgspec.Struct, frozen=True):
 
 
 class LateRefusal(msgspec.Struct, frozen=True):
-    """A word about a lease came too late."""
+    """An update of a lease came too late."""
 
     why: str
     lost: tuple[Interval, ...] | None = None
@@ -325,7 +325,7 @@ def as_they_lie(parts: Sequence[ItemBatch]) -> Batch:
 
 
 def told_interval(where: Interval) -> Interval:
-    """As a person is told it: within its priority.
+    """As a person sees it: within its priority.
 
     >>> told_interval(Interval((2 << PLACE_BITS) + 7, (2 << PLACE_BITS) + 9))
     Interval(start=7, stop=9)
@@ -503,7 +503,7 @@ class LeasedItems:
 
     @property
     def positions_told(self) -> tuple[Interval, ...]:
-        """Its positions as a person is told them: each priority counts for itself."""
+        """Its positions as a person sees them: each priority counts for itself."""
         return tuple([told_interval(one) for one in self.positions])
 
     @property
@@ -529,7 +529,7 @@ class LeasedItems:
         return found
 
     def shares(self, own: LeaseShare, shares: list[LeaseShare], lock: threading.Lock) -> None:
-        """It is one of several parts of a lease; told before anybody else has it."""
+        """It is one of several parts of a lease; called before any other caller has it."""
         self._share, self._shares, self._lock = own, shares, lock
 
     def overdue(self, now: Instant) -> tuple[list[LeaseShare], tuple[Interval, ...]]:

@@ -1,4 +1,4 @@
-"""Items for whoever has several in hand at once, blocking: leased ahead, renewed, gathered.
+"""Items for threads that work on several at once: leased ahead, renewed, acknowledged together.
 
 A loop over a queue (`consuming.py`) has one item in hand, and ends when none came. Here any number
 of threads ask, each works on what it was given for as long as it takes, and nothing ends by itself.
@@ -103,7 +103,7 @@ class ItemSource:
             run(self.port, self._renewals.release([item.held for item in ahead]))
 
     def close(self) -> None:
-        """Tells what is done; all else goes back, in whoever's hands it is.
+        """Acknowledges what is done; all else goes back, also what threads have in hand.
 
         Also what a thread asked for and has not got yet: it is waited for, a little, since a
         program that ends has no thread any more that could give it back.
@@ -114,7 +114,7 @@ class ItemSource:
             self._turn.release()
 
     def abandon(self) -> None:
-        """Nobody waits any more for what it has to tell."""
+        """Ends it without waiting for its last acknowledgements."""
         self._renewer.abandon()
 
     def end(self) -> None:

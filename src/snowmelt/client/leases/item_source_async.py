@@ -1,4 +1,4 @@
-"""Items for whoever has several in hand at once, with `await`; `item_source.py` says more."""
+"""Items for tasks that work on several at once; `item_source.py` says more."""
 
 import asyncio
 from collections import deque
@@ -90,7 +90,7 @@ class ItemSource:
             await run_async(self.port, self._renewals.release([item.held for item in ahead]))
 
     async def close(self) -> None:
-        """Tells what is done; all else goes back, in whoever's hands it is."""
+        """Acknowledges what is done; all else goes back, also what tasks have in hand."""
         with suppress(SnowmeltError):  # what was not taken is logged: its handlers have ended
             await self._renewer.close(None, "")
 

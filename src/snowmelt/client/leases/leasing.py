@@ -1,4 +1,4 @@
-"""A get, blocking: only an interrupt ends it before its answer, and the steps are told of that.
+"""A get, blocking: only an interrupt ends it before its answer, and the steps see it.
 
 What would be half done for as long as a lease lasts, if its caller were interrupted, is an errand:
 a thread takes its steps, and goes on though nobody waits for it any more.

@@ -1,16 +1,16 @@
 """How a loop was left: in good order, or by an exception in its body.
 
-Whoever gives out items one by one is not told. A `for` that is left drops its iterator. At that
-moment the frame of the loop stands where it is left. For a `break` or a `return` that is the
+What gives out items one by one does not hear of it. A `for` that is left drops its iterator. At
+that moment the frame of the loop stands where it is left. For a `break` or a `return` that is the
 instruction that drops a value; for an exception it is whatever raised. The exception itself is kept
 from everybody meanwhile, but not from the collector of garbage.
 
 Rules:
 
 1. At an instruction of `ORDERLY` the loop is left in order.
-2. A generator around the loop that is ended while it waits is left as its own loop is: one looks
-   at whoever ends it. Who calls its `close`, or awaits its `aclose`, leaves it in order, but for an
-   exception that is being handled, as `contextlib.closing` does when the body raised one.
+2. A generator around the loop that is ended while it waits is left as its own loop is: the code
+   that ends it is looked at. Who calls its `close`, or awaits its `aclose`, leaves it in order, but
+   for an exception that is being handled, as `contextlib.closing` does when the body raised one.
 3. A task that is being cancelled is left in order, and so is one that is left by an exception which
    stops programs: `KeyboardInterrupt`, `SystemExit`, `GeneratorExit`.
 4. All else counts as an exception, known or not: better an item counts one failure too many than
@@ -43,7 +43,7 @@ _CALLING: Final = frozenset(
 )
 """Between the name of a method that is given nothing and where its answer is waited for."""
 _NOBODYS: Final = 4
-"""References to an exception on its way: its own, and those of whoever counts them here."""
+"""References to an exception on its way: its own, and those that counting them here adds."""
 
 
 GIVEN_UP: Final = "its loop was given up while it was in hand"

@@ -9,8 +9,8 @@ loop that only hands its items on learns from those who do the work.
 What comes first, where something put later may be more urgent: see `urgent_check.py`.
 
 How long. A loop that waits for ever goes on through whatever may end: masters that die, nodes that
-start again. One with a time-out ends with the failure when that lasted until then. Nobody is
-waited for whom nobody has ever reached.
+start again. One with a time-out ends with the failure when that lasted until then. A cluster that
+was never reached is not waited for.
 """
 
 import logging
@@ -25,7 +25,7 @@ from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.logs import tell
 
 POLL_SECONDS: Final = 20.0
-"""How long one get of an endless loop waits: what a call may take in vain is bounded."""
+"""How long one get of an endless loop waits, as the time of a call is bounded."""
 MOMENT: Final = milliseconds(200)
 AT_ONCE: Final = 1000
 FASTER: Final = 4

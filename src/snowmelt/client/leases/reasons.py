@@ -1,4 +1,4 @@
-"""Why a delivery failed, as whoever gets the item next is told."""
+"""Why a delivery failed, as the next consumer of the item sees it."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ def failure_text(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says; one that can't be told is no reason to fail once more."""
+    """What an exception says; an exception that can't be written is no reason to fail once more."""
     try:
         return str(error)
     except Exception as failure:

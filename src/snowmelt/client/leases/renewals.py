@@ -7,11 +7,13 @@ The lock is held for moments, never while something is sent.
 
 Rules:
 
-1. Whoever takes acknowledgements along answers for them: it says which came too late, or keeps them
-   for the next word. The last word of a loop takes over what is on its way, and answers for that.
-2. Too late is what is open until it is refused, or is refused again. What another word had told
-   before is done, whatever this one hears. That is asked of each by itself: of one word some may be
-   taken and the others refused, and then nothing of the lease is open, though it was not lost.
+1. A call that takes acknowledgements along answers for them: it says which came too late, or keeps
+   them for the next call. The last word of a loop takes over what is on its way, and answers for
+   that.
+2. Too late is what is open until it is refused, or is refused again. What an earlier call
+   acknowledged is done, whatever this one hears. That is asked of each by itself: of one word some
+   may be taken and the others refused, and then nothing of the lease is open, though it was not
+   lost.
 """
 
 import logging
@@ -43,7 +45,7 @@ from snowmelt.runtime.logs import tell
 GATHER: Final = milliseconds(50)
 TICK: Final = 0.05
 CLOSING: Final = seconds(ANSWER_SECONDS)
-"""For so long a loop that ends tries to tell each of its leases; the last word may take as long."""
+"""For so long a loop that ends tries to settle each lease; its last call may take as long."""
 _AGAIN: Final = seconds(1)
 
 
@@ -52,7 +54,7 @@ Hand: TypeAlias = tuple[LeasedItems, Interval]
 
 
 class RenewedLease:
-    """One lease that is worked on, and what of it was acknowledged and not yet told."""
+    """One lease that is worked on, and its acknowledgements that were not sent yet."""
 
     def __init__(self, delivered: LeasedItems) -> None:
         self.delivered = delivered
@@ -68,7 +70,7 @@ class RenewedLease:
             self._runs.append([position, position + 1])
 
     def take(self) -> tuple[Interval, ...]:
-        """All of them; whoever takes them tells the master, and says what came of it."""
+        """All of them; the caller sends them to the master, and reports the outcome."""
         taken = runs(Interval(start, stop) for start, stop in self._runs)
         self._runs, self.since = [], None
         if taken:
@@ -86,7 +88,7 @@ class RenewedLease:
         return last
 
     def known(self, taken: tuple[Interval, ...]) -> None:
-        """Whoever took these knows what came of it."""
+        """The outcome of these is known."""
         if taken:
             self._told = [one for one in self._told if one is not taken]
 
@@ -96,7 +98,7 @@ class RenewedLease:
         self.since = later(now, _AGAIN) if self._runs else None
 
     def lose(self, lost: tuple[Interval, ...]) -> tuple[Interval, ...]:
-        """These are not held any more; which of them were acknowledged, and not told yet."""
+        """These are not held any more; returns those whose acknowledgement was not sent."""
         gathered = IntervalSet(Interval(start, stop) for start, stop in self._runs)
         late = tuple([one for some in lost for one in gathered.common(some)])
         for one in late:
@@ -105,7 +107,7 @@ class RenewedLease:
         return late
 
     def has(self, position: int) -> bool:
-        """Whether it was acknowledged and may not be told yet."""
+        """Whether its acknowledgement may not be sent yet."""
         runs = (*self._runs, *((one.start, one.stop) for told in self._told for one in told))
         return any(start <= position < stop for start, stop in runs)
 
@@ -124,7 +126,7 @@ class RenewedLease:
 
 
 Missed: TypeAlias = Callable[[str, tuple[Interval, ...], str], None]
-"""Hears of which queue's acknowledgements nobody was told, and why."""
+"""Hears which acknowledgements of a queue were not delivered, and why."""
 
 
 def log_missed(queue: str, done: tuple[Interval, ...], why: str) -> None:
@@ -148,9 +150,9 @@ class LeaseRenewals:
         self.settled = 0
         """How many items were acknowledged or given back."""
         self.now = Instant(0)
-        """When it looked at the clock last: when it was told of an item, or a tick ago."""
+        """When it looked at the clock last: at an acknowledgement, or a tick ago."""
         self._untold: list[SnowmeltError] = []
-        """The first failure to tell what was acknowledged."""
+        """The first failure to send acknowledgements."""
         watch(self)
 
     @property
@@ -167,7 +169,7 @@ class LeaseRenewals:
             return not self.closing
 
     def forked(self) -> None:
-        """In a child nothing is renewed, and whoever held the lock is not here."""
+        """In a child nothing is renewed, and the thread that held the lock is not here."""
         self._lock = threading.Lock()
         self._leases = {}
 
@@ -301,7 +303,7 @@ class LeaseRenewals:
         return True
 
     def tend(self) -> Steps[None]:
-        """Does what is due now, until the loop ends: then `close` tells the rest."""
+        """Does what is due now, until the loop ends; then `close` sends the rest."""
         self.now = now = steady_now()
         with self._lock:
             due = [one for one in self._leases.values() if one.due <= now]
@@ -441,7 +443,7 @@ def _without(
 def _late(
     delivered: LeasedItems, done: tuple[Interval, ...], refused: LateRefusal
 ) -> tuple[Interval, ...]:
-    """Which acknowledgements came too late; what was extended in vain is none of them."""
+    """Which acknowledgements came too late; a failed extension is none of them."""
     late = _unsettled(delivered, done)
     if refused.lost is None:
         return late
@@ -450,7 +452,7 @@ def _late(
 
 
 def _unsettled(delivered: LeasedItems, done: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """What of these no word has told (rule 2)."""
+    """Those of these that no call has acknowledged (rule 2)."""
     held = IntervalSet((*delivered.open_in(None), *delivered.gone))
     return tuple([one for some in done for one in held.common(some)])
 

@@ -59,16 +59,16 @@ class LeaseRenewer:
             self._join()
 
     def close(self, hand: Hand | None, reason: str) -> None:
-        """Has the thread tell what is done and give back the rest, and waits for that.
+        """Has the thread acknowledge what is done and give back the rest, and waits for that.
 
-        The thread does it, so that it is done though whoever closes is interrupted. Raises when
-        something that was acknowledged was not taken, or may not have been.
+        The thread does it, so that it is done though the caller of `close` is interrupted. Raises
+        when something that was acknowledged was not taken, or may not have been.
         """
         self.drop(hand, reason)
         self._join()
 
     def abandon(self) -> None:
-        """It tells what it can; nobody waits for that any more, not even its cluster."""
+        """It sends what it can; no caller waits for that any more, not even its cluster."""
         self._abandoned = True
 
     def drop(self, hand: Hand | None, reason: str) -> None:

@@ -24,7 +24,7 @@ class LeaseRenewer:
         self._wake.set()
 
     async def close(self, hand: Hand | None, reason: str) -> None:
-        """Tells what is done and gives back the rest, though whoever waits for it is cancelled.
+        """Acknowledges what is done and gives back the rest, though its caller is cancelled.
 
         Raises when something that was acknowledged was not taken, or may not have been.
         """

@@ -1,7 +1,7 @@
 """What is asked about leased items, as steps, of whatever queue they came from.
 
-Items, loops and their renewals know a queue by `LeaseSteps` alone: how items are leased, and how a
-word about them is told. Each queue says both in the messages of its own protocol.
+Items, loops and their renewals know a queue by `LeaseSteps` alone: how items are leased, and how an
+update about them is sent. Each queue says both in the messages of its own protocol.
 """
 
 from abc import ABC, abstractmethod
@@ -56,7 +56,7 @@ _LONGEST_PAUSE: Final = 1.0
 
 
 class LeaseUpdate(msgspec.Struct, frozen=True):
-    """About a lease: these are done, those go back, and what is left is worked on still."""
+    """An update of a lease: these are done, those go back, and the rest is worked on still."""
 
     token: int
     done: tuple[Interval, ...] = ()
@@ -77,7 +77,7 @@ class Seen(msgspec.Struct, frozen=True):
     position: Position
     headers: Headers
     failures: int
-    """How often it was delivered in vain."""
+    """How many deliveries of it failed."""
     reason: str
     """Why the last of those deliveries failed."""
     priority: int | float = 0
@@ -90,7 +90,7 @@ Late: TypeAlias = dict[int, LateRefusal]
 
 
 Heard: TypeAlias = Callable[[Late], object]
-"""Hears that words were told, and what of them came too late."""
+"""Hears that updates were sent, and which of them came too late."""
 _NOBODY: Final[Heard] = bool
 
 
@@ -100,7 +100,7 @@ class LeaseReply(msgspec.Struct, frozen=True):
     asked: Instant
     """When that was asked for which it answers."""
     late: Late
-    """What came too late of what was told with it."""
+    """The updates sent with it that came too late."""
 
 
 class LeaseSteps(ABC):
@@ -115,7 +115,7 @@ class LeaseSteps(ABC):
         self.away = 0
         """How many items nobody could have, when it was last asked: their nodes are away."""
         self.deliveries_max = 0
-        """How often an item may be delivered in vain; 0 until that was heard."""
+        """How often the delivery of an item may fail; 0 until that was heard."""
 
     @abstractmethod
     def ask_lease(
@@ -128,7 +128,7 @@ class LeaseSteps(ABC):
         ahead: bool,
         before: int,
     ) -> Steps[LeaseReply | None]:
-        """Asks for items once, and tells `words` first; None when there was no queue in time.
+        """Asks for items once, and sends `words` first; None when there was no queue in time.
 
         What is leased `ahead` waits for its turn (`suspects.py`). With the place of an item, only
         what is more urgent is leased, and nobody waits for that; -1 for any.
@@ -142,11 +142,11 @@ class LeaseSteps(ABC):
     def tell(
         self, delivered: LeasedItems, word: LeaseUpdate
     ) -> Steps[tuple[Instant, LateRefusal | None]]:
-        """Tells one word; when that was asked for which it was answered, and what was too late."""
+        """Sends one update; returns when the answered request was sent, and what was too late."""
 
     @abstractmethod
     def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
-        """Tells in one call what is done of leases that `joins` puts together."""
+        """Acknowledges in one call items of leases that `joins` puts together."""
 
     @abstractmethod
     def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
@@ -158,7 +158,7 @@ class LeaseSteps(ABC):
 
     @abstractmethod
     def joins(self, token: int) -> Hashable:
-        """What leases have in common of which one call may tell."""
+        """What leases have in common that one call may name."""
 
     def own(
         self, token: int, refused: LateRefusal, done: tuple[Interval, ...]
@@ -178,13 +178,14 @@ class LeaseSteps(ABC):
         ahead: bool = False,
         before: int = -1,
     ) -> Steps[tuple[LeasedItems | None, Late]]:
-        """Leases items; None when nothing came. And which of `words`, told first, came too late.
+        """Leases items; None when nothing came. And which of `words`, sent first, came too late.
 
-        That nothing came is told when the time is over, and not before (`connection/waits.py`).
+        The caller hears that nothing came when the time is over, and not before
+        (`connection/waits.py`).
 
-        What was told is told: when what came with it was lost, and no more can be asked for, that
-        is no failure, since whoever hears of one takes it for a failure to tell. An interrupt is
-        one even so: `heard` is told before.
+        An update that arrived counts. When the items that came with it were lost, and no more can
+        be asked for, that is no failure: the caller would take it for a failed update. An interrupt
+        is raised even so; `heard` is called before.
         """
         late: Late = {}
         told = False
@@ -221,7 +222,7 @@ class LeaseSteps(ABC):
         word: LeaseUpdate | None = None,
         heard: Heard = _NOBODY,
     ) -> Steps[tuple[LeasedItems | None, LateRefusal | None]]:
-        """Leases items; None when nothing came. And whether `word`, told first, came too late."""
+        """Leases items; None when nothing came. And whether `word`, sent first, came too late."""
         words = () if word is None else (word,)
         steps = self.lease(items_max, bytes_max, Wait(timeout), words, heard)
         delivered, late = yield from steps
@@ -293,7 +294,7 @@ class LeaseSteps(ABC):
             raise LeaseLost(refused.why)
 
     def told(self, delivered: LeasedItems, word: LeaseUpdate) -> Steps[LateRefusal | None]:
-        """Says something about a lease, and keeps the books of it; what of it came too late."""
+        """Sends an update of a lease, and notes the outcome; returns what came too late."""
         if delivered.lost:
             return LateRefusal(delivered.lost)
         late: LateRefusal | None = None
@@ -313,7 +314,7 @@ class LeaseSteps(ABC):
     def noted(
         self, delivered: LeasedItems, done: tuple[Interval, ...], late: Late
     ) -> LateRefusal | None:
-        """Keeps the books of what was told to be done; what of it came too late."""
+        """Notes what was acknowledged; returns which of it came too late."""
         refused = late.get(delivered.token)
         mine = None if refused is None else self.own(delivered.token, refused, done)
         if mine is not None:
@@ -325,8 +326,8 @@ class LeaseSteps(ABC):
     def held(self, delivered: LeasedItems) -> Steps[bool]:
         """Whether a lease is held; one that was long on its way is extended, to know it.
 
-        A lease says how much of it was left when it was told. That is counted from when it was
-        asked for, since an answer may have lain anywhere for any time.
+        A lease says how much of it was left when the answer was sent. That is counted from when it
+        was asked for, since an answer may have lain anywhere for any time.
         """
         if delivered.ends - steady_now() > delivered.lease // 2:
             return True
@@ -380,7 +381,7 @@ class CallRetries:
         self._pause = _FIRST_PAUSE
         self._open: OutcomeUnknown | None = None
         self._said: Unavailable | None = None
-        """Why it did not happen, as a node told last: it says more than that the time is over."""
+        """Why it did not happen, by a node's last answer: it says more than that time is over."""
 
     def after(self, error: SnowmeltError, *, eager: bool = False) -> Sleep:
         """How long to wait before it is asked again; raises when it is not to be.
@@ -406,7 +407,7 @@ class CallRetries:
 
 
 def ask_anybody(body: Any, wait: Wait, weight: int = 0) -> Steps[Any]:
-    """Asks whoever answers, and goes on until the time is over."""
+    """Asks any node that answers, and goes on until the time is over."""
     going = CallRetries(wait)
     while True:
         try:
@@ -436,7 +437,7 @@ def checked_count(option: str, value: int, highest: int) -> int:
 
 
 def delay_of(delay: float) -> Duration:
-    """So many seconds, from when it is told; raises `BadOption`."""
+    """So many seconds, from when it is sent; raises `BadOption`."""
     return seconds_of("delay", delay, 0, _DELAY_SECONDS)
 
 

@@ -4,7 +4,7 @@ When a process dies its leases end, and nodes can't know which of the items were
 were only leased ahead. So what was leased ahead only comes under suspicion (`core/failures.py`).
 
 1. An item whose last lease ended is leased by itself: of what came with it the rest goes back, as
-   if it had not been taken. What is acknowledged is told before. So it is begun, and counts.
+   if it had not been taken. Acknowledgements are sent before. So it is begun, and counts.
 2. Once two processes died with it, or where one more failure is its last, nothing more is begun in
    its process while it is in hand. So an item that harms nobody fails at most once by those that
    do, and is never dead by them.

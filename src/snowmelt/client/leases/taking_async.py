@@ -137,10 +137,11 @@ class LeasingQueue(Generic[S]):
     def consume(self, prefetch: int | None = None, timeout: float | None = None) -> ItemLoop:
         """Items one by one, for ever, or until none came for `timeout` seconds.
 
-        As many are leased at once as are worked off in a moment, or up to `prefetch`; a task
+        As many are leased at once as are worked off in a moment, or up to `prefetch`: a task
         renews their leases for as long as the loop works. `item.ack()` gathers: acknowledgements
         travel with the next get, and after a tenth of a second at the latest; `ack(wait=True)`
-        waits until one is taken. A loop that has ended, or was closed, has told all, or raises.
+        waits until one is taken. A loop that has ended, or was closed, has acknowledged all, or
+        raises.
 
         Where there are priorities, what is put meanwhile and is more urgent comes before the rest
         of what was leased.

@@ -2,7 +2,7 @@
 
 1. Calls go to one node, as long as it answers: there a publication keeps its turn. When it is
    silent, or cut off, another is asked, with the same ticket or from the same position.
-2. What a node told a listener is in its hands once it is asked for what comes behind: whatever
+2. A listener has a node's messages once it asks for those behind them: whatever
    interrupts in between, it is one or the other (`ListenerState`).
 """
 
@@ -50,7 +50,7 @@ class CodedMessage(Message, frozen=True):
 
 
 class ListenerState:
-    """Where one listener stands, and what it was told and has not looked at yet: rule 2."""
+    """Where one listener stands, and the messages that came and were not looked at yet (rule 2)."""
 
     def __init__(self, codec: ValueCodec = PLAIN) -> None:
         self.following = Following()

@@ -61,7 +61,7 @@ _AWAY: Final = (OutcomeUnknown, Unavailable, Unreachable)
 _MAXIMA: Final = frozenset({"paused", "tail"})
 _ALIKE: Final = frozenset({"term", "copied"})
 _AGES: Final = frozenset({"oldest_ready", "oldest_leased", "oldest_delayed", "delivery_age"})
-"""Of these the oldest is told."""
+"""The oldest of these is returned."""
 _OF_ONE: Final[dict[Any, str]] = {
     Assign: "a group",
     Locate: "a group",

@@ -1,4 +1,4 @@
-"""In which partition a client's next put lies, and which of its puts nobody has answered yet.
+"""In which partition a client's next put lies, and which of its puts have no answer yet.
 
 1. A put lies whole in one partition. While none of this client's puts is unanswered it is the next
    in turn; else the same as theirs, since what is put in one partition stands in the order in which
@@ -30,7 +30,7 @@ class PutOrder:
         self.forked()
 
     def forked(self) -> None:
-        """A child has asked nothing yet, and whoever held the lock is not here."""
+        """A child has asked nothing yet, and the thread that held the lock is not here."""
         self._lock = threading.Lock()
         self.next = 1
         """The number of the next put."""

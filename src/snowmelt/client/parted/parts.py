@@ -1,7 +1,7 @@
 """What a queue of several partitions is asked, as steps: puts, gets, and words about leases.
 
-1. Each partition is a queue of its own, with a leader whom it is put into at, and asked about.
-   Positions count over all of them.
+1. Each partition is a queue of its own, with a leader that takes its puts and answers questions
+   about it. Positions count over all of them.
 2. Whose producer has a name puts into the partition of that name, since its numbers count there.
    Any other puts as `order.py` says, and has a producer in each.
 3. A put that finds its partition full, or away, is tried in the others before it waits. So `Full`
@@ -9,7 +9,7 @@
    a client go one after the other, so that none passes one that looks for room. In any other a put
    that stands behind others of its client goes where they went.
 4. A get is asked of any node, which answers with a lease of each partition that gave something.
-   They are one lease here (`lease.py`), and words about it go to whom they concern.
+   They are one lease here (`lease.py`), and updates of it go to the partitions concerned.
 5. A get waits for the puts that its client asked before, for half of its time. In a queue with a
    bound that is for a moment, since a put may wait for the very room that this get makes.
 6. A partition that is not there any more was deleted, and with it the queue.
@@ -91,7 +91,7 @@ class AnyNode(Protocol):
         """Asks it; the answer, and when that was asked for which it answers."""
 
     def ended(self, error: NoSuchQueue, *, of_lease: bool = False) -> SnowmeltError:
-        """There is no such queue any more; what is told of it."""
+        """The error to raise when there is no such queue any more."""
 
 
 class GotPieces(msgspec.Struct, frozen=True):

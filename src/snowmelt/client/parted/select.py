@@ -1,4 +1,4 @@
-"""The item of a rank in several sorted rows, of which one item by its rank is asked at a time.
+"""The item of a rank in several sorted rows, which are asked for one item by its rank at a time.
 
 Each row has a stretch in which the item may lie. The middles of all stretches are sorted. Of a row
 whose middle has so many items behind it, or before it, that the rank can't be there, a half is left

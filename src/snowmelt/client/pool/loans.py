@@ -22,10 +22,10 @@ AT_ONCE: Final = Duration(0)
 
 
 class HeldLoan:
-    """What came together under one token, and who looks after it: whoever holds this.
+    """What came together under one token; holding this object keeps it on loan.
 
-    Objects that nobody holds any more, and of which nobody has said anything, can't be said
-    anything of: their loan is not renewed, and they come to others when its lease is over.
+    Objects that were dropped without an acknowledgement can't be acknowledged any more. Their loan
+    is not renewed, and they come to others when its lease is over.
     """
 
     __slots__ = ("__weakref__", "_watch", "_words", "ended", "left", "producer", "token", "untold")
@@ -57,7 +57,7 @@ class HeldLoan:
             )
 
     def begin(self, count: int) -> "HeldLoan":
-        """So many of them are said to be done, or to go back; `told` follows."""
+        """So many of them are about to be settled; `told` follows."""
         self.check_process()
         self.untold += 1
         self.left -= count
@@ -75,7 +75,7 @@ class HeldLoan:
 
 
 def taken(asked: Asked, me: NodeId, *, once: bool) -> tuple[HeldLoan, Got]:
-    """What a get has brought, looked after from now on by whoever holds the loan.
+    """What a get has brought; from now on the holder of the loan looks after it.
 
     Bodies that this very process has put are copied where they may still be changed.
     """

@@ -3,10 +3,10 @@
 1. An object is asked for when it is wanted, and some ahead of that. Whichever comes first is handed
    out first: none waits behind another, and a get that found nothing ends nothing.
 2. The loop ends when nothing came for its time, and nothing is on its way then.
-3. An object is done when whoever has it (a thread, or a task) asks for the next, unless it was
-   given back by then. When the loop is closed or dropped, what is in hand goes back; so does,
-   however it ends, what has come and was not handed out. Whose object went back under his hands is
-   told. Who begins the loop anew has left it before, so what was in hand goes back then, too. What
+3. An object is done when the thread or task that has it asks for the next, unless it was given back
+   by then. When the loop is closed or dropped, what is in hand goes back; so does, however it ends,
+   what has come and was not handed out. A thread or task whose object went back meanwhile gets an
+   error. Who begins the loop anew has left it before, so what was in hand goes back then, too. What
    a thread or task has in hand that ends is nobody's, unless somebody else has it.
 4. A loop that ends for one ends for all who share it; what they have in hand stays theirs.
 5. A loop may be dropped anywhere, in the middle of a step and with any lock held. So it only leaves
@@ -58,7 +58,7 @@ class HeldObject(Protocol):
 
 class Waiter(Protocol):
     def answer(self, body: Any) -> object:
-        """There is something to look at; told in the owner's thread."""
+        """There is something to look at; called in the owner's thread."""
 
 
 class ObjectLoopState:
@@ -160,7 +160,7 @@ class ObjectLoopState:
         return not (self._open or self._came)
 
     def ready(self, waiter: Waiter) -> bool:
-        """Whether there is something to look at; it is told when there is."""
+        """Whether there is something to look at; else `waiter` is called when there is."""
         self._waiting.append(waiter)  # first, since an answer may come meanwhile
         return bool(self._came or self.over or self._failure is not None or not self._open)
 

@@ -121,8 +121,8 @@ def join(
 class OpenPools:
     """The parts that one cluster object has made, for any number of threads.
 
-    1. Each is known from when it is made until it is closed, so that whoever closes the cluster
-       closes it too; one that comes while that is done, or after, is refused.
+    1. Each is known from when it is made until it is closed, so that closing the cluster closes it
+       too. One that comes while that is done, or after, is refused.
     2. Where all share those of one name (`share`), there is one of each name.
     """
 

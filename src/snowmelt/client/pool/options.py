@@ -92,7 +92,7 @@ def spill_folder(name: str, options: PoolOptions) -> Path | None:
 
 
 def listening(options: PoolOptions) -> tuple[Address, Address | None]:
-    """Where this process listens, and where it is told to be."""
+    """Where this process listens, and the address that others get."""
     listen = options.get("listen")
     advertise = options.get("advertise")
     return (

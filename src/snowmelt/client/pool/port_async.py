@@ -18,14 +18,14 @@ from snowmelt.runtime.peer.asking import Asked
 
 
 class LoopNotifier:
-    """Tells a future of an event loop, from any thread; nobody, when the loop is closed."""
+    """Sets a future of an event loop, from any thread; does nothing when the loop is closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[None] = self._loop.create_future()
 
     def answer(self, body: Any) -> bool:
-        """Whether there is a loop still that is told."""
+        """Whether the loop still runs and was notified."""
         del body
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._tell)

@@ -29,8 +29,8 @@ def describe(name: str, timeout: float = TIMEOUT) -> Steps[PoolStatus]:
 def pools(timeout: float = TIMEOUT) -> Steps[list[PoolStatus]]:
     """All pools that somebody is in, sorted by name. Every node is asked for those it introduces.
 
-    When one is down another answers in its place; the down one's pools are told by whoever takes
-    them over.
+    When one is down another answers in its place; the pools of the down one are reported by the
+    node that takes them over.
     """
     end = later(steady_now(), seconds(max(0.0, checked(timeout))))
     status: Status = yield Query(GetStatus(), timeout)

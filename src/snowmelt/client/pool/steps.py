@@ -25,7 +25,7 @@ def patience(timeout: float) -> Duration:
 def put(body: Buffer, timeout: float, asker: int, written: Written) -> calls.Put:
     """The call that puts one object; `check_kept` looks at its answer.
 
-    The asker is the thread or the task: it finds the room that it was told of.
+    The asker is the thread or the task: it finds the room that it heard of.
     """
     parcel = single(body, written)
     return calls.Put(parcel.offsets, parcel.blob, patience(timeout), asker)

@@ -1,7 +1,7 @@
 """What is to be put into a queue with priorities, cut into calls, the most urgent of each first.
 
 What goes in one call goes in the order of its ranks, of equal ones the first first: so what is got
-together lies together, and its positions are told by few intervals.
+together lies together, and few intervals name its positions.
 """
 
 from collections import Counter

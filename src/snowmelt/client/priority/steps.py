@@ -3,7 +3,7 @@
 1. What a priority is to nodes the queue's settings say. So they are known before anything is put:
    from who asks, or from the queue. A put that it would refuse makes no queue.
 2. Where nothing is said a queue takes any whole number. One that is there is taken as it is.
-3. A call has its most urgent items first (`sorting.py`), and each caller is told its own position.
+3. A call has its most urgent items first (`sorting.py`), and each caller gets its own position.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,7 +3,7 @@
 pyarrow decompresses whatever a stream says, and a few bytes may say gigabytes. And of a dictionary
 that is added to it makes a new one each time, which the batches before keep: memory grows with the
 square of the stream. What says so is in each message's head, a flatbuffer (`Message.fbs` of the
-Arrow format), of which two tables matter.
+Arrow format); two of its tables matter.
 """
 
 import struct
@@ -16,7 +16,7 @@ _RECORD_BATCH: Final = 3
 
 
 def check_plain(arrow: Any, body: Buffer) -> None:
-    """Raises `ValueError` for a stream of which anything is compressed, or adds to a dictionary."""
+    """Raises `ValueError` for a stream that compresses anything, or adds to a dictionary."""
     messages = arrow.ipc.MessageReader.open_stream(arrow.py_buffer(body))
     for message in messages:
         try:

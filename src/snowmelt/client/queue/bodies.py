@@ -163,7 +163,7 @@ def as_bytes(body: object) -> bytes:
 
 
 def _drawn(bodies: Iterable[Buffer], limit: CallLimit) -> Iterator[PutItems]:
-    """Each is read before the next is asked for: whoever makes them may use one buffer again."""
+    """Each is read before the next is asked for: the caller may use one buffer again."""
     rest = iter(bodies)
     items: list[bytes] = []
     edges = [0]

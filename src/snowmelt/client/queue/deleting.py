@@ -1,7 +1,7 @@
 """A queue is deleted, as steps (`connection.steps`).
 
-One of several partitions is deleted partition by partition, and the first of them last: so whoever
-was interrupted deletes it again. Where nothing may be in it, all are asked first. If something
+One of several partitions is deleted partition by partition, and the first of them last: so after an
+interrupt it can be deleted again. Where nothing may be in it, all are asked first. If something
 comes into one meanwhile, those that are gone by then are made anew, with nothing in them.
 """
 

@@ -1,7 +1,7 @@
 """The queues that one client has asked for: all its handles of one queue share what is here.
 
 So a client is one producer of a queue, though it makes a handle for each put, and looks once for
-whom to ask. A producer that is named has one who counts: it is never shared.
+the node to ask. A producer that is named has one who counts: it is never shared.
 """
 
 from collections import OrderedDict

@@ -194,7 +194,7 @@ class ProducerSequence:
 
     def _begin(self) -> None:
         self.caller: str = self._new_name() if self.named else self.name
-        """Who calls: the nodes tell by it and by the turn which attempts belong together."""
+        """Which client calls: with the turn it shows nodes which attempts belong together."""
         self._turns = count(1)
 
     def forked(self) -> None:

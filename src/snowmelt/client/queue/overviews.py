@@ -26,7 +26,7 @@ QUEUE_SECONDS: Final = 1.0
 SILENT: Final = "{} does not answer"
 
 Nodes = tuple[tuple[NodeId, NodeId], ...]
-"""Whom to ask: the name of each, and by which it is called."""
+"""The nodes to ask: the name of each, and the name to call it by."""
 WhoIsHere = Callable[[float], Steps[Nodes]]
 
 
@@ -50,7 +50,7 @@ def members(timeout: float) -> Steps[Nodes]:
 
 
 def overview(who_is_here: WhoIsHere | None, timeout: float) -> Steps[list[QueueOverview]]:
-    """All queues, by name. Without anybody to be asked for, whoever answers has all."""
+    """All queues, by name. Without nodes to ask, the one that answers has all."""
     wait = Wait(timeout)
     names = (yield from queue_names(wait.left)).names
     nodes = (yield from who_is_here(wait.left)) if who_is_here else ()
@@ -97,7 +97,7 @@ def _led(rows: dict[str, QueueStatus], here: list[NodeId] | None) -> Iterator[Qu
 
 
 def _unled(name: str, silent: list[NodeId], wait: Wait) -> Steps[QueueOverview]:
-    """Somebody may lead it by now; else it is told for whom it waits."""
+    """A node may lead it by now; else the answer says which nodes it waits for."""
     left = min(QUEUE_SECONDS, wait.left)
     if left <= 0:
         return QueueOverview(name, None, waits="it was not asked: the time was over")

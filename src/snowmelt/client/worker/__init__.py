@@ -1,4 +1,4 @@
-"""A worker, a function and a queue: it takes items, has the function work, and tells the outcome.
+"""A worker, a function and a queue: it takes items, calls the function, and settles them.
 
 Blocking (`face.py`): in threads (`loop.py`), and these in several processes (`processes.py`) if so
 wished. With `await` (`face_async.py`): in tasks. What they decide is in `retrying.py`.
@@ -15,14 +15,14 @@ Rules:
 4. A stop is warm: nothing is taken any more, what was leased ahead goes back at once, and what is
    in hand has `grace` seconds to be done. What is not done by then goes back and counts as no
    failure. SIGTERM and SIGINT stop so; the second of them ends it at once. The program's own
-   handlers hear them too (`runtime/signals.py`). A silent node makes none of this longer: what it
-   was not told in a moment, its leases' end will.
+   handlers hear them too (`runtime/signals.py`). A silent node makes none of this longer: items
+   that it could not be told about in a moment return when their leases end.
 5. What stops programs (`SystemExit` and its like), raised by a handler, stops the worker: warmly,
    its item counted as failed, or it would end worker after worker; and `run` raises it. An async
    handler that is cancelled, and not by its worker, has failed as any other.
 6. A cluster that goes away is waited for; one that never was there, for five seconds. What a
-   handler did meanwhile is told late, or refused as `LeaseLost`, and then done again by another: at
-   least once.
+   handler did meanwhile is acknowledged late, or refused as `LeaseLost`, and then done again by
+   another: at least once.
 7. Each of several queues has threads, or tasks, of its own, by weight (`loops.py`). Rule 3's
    suspects are worked on alone in their queue; other queues of the process go on.
 8. A handler over its `limit` is raised a `TimeoutError` in, where Python can (`limits.py`).

@@ -10,7 +10,7 @@ step of Python that the thread takes. So:
 3. In a process of its own (`processes`) a handler that is over twice its limit is ended by SIGKILL,
    with all else that this process has in hand. The items come again when their leases end.
 
-Whether a call is over is decided once: whoever takes it out of `_open` has decided it. The thread
+Whether a call is over is decided once, by the thread that takes it out of `_open`. The thread
 waits until the exception was sent, so that none comes later into what is not the handler's.
 """
 

@@ -76,7 +76,7 @@ class WorkerLoop:
         self._pursuit.answered()
 
     def work(self) -> None:
-        """Works until it is told to stop, or nothing came for long; raises what ended it."""
+        """Works until `stop`, or until nothing came for long; raises what ended it."""
         self._tally.begin()
         if self._settings.limit is not None:
             self._limit = Limit(self._settings.limit, kills=self._settings.processes > 0)

@@ -68,7 +68,7 @@ class WorkerLoop:
                 self._ending.reschedule(soon)
 
     async def work(self) -> None:
-        """Works until it is told to stop, or nothing came for long; raises what ended it."""
+        """Works until `stop`, or until nothing came for long; raises what ended it."""
         self._tally.begin()
         self._tasks = [
             asyncio.create_task(self._serve(), name=f"snowmelt-worker-{number}")

@@ -1,7 +1,7 @@
 """A worker in several processes: each is forked, has connections of its own, and runs threads.
 
-1. A process that is killed is replaced; its items come again when their leases end. Whoever makes
-   this has reached the cluster: so each of them waits for one that is away just then. One that is
+1. A process that is killed is replaced; its items come again when their leases end. The parent has
+   reached the cluster before. So each of them waits for one that is away just then. One that is
    sent SIGTERM by itself ends warmly, and is replaced as well.
 2. One that ends by an error ends them all: it would end again. What it raised is on standard error.
    So does one whose handler raised `SystemExit`, whatever its code.
@@ -57,7 +57,7 @@ class WorkerProcesses:
             os.write(self._tells, b"s")
 
     def work(self) -> None:
-        """Works until it is told to stop, or all have ended; raises what ended it."""
+        """Works until `stop`, or until all have ended; raises what ended it."""
         try:
             self._processes = [self._start() for _ in range(self._settings.processes)]
             while self._processes and not self._look(None):

@@ -7,7 +7,7 @@ from typing import Any
 
 from snowmelt.core.errors import OutcomeUnknown
 from snowmelt.core.names import Address, NodeId, contact
-from snowmelt.page.history import ItemCounts
+from snowmelt.page.history import QueueTotals
 from snowmelt.page.site import PageSite
 from snowmelt.page.watching import PageWatcher
 from snowmelt.protocols.baton.calls import BatonLooks, BatonStatus, LookAtBatons
@@ -97,7 +97,7 @@ async def shown(recorded: Recorded) -> AsyncIterator[str]:
     for _ in range(62):
         for name in counts:
             counts[name] += chance.randrange(1_000)
-        watching.history.add([ItemCounts(name, put, put // 2) for name, put in counts.items()])
+        watching.history.add([QueueTotals(name, put, put // 2) for name, put in counts.items()])
     site = PageSite(inside, watching)
     server = HttpServer(site.routes)
     at = await server.listen(HERE)

@@ -12,7 +12,7 @@ from page.recorded import Recorded, shown
 from runtime.network import serving, until
 from runtime.test_http import HERE, asked
 from snowmelt.page import PageSite, watching
-from snowmelt.page.history import MINUTES, UNKNOWN, History, ItemCounts
+from snowmelt.page.history import MINUTES, UNKNOWN, History, QueueTotals
 from snowmelt.runtime.http import serving as web
 from snowmelt.runtime.server import Server
 
@@ -207,12 +207,12 @@ async def test_nobody_looks_while_nobody_has_a_page_open() -> None:
 def test_an_hour_is_kept_of_what_is_there() -> None:
     history = History()
     for minute in range(200):
-        history.add([ItemCounts("a", 3 * minute, minute), ItemCounts(f"q{minute}", 1, 1)])
+        history.add([QueueTotals("a", 3 * minute, minute), QueueTotals(f"q{minute}", 1, 1)])
     (one, _) = history.hours()
     assert (one.queue, one.came, one.went) == ("a", [3] * MINUTES, [1] * MINUTES)
     history.miss()
-    history.add([ItemCounts("a", 900, 900)])  # what came meanwhile is of no one minute
-    history.add([ItemCounts("a", 905, 900)])
-    history.add([ItemCounts("a", 2, 0)])  # another of this name
+    history.add([QueueTotals("a", 900, 900)])  # what came meanwhile is of no one minute
+    history.add([QueueTotals("a", 905, 900)])
+    history.add([QueueTotals("a", 2, 0)])  # another of this name
     (one,) = history.hours()
     assert one.came[-5:] == [3, UNKNOWN, UNKNOWN, 5, UNKNOWN]

@@ -16,7 +16,7 @@ UNKNOWN: Final = -1
 MOST: Final = 2**31 - 1
 
 
-class ItemCounts(msgspec.Struct, frozen=True, array_like=True):
+class QueueTotals(msgspec.Struct, frozen=True, array_like=True):
     """How many items ever came into a queue, and were given out."""
 
     queue: str
@@ -38,7 +38,7 @@ class _Ring:
     def __init__(self) -> None:
         self.came = array("i", [UNKNOWN] * MINUTES)
         self.went = array("i", [UNKNOWN] * MINUTES)
-        self.last: ItemCounts | None = None
+        self.last: QueueTotals | None = None
 
 
 class History:
@@ -46,7 +46,7 @@ class History:
 
     >>> history = History()
     >>> for put in (10, 15, 75):
-    ...     history.add([ItemCounts("orders", put, put)])
+    ...     history.add([QueueTotals("orders", put, put)])
     >>> one, = history.hours(last=3)
     >>> one.came, history.minute
     ([-1, 5, 60], 3)
@@ -57,7 +57,7 @@ class History:
         """The number of the last minute that was added; they count from 1."""
         self._rings: dict[str, _Ring] = {}
 
-    def add(self, counted: Iterable[ItemCounts]) -> None:
+    def add(self, counted: Iterable[QueueTotals]) -> None:
         """A minute is over; so many there are by now. A queue that is not named is gone."""
         rings: dict[str, _Ring] = {}
         self.minute += 1
@@ -86,7 +86,7 @@ class History:
             yield QueueHour(name, [came[at] for at in places], [went[at] for at in places])
 
 
-def _between(before: ItemCounts | None, now: ItemCounts) -> tuple[int, int]:
+def _between(before: QueueTotals | None, now: QueueTotals) -> tuple[int, int]:
     """What came and went; another queue of the name, or one that lost some, has none yet."""
     if before is None or now.put < before.put or now.delivered < before.delivered:
         return UNKNOWN, UNKNOWN

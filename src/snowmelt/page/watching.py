@@ -17,7 +17,7 @@ from snowmelt.client.connection.steps import run_async
 from snowmelt.client.queue.overviews import overview
 from snowmelt.client.queue.rows import QueueRow, queue_row
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.page.history import MINUTES, History, ItemCounts
+from snowmelt.page.history import MINUTES, History, QueueTotals
 from snowmelt.page.looking import (
     FIELDS,
     LETTERS_MAX,
@@ -207,7 +207,7 @@ class PageWatcher:
     def _add_minute(self, seen: bool) -> None:
         if seen:
             known = self._known.items()
-            self.history.add([ItemCounts(name, one.put, one.delivered) for name, one in known])
+            self.history.add([QueueTotals(name, one.put, one.delivered) for name, one in known])
         else:
             self.history.miss()
 

@@ -90,7 +90,7 @@ _FEW: Final = 64
 """So many dropped calls are not worth looking for."""
 
 
-class PendingCall(msgspec.Struct, eq=False, weakref=True):
+class EmbeddedCall(msgspec.Struct, eq=False, weakref=True):
     """A call, and its answer once that is there."""
 
     operation: OperationId
@@ -114,12 +114,12 @@ class Machine(Quiet):
         self._batons: Steps | None = None
         self.turn = MachineLock()
         """Of whoever drives it."""
-        self._open: dict[int, ref[PendingCall]] = {}
+        self._open: dict[int, ref[EmbeddedCall]] = {}
         self._many = _FEW
-        self._dropped: deque[PendingCall] = deque()
+        self._dropped: deque[EmbeddedCall] = deque()
         """Gets whose callers were interrupted (rule 3)."""
         self._waiting: dict[
-            int, ref[PendingCall]
+            int, ref[EmbeddedCall]
         ] = {}  # whose threads have looked and are to be woken
         self._failure = ""
         self._linger = Duration(0)  # the longest of the queues in use
@@ -159,7 +159,7 @@ class Machine(Quiet):
             raise
         return self.outcome(asked)
 
-    def leave(self, asked: PendingCall) -> None:
+    def leave(self, asked: EmbeddedCall) -> None:
         """In a turn: nobody waits any more for that, if it is a get (rule 3)."""
         get = asked.body
         if type(get) is not Get or self._failure:
@@ -170,7 +170,7 @@ class Machine(Quiet):
 
     # --- one call, step by step -------------------------------------------------------------------
 
-    def begin(self, body: Any, timeout: float, client: NodeId | None = None) -> PendingCall:
+    def begin(self, body: Any, timeout: float, client: NodeId | None = None) -> EmbeddedCall:
         """In a turn: asks. Whoever does looks after it until it is due."""
         now, timeout, body = steady_now(), checked(timeout), read_by_node(body)
         if self._failure:
@@ -179,34 +179,34 @@ class Machine(Quiet):
         operation = self._session.operation()
         if client is not None:
             operation = OperationId(client, operation.number)
-        asked = PendingCall(operation, body, later(now, patience), later(now, FIRST_WAIT))
+        asked = EmbeddedCall(operation, body, later(now, patience), later(now, FIRST_WAIT))
         self._remember(asked)
         self.fire()
         self._of(body).handle(Requested(operation, body))
         return asked
 
-    def due(self, asked: PendingCall) -> bool:
+    def due(self, asked: EmbeddedCall) -> bool:
         """In a turn: whether there is an outcome, if need be after all timers that are due."""
         if asked.answer is None and not self._failure:
             self.fire()
             self._ask_again(asked)
         return asked.answer is not None or bool(self._failure) or not seconds_until(asked.end)
 
-    def _ask_again(self, asked: PendingCall) -> None:
+    def _ask_again(self, asked: EmbeddedCall) -> None:
         """As any client does, now and then."""
         open_still = asked.answer is None and not self._failure and seconds_until(asked.end)
         if open_still and asked.again <= steady_now():
             asked.again = later(steady_now(), LONGEST_WAIT)
             self._of(asked.body).handle(Requested(asked.operation, asked.body))
 
-    def pause(self, waiting: Iterable[PendingCall]) -> float:
+    def pause(self, waiting: Iterable[EmbeddedCall]) -> float:
         """In a turn: for how long nothing is due."""
         instants = [min(one.end, one.again) for one in waiting]
         if not self._failure:  # what has failed fires no timer any more
             instants += [one.due for one in (self._queues, self._batons) if one is not None]
         return seconds_until(min(instants, default=FOR_EVER))
 
-    def outcome(self, asked: PendingCall) -> Any:
+    def outcome(self, asked: EmbeddedCall) -> Any:
         """What came of it; raises what went wrong."""
         answer = asked.answer
         if answer is None:
@@ -220,7 +220,7 @@ class Machine(Quiet):
             raise errors.OutcomeUnknown("the embedded node takes itself for one that is cut off")
         return answer
 
-    def _left(self, asked: PendingCall) -> float:
+    def _left(self, asked: EmbeddedCall) -> float:
         """For how long its thread waits for it now; 0 when it is due."""
         if self.due(asked):
             return 0.0
@@ -229,7 +229,7 @@ class Machine(Quiet):
         self._waiting[asked.operation.number] = ref(asked)
         return max(self.pause([asked]), _SHORTEST)
 
-    def _remember(self, asked: PendingCall) -> None:
+    def _remember(self, asked: EmbeddedCall) -> None:
         """Until it is answered, or dropped: rule 3."""
         if len(self._open) >= self._many:
             self._open = {number: one for number, one in self._open.items() if one() is not None}

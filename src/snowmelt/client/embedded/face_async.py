@@ -25,7 +25,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import AsyncEndable
 from snowmelt.client.counter.face_async import Counter
 from snowmelt.client.counter.state import counter_baton
-from snowmelt.client.embedded.face import Machine, PendingCall, folder_of, open_store
+from snowmelt.client.embedded.face import EmbeddedCall, Machine, folder_of, open_store
 from snowmelt.client.multicast.face_async import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face_async import Pool
@@ -48,7 +48,7 @@ class HandedCall(msgspec.Struct, eq=False):
     timeout: float
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
-    asked: PendingCall | None = None
+    asked: EmbeddedCall | None = None
     """The same within the machine."""
 
 
@@ -69,7 +69,7 @@ class DriverThread:
         self._folder = folder
         self._timeout = timeout
         self._handed: SimpleQueue[Handed] = SimpleQueue()
-        self._open: dict[PendingCall, HandedCall] = {}
+        self._open: dict[EmbeddedCall, HandedCall] = {}
         self._gets: dict[asyncio.Task[Any] | None, HandedCall] = {}
         """What each task waits for."""
         self._bound = LoopBinding()

@@ -10,7 +10,7 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.settings import PARTITIONS_MAX
 
 
-class PartitionLease(msgspec.Struct, frozen=True, eq=False):
+class LeasedPartition(msgspec.Struct, frozen=True, eq=False):
     """What one partition gave, and under which token of its own."""
 
     part: int
@@ -33,22 +33,22 @@ class PartitionLease(msgspec.Struct, frozen=True, eq=False):
 class SharedToken(int):
     """The number of such a lease, unlike that of any other, and what it is made of.
 
-    >>> held = [PartitionLease(part, token, IntervalSet()) for part, token in ((2, 7), (5, 7))]
+    >>> held = [LeasedPartition(part, token, IntervalSet()) for part, token in ((2, 7), (5, 7))]
     >>> SharedToken.of(held) == SharedToken.of(held[:1]), SharedToken.of(held[:1]) >> 6
     (False, 7)
     """
 
-    held: tuple[PartitionLease, ...]
+    held: tuple[LeasedPartition, ...]
 
     @classmethod
-    def of(cls, held: Sequence[PartitionLease]) -> "SharedToken":
+    def of(cls, held: Sequence[LeasedPartition]) -> "SharedToken":
         """That of what these partitions gave together."""
         token = cls(max([one.token * PARTITIONS_MAX + one.part for one in held]))
         token.held = tuple(held)
         return token
 
 
-def held_of(token: int) -> tuple[PartitionLease, ...]:
+def held_of(token: int) -> tuple[LeasedPartition, ...]:
     """What a lease is made of."""
     assert isinstance(token, SharedToken), "leases of several partitions have these"
     return token.held
@@ -59,7 +59,7 @@ def together(pieces: Sequence[tuple[int, LeasedItems]]) -> LeasedItems:
     leases = [one for _, one in pieces]
     token = SharedToken.of(
         [
-            PartitionLease(part, one.token, IntervalSet(positions_of(one.parts)))
+            LeasedPartition(part, one.token, IntervalSet(positions_of(one.parts)))
             for part, one in pieces
         ]
     )

@@ -7,7 +7,7 @@ from typing import Any, Self
 from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.takers import Taker, this_thread
-from snowmelt.client.pool.loans import HeldLoan
+from snowmelt.client.pool.loans import ClientLoan
 from snowmelt.client.pool.loop_state import NextObject, ObjectLoopState
 from snowmelt.client.pool.objects import Object, only
 from snowmelt.client.pool.open_pools import OpenPool
@@ -80,7 +80,7 @@ class ObjectLoop:
         found = self._catch.at_once() or self._awaited(self._catch.wish())
         return only(self._port, *found, self._codec)
 
-    def _awaited(self, wish: NextObject) -> tuple[HeldLoan, Got]:
+    def _awaited(self, wish: NextObject) -> tuple[ClientLoan, Got]:
         while not wish.over:
             found = wish.met()
             if found is not None:

@@ -1,7 +1,7 @@
 """What came of a pool, and who looks after it until its producer hears what became of it.
 
 1. What comes is handed out or goes back, whatever interrupts in between. Until it is handed out it
-   is its call's (`runtime/peer/asking.py`), from then on its `HeldLoan`'s.
+   is its call's (`runtime/peer/asking.py`), from then on its `ClientLoan`'s.
 2. A loan that nobody holds any more is nobody's: it is not renewed.
 3. At most once, what is handed out is settled then; what was only asked ahead, or came for a call
    that was given up, goes back unused.
@@ -21,7 +21,7 @@ from snowmelt.runtime.peer.asking import NOBODYS, Asked, Words
 AT_ONCE: Final = Duration(0)
 
 
-class HeldLoan:
+class ClientLoan:
     """What came together under one token; holding this object keeps it on loan.
 
     Objects that were dropped without an acknowledgement can't be acknowledged any more. Their loan
@@ -56,7 +56,7 @@ class HeldLoan:
                 "acknowledge there, or get objects in this one"
             )
 
-    def begin(self, count: int) -> "HeldLoan":
+    def begin(self, count: int) -> "ClientLoan":
         """So many of them are about to be settled; `told` follows."""
         self.check_process()
         self.untold += 1
@@ -74,7 +74,7 @@ class HeldLoan:
             self._watch = None  # or it would still be called
 
 
-def taken(asked: Asked, me: NodeId, *, once: bool) -> tuple[HeldLoan, Got]:
+def taken(asked: Asked, me: NodeId, *, once: bool) -> tuple[ClientLoan, Got]:
     """What a get has brought; from now on the holder of the loan looks after it.
 
     Bodies that this very process has put are copied where they may still be changed.
@@ -82,7 +82,7 @@ def taken(asked: Asked, me: NodeId, *, once: bool) -> tuple[HeldLoan, Got]:
     got: Got = asked.body
     spans = got.spans
     count = spans[0].count if len(spans) == 1 else sum([span.count for span in spans])
-    loan = HeldLoan(asked.words, got.producer, got.token, count)
+    loan = ClientLoan(asked.words, got.producer, got.token, count)
     if once:
         loan.settled()
     asked.take()

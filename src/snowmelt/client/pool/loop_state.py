@@ -25,7 +25,7 @@ from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.takers import Taker
 from snowmelt.client.leases.looping import PrefetchSize
-from snowmelt.client.pool.loans import HeldLoan, taken
+from snowmelt.client.pool.loans import ClientLoan, taken
 from snowmelt.client.pool.open_pools import OpenPool
 from snowmelt.client.pool.steps import BYTES_MAX, patience
 from snowmelt.core.errors import LeaseLost
@@ -52,7 +52,7 @@ class HeldObject(Protocol):
     open: bool
     intervals: tuple[Interval, ...]
 
-    def closed(self) -> HeldLoan:
+    def closed(self) -> ClientLoan:
         """It is not this program's any more."""
 
 
@@ -99,7 +99,7 @@ class ObjectLoopState:
                 self.part.engine.words.leave(done, soon=False)  # with the next get, or at the end
             loan.told()
 
-    def at_once(self) -> tuple[HeldLoan, Got] | None:
+    def at_once(self) -> tuple[ClientLoan, Got] | None:
         """The next object, if it is here already; who waits for it has a `wish`."""
         if not self._came or self.over:
             return None
@@ -137,7 +137,7 @@ class ObjectLoopState:
             begun += 1
         return begun
 
-    def take(self, wanted: Instant | None = None) -> tuple[HeldLoan, Got] | None:
+    def take(self, wanted: Instant | None = None) -> tuple[ClientLoan, Got] | None:
         """The first that has come, for somebody who has waited for it since then."""
         try:
             asked = self._came.popleft()
@@ -221,7 +221,7 @@ class NextObject:
         self._end = None if timeout is None else later(self._since, seconds(timeout))
         self._asked = False
 
-    def met(self) -> tuple[HeldLoan, Got] | None:
+    def met(self) -> tuple[ClientLoan, Got] | None:
         """It, if it is there; else what is missing is asked for."""
         catch = self._catch
         left = TIMEOUT if self._end is None else seconds_until(self._end)

@@ -14,7 +14,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.bodies import alone, joined, numbers
-from snowmelt.client.pool.loans import HeldLoan
+from snowmelt.client.pool.loans import ClientLoan
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import SnowmeltError
@@ -42,7 +42,7 @@ class Object:
     def __init__(
         self,
         port: Port,
-        loan: HeldLoan,
+        loan: ClientLoan,
         body: Buffer,
         intervals: tuple[Interval, ...] = (),
         codec: ValueCodec = PLAIN,
@@ -93,7 +93,7 @@ class Object:
         """The name of the producer that made it."""
         return self._loan.producer
 
-    def closed(self) -> HeldLoan:
+    def closed(self) -> ClientLoan:
         """It is not this program's any more, and its machine is to hear of it."""
         loan = self._loan.begin(int(self.open))
         self.open = False
@@ -124,7 +124,7 @@ class Objects:
     __slots__ = ("_codec", "_loan", "_port", "_spans", "batch")
     __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")
 
-    def __init__(self, port: Port, loan: HeldLoan, got: Got, codec: ValueCodec = PLAIN) -> None:
+    def __init__(self, port: Port, loan: ClientLoan, got: Got, codec: ValueCodec = PLAIN) -> None:
         self._codec = codec
         self._port = port
         self._spans = got.spans
@@ -184,6 +184,6 @@ def leave(held: Object | Objects, error: BaseException | None) -> None:
         held.nack()
 
 
-def only(port: Port, loan: HeldLoan, got: Got, codec: ValueCodec) -> Object:
+def only(port: Port, loan: ClientLoan, got: Got, codec: ValueCodec) -> Object:
     """The object of a get for one."""
     return Object(port, loan, alone(got.blob), codec=codec)

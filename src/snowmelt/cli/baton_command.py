@@ -42,7 +42,7 @@ class Command:
         self._held = held
         self._kill_after = kill_after
         self._control = -1
-        self._early: list[int] = []  # signals that came before there was whom to give them to
+        self._early: list[int] = []  # signals that came before the command ran
 
     def run(self) -> int:
         """Runs it to its end; its exit code.

@@ -86,7 +86,7 @@ def _listen(over: threading.Event) -> None:
 
 
 def _main(role: str, packed: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent ends it
     work = msgspec.json.decode(packed, type=Work)
     over = threading.Event()
     threading.Thread(target=_listen, args=(over,), daemon=True).start()

@@ -62,7 +62,7 @@ class Cluster(Queues):
         except SnowmeltError as failure:
             if error is None:
                 raise
-            error.add_note(str(failure))  # what went wrong first is what is to be told
+            error.add_note(str(failure))  # the first failure is the one to raise
 
     async def close(self) -> None:
         """Ends the loops over queues, leaves the pools as `Pool.close` does, and disconnects.

@@ -65,7 +65,7 @@ class Held(AsyncHeldBaton):
         except SnowmeltError as failure:
             if error is None:
                 raise
-            error.add_note(str(failure))  # what went wrong first is what is to be told
+            error.add_note(str(failure))  # the first failure is the one to raise
 
     async def wait_lost(self, timeout: float | None = None) -> bool:
         """Waits until it is over, or for so many seconds; whether it was lost."""

@@ -22,7 +22,7 @@ def take(hold: BatonHold, count: int) -> Steps[Interval]:
         hold.set_value(step.value)
     except SnowmeltError:
         if not hold.over:
-            with suppress(SnowmeltError):  # what went wrong first is what is to be told
+            with suppress(SnowmeltError):  # the first failure is the one to raise
                 yield from hold.release(changed=False)
         raise
     yield from hold.release()

@@ -377,7 +377,7 @@ class EmbeddedCluster(Queues):
         except errors.SnowmeltError as failure:
             if error is None:
                 raise
-            error.add_note(str(failure))  # what went wrong first is what is to be told
+            error.add_note(str(failure))  # the first failure is the one to raise
 
     def close(self) -> None:
         """Ends the loops over its queues, and gives the folder back, so that others may open it."""

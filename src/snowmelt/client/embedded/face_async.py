@@ -218,7 +218,7 @@ class EmbeddedCluster(Queues):
 
     async def __aenter__(self) -> Self:
         try:
-            await self.queues()  # so that a folder that can't be had is told here
+            await self.queues()  # so that a folder in use raises here
         except BaseException:
             await self.close()
             raise
@@ -230,7 +230,7 @@ class EmbeddedCluster(Queues):
         except SnowmeltError as failure:
             if error is None:
                 raise
-            error.add_note(str(failure))  # what went wrong first is what is to be told
+            error.add_note(str(failure))  # the first failure is the one to raise
 
     async def close(self) -> None:
         """Gives the folder back, so that others may open it."""

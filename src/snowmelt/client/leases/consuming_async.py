@@ -105,7 +105,7 @@ class ItemLoop:
         self._hand: Item | None = None
         self._around: BaseException | None = None
         self._origin = Origin()
-        self._turn = asyncio.Lock()  # of whoever asks for more
+        self._turn = asyncio.Lock()  # of the caller that asks for more
         self._over = False
         watch(self)
 

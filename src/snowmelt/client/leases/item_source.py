@@ -49,7 +49,7 @@ class ItemSource:
         if puts is not None:
             renewals, counter = self._renewals, self._gathering
             self._urgent_check = UrgentCheck(port, steps, renewals, counter, pace, puts)
-        self._turn = threading.Lock()  # of whoever asks for more
+        self._turn = threading.Lock()  # of the caller that asks for more
         self._ahead: deque[Item] = deque()
         self.empty = False
         """Whether who asked last found nothing; who only waited for his turn knows nothing."""

@@ -43,7 +43,7 @@ class ItemSource:
         if puts is not None:
             renewals, counter = self._renewals, self._gathering
             self._urgent_check = UrgentCheck(port, steps, renewals, counter, pace, puts)
-        self._turn = asyncio.Lock()  # of whoever asks for more
+        self._turn = asyncio.Lock()  # of the caller that asks for more
         self._ahead: deque[Item] = deque()
         self._rests = False
         self._free = asyncio.Event()  # of an item that is worked on alone (`suspects.py`)

@@ -348,7 +348,7 @@ def leave(held: Item | Items, error: BaseException | None) -> None:
     if error is None:
         held.ack()
         return
-    with suppress(SnowmeltError):  # what went wrong first is what is to be told
+    with suppress(SnowmeltError):  # the first failure is the one to raise
         if isinstance(error, Exception):
             held.nack(reason=failure_text(error))
         else:

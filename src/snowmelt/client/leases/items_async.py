@@ -347,7 +347,7 @@ async def leave(held: Item | Items, error: BaseException | None) -> None:
     if error is None:
         await held.ack()
         return
-    with suppress(SnowmeltError):  # what went wrong first is what is to be told
+    with suppress(SnowmeltError):  # the first failure is the one to raise
         if isinstance(error, Exception):
             await held.nack(reason=failure_text(error))
         else:

@@ -93,5 +93,5 @@ async def to_the_end(port: KeepingPort, steps: Steps[T]) -> T:
 
 
 async def _ended(task: asyncio.Future[T]) -> None:
-    with suppress(SnowmeltError):  # nobody is there who could be told
+    with suppress(SnowmeltError):  # its caller has gone
         await task

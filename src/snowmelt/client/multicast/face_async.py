@@ -25,11 +25,11 @@ class Subscription:
     __reduce__ = stays("subscribe there")
 
     def __init__(
-        self, port: KeepingPort, steps: TopicSteps, hearing: ListenerState, timeout: float | None
+        self, port: KeepingPort, steps: TopicSteps, listener: ListenerState, timeout: float | None
     ) -> None:
         self._port = port
         self._steps = steps
-        self._hearing = hearing
+        self._listener = listener
         self._timeout = timeout
         self._closed = False
 
@@ -46,14 +46,14 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Message:
-        if not self._hearing.came and not self._closed:
+        if not self._listener.came and not self._closed:
             end = None
             if self._timeout is not None:
                 end = later(steady_now(), seconds(self._timeout))
-            await run_async(self._port, self._steps.more(self._hearing, end))
-        if not self._hearing.came or self._closed:
+            await run_async(self._port, self._steps.more(self._listener, end))
+        if not self._listener.came or self._closed:
             raise StopAsyncIteration
-        return self._hearing.next()
+        return self._listener.next()
 
     @property
     def missed(self) -> int:
@@ -62,7 +62,7 @@ class Subscription:
         It comes with the messages behind the gap, and messages come together. So the gap lies
         before the next message, or before one of those behind it.
         """
-        return self._hearing.following.missed
+        return self._listener.following.missed
 
     def close(self) -> None:
         """Ends it: a loop over it ends, too."""
@@ -117,6 +117,6 @@ class Multicast:
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
         own = KeepingOwn(self._port, f"this subscription to {self.name}", "subscribe in this one")
-        hearing = ListenerState(self._codec)
-        await run_async(own, self._steps.begin(hearing, TIMEOUT))
-        return Subscription(own, self._steps, hearing, timeout)
+        listener = ListenerState(self._codec)
+        await run_async(own, self._steps.begin(listener, TIMEOUT))
+        return Subscription(own, self._steps, listener, timeout)

@@ -100,24 +100,24 @@ class TopicSteps:
                 so_far.told = (len(positions),)
         return positions
 
-    def begin(self, hearing: ListenerState, timeout: float) -> Steps[None]:
+    def begin(self, listener: ListenerState, timeout: float) -> Steps[None]:
         end = _end(timeout)
         while True:
-            yield from self._ask(hearing, end)
-            if hearing.following.begun:
+            yield from self._ask(listener, end)
+            if listener.following.begun:
                 return
             if not seconds_until(end):
                 text = f"no node knew in {timeout:g} s where topic {self.name!r} stands"
                 raise Unavailable(text)
 
-    def more(self, hearing: ListenerState, end: Instant | None) -> Steps[None]:
+    def more(self, listener: ListenerState, end: Instant | None) -> Steps[None]:
         """What comes next; nothing when the time is over without any."""
         while True:
-            yield from self._ask(hearing, end)
-            if hearing.came or (end is not None and not seconds_until(end)):
+            yield from self._ask(listener, end)
+            if listener.came or (end is not None and not seconds_until(end)):
                 return
 
-    def _ask(self, hearing: ListenerState, end: Instant | None) -> Steps[None]:
+    def _ask(self, listener: ListenerState, end: Instant | None) -> Steps[None]:
         """One answer, of this node or another; raises when none can be had for long."""
         last = later(steady_now(), OUTAGE)
         if end is not None:
@@ -126,7 +126,7 @@ class TopicSteps:
             wait = _wait(end)
             try:
                 target = yield from self._home.target()
-                listen = calls.Listen(self.name, hearing.following.position, wait)
+                listen = calls.Listen(self.name, listener.following.position, wait)
                 told: calls.Messages = yield self._query(listen, wait, target, UNHURRIED)
             except Closed:
                 raise
@@ -136,7 +136,7 @@ class TopicSteps:
                     raise Unreachable(text) from error
                 yield from self._other_home()
             else:
-                hearing.take(told)
+                listener.take(told)
                 return
 
     def _publish(self, bodies: tuple[bytes, ...], end: Instant) -> Steps[calls.Position]:

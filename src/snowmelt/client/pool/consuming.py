@@ -35,12 +35,12 @@ class ObjectLoop:
     ) -> None:
         self._codec = codec
         self._port = port
-        self._catch = ObjectLoopState(part, prefetch, timeout)
+        self._state = ObjectLoopState(part, prefetch, timeout)
         opened(self)
-        part.engine.words.watch(self, self._catch.close)  # should this be dropped and interrupted
+        part.engine.words.watch(self, self._state.close)  # should this be dropped and interrupted
 
     def __iter__(self) -> Self:
-        self._catch.leave(this_thread())
+        self._state.leave(this_thread())
         return self
 
     def __next__(self) -> Object:
@@ -48,10 +48,10 @@ class ObjectLoop:
         try:
             held = self._next(who)
         except BaseException:
-            self._catch.end()
+            self._state.end()
             raise
         # Between these two no handler of a signal is run: it is handed out, or it went back.
-        self._catch.hands[who] = held
+        self._state.hands[who] = held
         return held
 
     def __enter__(self) -> Self:
@@ -62,22 +62,22 @@ class ObjectLoop:
 
     def close(self) -> None:
         """Ends it; what is in hand goes back."""
-        self._catch.close(this_thread())
-        self._catch.part.engine.words.ring()
+        self._state.close(this_thread())
+        self._state.part.engine.words.ring()
 
     def end_of(self, port: Any) -> None:
         """Ends it when it is of this part, which is about to be closed, or whatever its part."""
-        if port is None or port is self._catch.part:
-            self._catch.close(this_thread())
-            self._catch.part.engine.words.ring()
+        if port is None or port is self._state.part:
+            self._state.close(this_thread())
+            self._state.part.engine.words.ring()
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
-            self._catch.close()
+            self._state.close()
 
     def _next(self, who: Taker) -> Object:
-        self._catch.begin(who)
-        found = self._catch.at_once() or self._awaited(self._catch.wish())
+        self._state.begin(who)
+        found = self._state.at_once() or self._awaited(self._state.wish())
         return only(self._port, *found, self._codec)
 
     def _awaited(self, wish: NextObject) -> tuple[ClientLoan, Got]:
@@ -85,5 +85,5 @@ class ObjectLoop:
             found = wish.met()
             if found is not None:
                 return found
-            self._port.wait(self._catch, wish.until)
+            self._port.wait(self._state, wish.until)
         raise StopIteration

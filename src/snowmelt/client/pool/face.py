@@ -177,4 +177,4 @@ class Pool:
         except SnowmeltError as failure:
             if error is None:
                 raise
-            error.add_note(str(failure))  # what went wrong first is what is to be told
+            error.add_note(str(failure))  # the first failure is the one to raise

@@ -215,33 +215,33 @@ class ObjectLoopState:
 class NextObject:
     """One next object, and for how long it is wanted."""
 
-    def __init__(self, catch: ObjectLoopState, timeout: float | None) -> None:
-        self._catch = catch
+    def __init__(self, state: ObjectLoopState, timeout: float | None) -> None:
+        self._state = state
         self._since = steady_now()
         self._end = None if timeout is None else later(self._since, seconds(timeout))
         self._asked = False
 
     def met(self) -> tuple[ClientLoan, Got] | None:
         """It, if it is there; else what is missing is asked for."""
-        catch = self._catch
+        state = self._state
         left = TIMEOUT if self._end is None else seconds_until(self._end)
-        if left or (catch.empty and not self._asked):
-            self._asked = bool(catch.ask(left)) or self._asked
-        found = catch.take(self._since)
+        if left or (state.empty and not self._asked):
+            self._asked = bool(state.ask(left)) or self._asked
+        found = state.take(self._since)
         if found is None:
-            catch.check()
+            state.check()
         return found
 
     @property
     def over(self) -> bool:
         """Whether nothing comes for it any more."""
-        catch = self._catch
-        if catch.over:
+        state = self._state
+        if state.over:
             return True
         now = steady_now()
         if self._end is None or now < self._end:
             return False
-        return (self._asked and catch.empty) or now > later(self._end, ENDING)
+        return (self._asked and state.empty) or now > later(self._end, ENDING)
 
     @property
     def until(self) -> Instant:

@@ -180,7 +180,7 @@ def leave(held: Object | Objects, error: BaseException | None) -> None:
     if error is None:
         held.ack()
         return
-    with suppress(SnowmeltError):  # what went wrong first is what is to be told
+    with suppress(SnowmeltError):  # the first failure is the one to raise
         held.nack()
 
 

@@ -181,7 +181,7 @@ async def leave(held: Object | Objects, error: BaseException | None) -> None:
     if error is None:
         await held.ack()
         return
-    with suppress(SnowmeltError):  # what went wrong first is what is to be told
+    with suppress(SnowmeltError):  # the first failure is the one to raise
         await held.nack()
 
 

@@ -31,10 +31,10 @@ class PoolPort(PoolPortBase):
         if not self._engine.put_ahead(put):
             check_kept(self.call(put, timeout), timeout)
 
-    def wait(self, catch: ObjectLoopState, until: Instant) -> None:
+    def wait(self, state: ObjectLoopState, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
         self.check()
         self._engine.check()
         bell = Bell()
-        if not catch.ready(bell):
+        if not state.ready(bell):
             bell.wait(seconds_until(until))

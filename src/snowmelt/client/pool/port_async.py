@@ -73,10 +73,10 @@ class PoolPort(PoolPortBase):
         if not self._engine.put_ahead(put):
             check_kept(await self.call(put, timeout), timeout)
 
-    async def wait(self, catch: ObjectLoopState, until: Instant) -> None:
+    async def wait(self, state: ObjectLoopState, until: Instant) -> None:
         """Until there is something for a loop to look at, or the time is over."""
         self.check()
         self._engine.check()
         crossing = LoopNotifier()
-        if not catch.ready(crossing):
+        if not state.ready(crossing):
             await asyncio.wait([crossing.future], timeout=seconds_until(until))

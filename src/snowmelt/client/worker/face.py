@@ -128,7 +128,7 @@ class Worker:
         if failure is not None:
             if error is None:
                 raise failure
-            error.add_note(str(failure))  # what went wrong first is what is to be told
+            error.add_note(str(failure))  # the first failure is the one to raise
 
     @property
     def _named(self) -> str:

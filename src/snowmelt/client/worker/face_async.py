@@ -113,7 +113,7 @@ class Worker:
         except Exception as failure:
             if error is None:
                 raise
-            error.add_note(str(failure))  # what went wrong first is what is to be told
+            error.add_note(str(failure))  # the first failure is the one to raise
 
     def _begin(self, timeout: float | None) -> WorkerLoop | TaskLoops:
         if self._running is not None:

@@ -25,7 +25,7 @@ from snowmelt.core.shown import printable
 COMMANDS: Final = {
     "Items": {
         "put": "queue",
-        "get": "taking",
+        "get": "get",
         "worker": "worker",
         "peek": "queue",
         "groups": "groups",

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 import snowmelt
-from snowmelt.cli.asking import DEFAULT_URL
+from snowmelt.cli.options import DEFAULT_URL
 from snowmelt.cli.cluster import PAGE_PORT
 from snowmelt.cli.main import program
 from snowmelt.cli.node import DEFAULTS

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from snowmelt.cli.asking import HERE, JSON, Place
+from snowmelt.cli.options import HERE, JSON, PlaceOptions
 from snowmelt.client.backup.face import Backup
 from snowmelt.core.errors import BadOption
 
@@ -26,7 +26,7 @@ def backup(
         list[str] | None, typer.Argument(help="Which queues; all, if none is named.")
     ] = None,
     as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Copy queues into files, while they go on. Each is as it was at one moment."""
     one = to.name.endswith(ENDING)
@@ -62,7 +62,7 @@ def restore(
         int | None, typer.Option(help="How many copies there are to be; if not as there were.")
     ] = None,
     as_json: Annotated[bool, JSON] = False,
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Make queues of a backup. One that is there already is left as it is, and refused."""
     files = sorted(file.glob(f"*{ENDING}")) if file.is_dir() else [file]

@@ -13,8 +13,8 @@ from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 
-from snowmelt.cli.asking import HERE, Place
 from snowmelt.cli.backup import ENDING, bar
+from snowmelt.cli.options import HERE, PlaceOptions
 from snowmelt.client.backup.file import looked_at, opened, pieces_of
 from snowmelt.client.backup.rows import Row, Rows
 from snowmelt.core.errors import BadOption, DiskFull, StoreError
@@ -37,7 +37,7 @@ def export(
         Path | None, typer.Option(help="A new file, in place of standard output.")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="json (a line each) or arrow.")] = "json",
-    at: Place = HERE,
+    at: PlaceOptions = HERE,
 ) -> None:
     """Write out items, and take none. As a backup has them: ready, delayed, leased and dead."""
     if form not in FORMATS:
@@ -67,7 +67,7 @@ def export(
     print(f"{count:,} items", file=sys.stderr)
 
 
-def _rows(stack: ExitStack, names: list[str], files: list[str], at: Place) -> Iterator[Row]:
+def _rows(stack: ExitStack, names: list[str], files: list[str], at: PlaceOptions) -> Iterator[Row]:
     for name in files:
         path = Path(name)
         summary = looked_at(path)

@@ -3,10 +3,9 @@
 Exit codes: 0 well; 1 any other failure; 2 a wrong option; 3 refused (token, certificate, id); 4 the
 state does not allow it, or nobody answers; 5 unknown, the time ran out. 6 the other side broke the
 protocol; 7 this machine (disk); 8 nothing came; 9 no such queue; 13 the queue is not empty.
-`snowmelt sim`: 10 broken invariant, 11 never settled, 12 crashed machine. `snowmelt check`, `chaos`: 20
-invalid, 21 unknown. `snowmelt baton run`: 124 no turn in time, 125
-the baton was lost or could not
-be asked for, else that of its command.
+`snowmelt sim`: 10 broken invariant, 11 never settled, 12 crashed machine. `snowmelt check` and
+`chaos`: 20 invalid, 21 unknown. `snowmelt baton run`: 124 no turn in time, 125 the baton was lost
+or could not be asked for, else that of its command.
 """
 
 import gc

@@ -19,7 +19,7 @@ from snowmelt.client.leases.delivered import part_items
 from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.client.leases.steps import BYTES_HIGHEST
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core import times
 from snowmelt.core.errors import CallerError, QueueExists, Unavailable
 from snowmelt.protocols.queue.backups import Lot, Restore, Restored, Save, Saved
@@ -60,7 +60,7 @@ class Reading:
         """Anew; of how many partitions it is."""
         told = yield from queue_names(timeout)
         kind = RankedSteps if self.name in told.ranked else FifoSteps
-        steps = kind(self.name, None, Producer(), self._chance)
+        steps = kind(self.name, None, ProducerSequence(), self._chance)
         self._parts = yield from steps.partitions(timeout)
         self.backup = self._chance.getrandbits(48)
         self.items = self.bytes = 0
@@ -138,7 +138,7 @@ class Making:
         kind = FifoSteps if settings.priorities == 1 else RankedSteps
         self.name = name
         self._backup = head.backup
-        self._steps = kind(name, settings, Producer(), chance)
+        self._steps = kind(name, settings, ProducerSequence(), chance)
         self._parts: list[FifoSteps] = []
         self._next: dict[int, int] = {}
 

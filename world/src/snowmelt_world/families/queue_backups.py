@@ -18,7 +18,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import LeaseUpdate
 from snowmelt.client.queue.deleting import delete
-from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import SECOND, Instant, seconds
@@ -123,7 +123,7 @@ class Keeper(User):
                 yield pause(seconds(1))
 
     def _drain(self, kept: Kept) -> Steps[None]:
-        steps = FifoSteps(kept.name, None, Producer(), self.chance)
+        steps = FifoSteps(kept.name, None, ProducerSequence(), self.chance)
         came: list[str] = []
         try:
             while True:

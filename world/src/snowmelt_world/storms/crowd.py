@@ -9,7 +9,7 @@ from typing import Final, Self
 
 import msgspec
 
-from snowmelt.cli.local import HERE, Home
+from snowmelt.cli.local import HERE, LocalHost
 from snowmelt_world.storms.journals import now
 from snowmelt_world.storms.setting import StormSetting
 
@@ -44,7 +44,7 @@ class ClientLife(msgspec.Struct, frozen=True):
 class ClientProcess:
     """A process and its life: its words are beside its journal, and each line is its next step."""
 
-    def __init__(self, setting: StormSetting, life: ClientLife, home: Home = HERE) -> None:
+    def __init__(self, setting: StormSetting, life: ClientLife, home: LocalHost = HERE) -> None:
         self.life = life
         self.leaving = False
         """Whether it was asked to leave while the load is on."""
@@ -118,7 +118,7 @@ class ClientProcess:
 class StormCrowd:
     """All processes of clients, those that have ended too; none outlives the `with`."""
 
-    def __init__(self, setting: StormSetting, home: Callable[[str], Home]) -> None:
+    def __init__(self, setting: StormSetting, home: Callable[[str], LocalHost]) -> None:
         self.members: list[ClientProcess] = []
         self.setting = setting
         self._home = home

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from snowmelt.cli.local import HERE, Home, free_ports
+from snowmelt.cli.local import HERE, LocalHost, free_ports
 from snowmelt.cli.local_etcd import WHERE
 from snowmelt.core.errors import Unavailable
 from snowmelt.core.names import Address
@@ -22,7 +22,7 @@ MEMBERS = ("e1", "e2", "e3")
 class EtcdMembers:
     """Their data in a folder; names are those of `MEMBERS`."""
 
-    def __init__(self, folder: Path, homes: Sequence[Home] = (HERE, HERE, HERE)) -> None:
+    def __init__(self, folder: Path, homes: Sequence[LocalHost] = (HERE, HERE, HERE)) -> None:
         program = shutil.which("etcd")
         if program is None:
             raise Unavailable(WHERE)

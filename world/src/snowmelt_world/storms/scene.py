@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.cli.local import HERE, Home, LocalCluster, LocalNode
+from snowmelt.cli.local import HERE, LocalCluster, LocalHost, LocalNode
 from snowmelt_world.storms.crowd import ClientProcess, StormCrowd
 from snowmelt_world.storms.disks import ImageDisk
 from snowmelt_world.storms.etcd import MEMBERS, EtcdMembers
@@ -59,7 +59,7 @@ class Scene:
         self.crowd: StormCrowd | None = None
         """Once its processes are started."""
 
-    def home(self, name: str) -> Home:
+    def home(self, name: str) -> LocalHost:
         """Where a process of this name is to be started."""
         return self.links.home(name) if self.links is not None else HERE
 

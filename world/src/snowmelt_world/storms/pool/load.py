@@ -8,7 +8,7 @@ import msgspec
 
 import snowmelt
 from snowmelt.client.connection.url import read
-from snowmelt.client.pool.parts import join
+from snowmelt.client.pool.open_pools import join
 from snowmelt.runtime.peer import PeerLimits
 from snowmelt_world.storms.faults import Fault
 from snowmelt_world.storms.setting import StormSetting

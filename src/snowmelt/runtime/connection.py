@@ -232,16 +232,6 @@ class LoopConnection(asyncio.Protocol):
                 self._transport.close()
         self._close(type(error).__name__ if error and reason not in _SLOW else reason)
 
-    def cut(self) -> None:
-        """Ends a connection that is closed: what has not left by now is lost."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    @property
-    def ended(self) -> bool:
-        """Whether its socket is gone, or going."""
-        return self._transport is None
-
     @property
     def blocked(self) -> bool:
         """Whether too much is unsent."""
@@ -389,6 +379,18 @@ def stream_of(connection: LoopConnection) -> Any:
     """Its socket, as its transport shows it; None when there is none any more."""
     transport = connection._transport  # noqa: SLF001 - the same file's
     return None if transport is None else transport.get_extra_info("socket")
+
+
+def cut(connection: LoopConnection) -> None:
+    """Ends a connection that is closed: what has not left by now is lost."""
+    transport = connection._transport  # noqa: SLF001 - the same file's
+    if transport is not None:
+        transport.abort()
+
+
+def has_ended(connection: LoopConnection) -> bool:
+    """Whether its socket is gone, or going."""
+    return connection._transport is None  # noqa: SLF001 - the same file's
 
 
 def forsake(connection: LoopConnection) -> None:

@@ -24,7 +24,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.names import Address, NodeId, address_of
 from snowmelt.runtime import near
 from snowmelt.runtime.arriving import Arriving
-from snowmelt.runtime.connection import LoopConnection, stream_of
+from snowmelt.runtime.connection import LoopConnection, cut, has_ended, stream_of
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
@@ -150,18 +150,11 @@ class Transport:
             connection.close(reason)
         try:
             await asyncio.gather(*dials, return_exceptions=True)
-            await self._ended(ending)
+            await _have_ended(ending)
         finally:  # also where this is cancelled: no loop that ends now leaves a socket open
             for connection in ending:
-                connection.cut()
+                cut(connection)
         await asyncio.sleep(0)
-
-    async def _ended(self, ending: list[LoopConnection]) -> None:
-        """Waits a while until all that was sent has left: some side may never read it."""
-        end = monotonic() + LAST_SECONDS
-        await asyncio.sleep(0)
-        while not all(one.ended for one in ending) and monotonic() < end:
-            await asyncio.sleep(LAST_SECONDS / 50)
 
     def connections(self) -> list[LoopConnection]:
         return list(self._connections)
@@ -360,3 +353,11 @@ class Transport:
         if connection.inbound:
             return []
         return [name for name, route in self._routes.items() if route.connection is connection]
+
+
+async def _have_ended(ending: list[LoopConnection]) -> None:
+    """Waits a while until all that was sent has left: some side may never read it."""
+    end = monotonic() + LAST_SECONDS
+    await asyncio.sleep(0)
+    while not all(has_ended(one) for one in ending) and monotonic() < end:
+        await asyncio.sleep(LAST_SECONDS / 50)

@@ -32,7 +32,7 @@ URL = "snowmelt://127.0.0.1:4410"
 ELSEWHERE = {
     "README.md": "the ten lines",
     "explanation/partitions.md": "test_docs",
-    "explanation/spark.md": "spark/test_pages",
+    "explanation/spark.md": "parts of a program, not run as they stand",
     "how-to/asyncio.md": "test_docs and here",
     "how-to/checking-on-spark.md": "spark/test_pages",
     "how-to/pools-tls.md": "client/test_pool_tls, with files of its own",
@@ -41,7 +41,7 @@ ELSEWHERE = {
     "how-to/tracing.md": "client/test_tracing, in a program of its own",
     "how-to/values.md": "test_docs",
     "reference/queues.md": "test_docs",
-    "reference/spark.md": "spark/test_pages",
+    "reference/spark.md": "parts of programs, not run as they stand",
     "research/selection.md": "spark/test_pages",
     "tutorials/spark.md": "spark/test_pages",
 }

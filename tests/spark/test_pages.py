@@ -15,12 +15,6 @@ from snowmelt.cli.local import LocalCluster
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 URL = "snowmelt://127.0.0.1:4410"
-SESSION = f"""
-import snowmelt.spark
-from pyspark.sql.functions import col, upper, window
-URL = "{URL}"
-spark = snowmelt.spark.session("page")
-"""
 
 Run = Callable[..., str]
 
@@ -78,33 +72,6 @@ def test_priorities(run: Run, cluster: LocalCluster) -> None:
     said = run("", "get", "done", "--all", "--lines")
     assert said in blocks("how-to/spark-priorities.md", "")[0]
     assert len(said.splitlines()) == 3
-
-
-@pytest.mark.soak
-def test_source_and_sink(run: Run, cluster: LocalCluster) -> None:
-    read, lag, job, counts = blocks("reference/spark.md")
-    later = blocks("explanation/spark.md")[0]
-    with snowmelt.connect(cluster.url) as connected:
-        connected.fifo("orders").put_many([b"one", b"two"])
-        run(SESSION + read + "assert orders.columns == ['value', 'position']\n")
-        run(SESSION + job + job)
-        assert connected.fifo("daily").stats().ready == 5
-        stream = (
-            'orders = spark.readStream.format("snowmelt").options(url=URL, queue="orders").load()\n'
-        )
-        begun = (
-            'q = orders.select("value").writeStream.queryName("tracks").format("noop")'
-            '.option("checkpointLocation", "tracks").start()\n'
-            "q.processAllAvailable()\nimport time; time.sleep(2)\n"
-        )
-        run(SESSION + stream + later + lag.replace("behind =", begun + "behind ="))
-        rows = (
-            'counts = orders.groupBy("queue").count().selectExpr("cast(count as string) value")\n'
-        )
-        connected.fifo("orders").group("spark").release()
-        connected.fifo("orders").put(b"three")
-        run(SESSION + stream + rows + counts.replace(".start()", ".start().processAllAvailable()"))
-        assert connected.fifo("counts").stats().ready >= 1
 
 
 @pytest.mark.soak

@@ -4,6 +4,7 @@ import snowmelt
 from table.account import expect
 from table.own import Own
 from table.recipes import Act, recipe
+from table.recipes.items import closed
 
 LOCAL = ("baton", "counter", "multicast")
 
@@ -106,6 +107,33 @@ def delete(own):
     told = yield Act(own.cluster.delete, name)
     expect(told.items == 1, "it tells how many are thrown away: {}", told)
     expect(name not in (yield own.cluster.queues()), "it is there no more")
+
+
+@recipe("Cluster.backup", "EmbeddedCluster.backup")
+def backup(own):
+    own.fill()
+    told = yield Act(own.cluster.backup, own.name, f"{own.folder}-{next(own.numbers)}.backup")
+    expect(told.items >= 1, "what is in the queue is in the file: {}", told)
+
+
+@recipe("Cluster.restore", "EmbeddedCluster.restore")
+def restore(own):
+    own.fill()
+    number = next(own.numbers)
+    file, name = f"{own.folder}-{number}.backup", f"{own.name}-restored-{number}"
+    made = yield own.cluster.backup(own.name, file)
+    told = yield Act(own.cluster.restore, file, name=name)
+    expect(told.items == made.items, "what was in the file is in the queue: {}", told)
+    yield own.cluster.delete(name)
+
+
+@recipe("Cluster.export", "EmbeddedCluster.export")
+def export(own):
+    (body, *_) = own.fill()
+    rows = own.cluster.export(own.name)
+    row = yield Act(own.following, rows)
+    expect(row.body, "items are read: {}", body)
+    yield closed(rows)
 
 
 @recipe("Cluster.queue", "EmbeddedCluster.queue")

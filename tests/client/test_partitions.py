@@ -13,6 +13,7 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.core.errors import (
     BadOption,
+    CallerError,
     Empty,
     Full,
     LeaseLost,
@@ -579,3 +580,11 @@ def test_a_folder_is_opened_again_with_its_partitions(tmp_path: Path) -> None:
         log = cluster.fifo("log")
         assert log.put(b"9") >= 9
         assert bodies(log.get_many()) == [b"%d" % at for at in range(1, 10)]
+
+
+def test_more_copies_than_nodes_are_refused_at_once(queues: Queues, name: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(CallerError, match="replicas is 3; allowed: at most 1, the nodes present"):
+        queues.fifo(name, partitions=4, replicas=3).create(timeout=60)
+    assert time.monotonic() - begun < 20
+    assert name not in queues.queues()

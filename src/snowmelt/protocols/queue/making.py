@@ -61,7 +61,7 @@ class Making:
         if presence is None:
             return
         if settings is not None and settings.partitions > 1 and part_of(message.queue) is None:
-            self._whole(source, message, settings)
+            self._whole(source, message, settings, presence)
             return
         home = self._known(message.queue, some=settings is not None)
         name = message.queue if home is None else home.queue
@@ -146,7 +146,9 @@ class Making:
         names = part_names(queue, PARTITIONS_MAX) if part_of(queue) is None else [whole_of(queue)]
         return any(name in self._kept.busy for name in names)
 
-    def _whole(self, source: NodeId, where: messages.Where, settings: QueueSettings) -> None:
+    def _whole(
+        self, source: NodeId, where: messages.Where, settings: QueueSettings, presence: Presence
+    ) -> None:
         """Has the partitions made that are missing (rules 1 to 3)."""
         kept, queue = self._kept, where.queue
         if queue in kept.busy:
@@ -171,6 +173,11 @@ class Making:
             self._wholes.clear()  # they are asked for again
         self._wholes[queue] = source, where
         made = settings if there is None else there.asked_for
+        try:
+            made.made_on(len(self._quitting.staying(presence, 1).keepers))
+        except BadOption as error:  # each partition would be refused, and the queue never answered
+            self._nowhere(source, where, str(error))
+            return
         if missing == [first] and any(name in kept.asleep for name in others):
             return
         for name in missing[1:] if missing[0] == first and len(missing) > 1 else missing:

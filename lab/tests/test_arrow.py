@@ -12,7 +12,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Received
-from snowmelt.protocols.arrow import ArrowNode, Find, Followed, Observed, Place, Wanted
+from snowmelt.protocols.arrow import ArrowNode, Find, Followed, Observed, OrderPlace, RequestPlace
 from snowmelt.protocols.arrow.arrow import Arrow
 from snowmelt.protocols.arrow.edge import Mend, ParentEdge, Phase
 from snowmelt.protocols.arrow.tree import TreeNode
@@ -149,7 +149,11 @@ class ForgetsItsOwn(ArrowNode):
     def handle(self, event, now):
         edge = self.edges.get(self.arrow.points_at)
         effects = super().handle(event, now)
-        if edge is not None and isinstance(event, Announced) and isinstance(event.fact, Wanted):
+        if (
+            edge is not None
+            and isinstance(event, Announced)
+            and isinstance(event.fact, RequestPlace)
+        ):
             edge.sent -= 1
         return effects
 
@@ -274,8 +278,8 @@ def test_a_tree_that_waits_for_its_beats_is_found(monkeypatch: pytest.MonkeyPatc
 # --- the judges -----------------------------------------------------------------------------------
 
 
-def places(count: int) -> list[Place]:
-    return [Place(NodeId("n"), OperationId(NodeId("n"), number)) for number in range(count)]
+def places(count: int) -> list[OrderPlace]:
+    return [OrderPlace(NodeId("n"), OperationId(NodeId("n"), number)) for number in range(count)]
 
 
 def test_what_is_no_order_is_told() -> None:

@@ -28,7 +28,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Announced, Received, Send
-from snowmelt.protocols.arrow import Followed, Place, Wanted
+from snowmelt.protocols.arrow import Followed, OrderPlace, RequestPlace
 from snowmelt_lab.arrow.contest import (
     Contest,
     ContestOptions,
@@ -117,7 +117,7 @@ def test_one_after_another_the_hops_are_the_distances() -> None:
     assert directory.score.hops == pytest.approx(there_and_back / 80)
 
 
-def number(place: Place) -> int:
+def number(place: OrderPlace) -> int:
     return int(place.node[1:])
 
 
@@ -149,9 +149,9 @@ def test_work_at_a_node_is_done_one_after_the_other() -> None:
 def test_the_home_tells_the_one_before() -> None:
     a, b, c = (NodeId(name) for name in "abc")
     home, other = HomeNode(a, a), HomeNode(b, a)
-    first, second = (Place(one, OperationId(one, 1)) for one in (b, c))
+    first, second = (OrderPlace(one, OperationId(one, 1)) for one in (b, c))
     now = Instant(0)
-    assert other.handle(Announced(Wanted(first.name)), now) == [Send(a, Enlist(first))]
+    assert other.handle(Announced(RequestPlace(first.name)), now) == [Send(a, Enlist(first))]
     begun = home.handle(Received(b, Enlist(first)), now)
     assert [type(effect) for effect in begun] == [Announce]  # the first place was the home's own
     told = home.handle(Received(c, Enlist(second)), now)

@@ -11,7 +11,7 @@ import msgspec
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.pool.introductions import Acquaintance, PoolStatus, Report
+from snowmelt.protocols.pool.introductions import Acquaintance, PeerReport, PoolStatus
 from snowmelt.protocols.pool.settings import AccessKind
 from snowmelt_lab.pool.advice import GOAL, Judges, advise, outcome
 from snowmelt_lab.pool.models import solve
@@ -162,16 +162,16 @@ def milli(number):
 
 def test_two_looks_tell_what_happens_now():
     before = looked(
-        (Report(age=seconds(5), put=40), Report(age=seconds(1))),
-        (Report(age=seconds(9), gets=7, got=7, using=seconds(9)),),
+        (PeerReport(age=seconds(5), put=40), PeerReport(age=seconds(1))),
+        (PeerReport(age=seconds(9), gets=7, got=7, using=seconds(9)),),
     )
     after = looked(
         (
-            Report(age=seconds(15), buffers=4, put=49, put_bytes=900),
-            Report(age=seconds(11), buffers=4, put=100, put_bytes=10_000, blocked=seconds(5)),
+            PeerReport(age=seconds(15), buffers=4, put=49, put_bytes=900),
+            PeerReport(age=seconds(11), buffers=4, put=100, put_bytes=10_000, blocked=seconds(5)),
         ),
         (
-            Report(
+            PeerReport(
                 age=seconds(19),
                 max_hops=2,
                 access="uniform",
@@ -194,9 +194,9 @@ def test_two_looks_tell_what_happens_now():
 
 
 def test_who_came_or_was_silent_meanwhile_is_left_out():
-    before = looked((Report(age=milli(500), put=90),), ())
+    before = looked((PeerReport(age=milli(500), put=90),), ())
     before = msgspec.structs.replace(before, producers=before.producers[1:], stocks=(0,))
-    after = looked((Report(age=seconds(3), put=80), Report(age=milli(500), put=90)), ())
+    after = looked((PeerReport(age=seconds(3), put=80), PeerReport(age=milli(500), put=90)), ())
     seen = observed(before, msgspec.structs.replace(after, consumers=()))
     assert (seen.throughput, seen.produce_rate, seen.consume_rate) == (0.0, 3.0, 0.0)
 

@@ -247,7 +247,7 @@ def test_the_kernel_does_what_the_machines_do(changed: dict[str, Any]) -> None:
     assert measured.request_blocked == pytest.approx(slow.request_blocked, abs=0.06)
     assert measured.consumer_busy == pytest.approx(slow.consumer_busy, abs=0.03)
     assert measured.messages_per_object == pytest.approx(slow.messages_per_object, rel=0.03)
-    kinds = {kind for kind in slow.messages if kind not in ("Settle", "Settled")}
+    kinds = {kind for kind in slow.messages if kind not in ("SettleLoan", "LoanSettled")}
     assert measured.messages.keys() == kinds
     for state, share in measured.states.items():
         assert slow.states.get(state, 0.0) == pytest.approx(share, abs=0.04)

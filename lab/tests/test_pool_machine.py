@@ -20,8 +20,16 @@ from snowmelt.core.instant import SECOND, START, Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Received, Reply, Requested, Send
 from snowmelt.protocols.pool import central, queue_manager
-from snowmelt.protocols.pool.calls import AwaitRoom, Describe, Get, Got, HasRoom, Kept, Put
-from snowmelt.protocols.pool.messages import Found
+from snowmelt.protocols.pool.calls import (
+    AwaitRoom,
+    DescribePeer,
+    Got,
+    HasRoom,
+    PoolGet,
+    PoolPut,
+    PoolReceipt,
+)
+from snowmelt.protocols.pool.messages import ObjectsLent
 from snowmelt.protocols.pool.settings import AccessKind
 from snowmelt_lab.pool.cast import hands
 from snowmelt_lab.pool.machine import World, run, spent
@@ -106,12 +114,12 @@ def test_what_the_world_sees_is_what_the_machines_count_themselves() -> None:
     own = [
         effect.message
         for process in world._cast.producers
-        for effect in process.handle(process.call(Describe()), world.now)
+        for effect in process.handle(process.call(DescribePeer()), world.now)
         if isinstance(effect, Reply)
     ]
     assert tally.probes == sum(one.probes_met for one in own)
     assert tally.empty == sum(one.probes_empty for one in own)
-    assert tally.sent[Found] == sum(one.given for one in own)
+    assert tally.sent[ObjectsLent] == sum(one.given for one in own)
     blocked = sum(one.blocked_seconds for one in own) * SECOND / 8 / world.now
     assert world.measured().producer_blocked == pytest.approx(blocked, abs=0.02)
 
@@ -185,8 +193,8 @@ def test_a_consumer_with_a_small_fan_out_asks_no_one_else() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "kinds"),
     [
-        (Algorithm.CENTRAL, {"Deposit", "Promised", "Fetch", "Fetched"}),
-        (Algorithm.MANAGER, {"Made", "Ask", "Told", "Take", "Taken"}),
+        (Algorithm.CENTRAL, {"Deposit", "SlotReserved", "FetchObject", "FetchedObject"}),
+        (Algorithm.MANAGER, {"Made", "FindProducer", "ProducerFound", "Take", "ObjectTaken"}),
     ],
 )
 def test_a_rival_sends_one_message_of_each_of_its_kinds_for_an_object(
@@ -205,9 +213,9 @@ def test_a_rival_sends_one_message_of_each_of_its_kinds_for_an_object(
     assert measured.settle_per_object == 0
 
 
-def put(*bodies: bytes) -> Put:
+def put(*bodies: bytes) -> PoolPut:
     batch = Batch.of(bodies)
-    return Put(bytes(batch.offsets), bytes(batch.blob), LONG)
+    return PoolPut(bytes(batch.offsets), bytes(batch.blob), LONG)
 
 
 def called(number: int, body: Any) -> Requested[Any]:
@@ -223,15 +231,15 @@ def test_the_central_buffer_holds_no_more_than_its_places() -> None:
     assert producer.handle(called(2, AwaitRoom(LONG)), START) == []
 
     promised = buffer.handle(Received(NodeId("p"), sent.message), START)
-    assert promised == [Send("p", central.Promised())]
-    (room,) = producer.handle(Received(NodeId("buffer"), central.Promised()), START)
+    assert promised == [Send("p", central.SlotReserved())]
+    (room,) = producer.handle(Received(NodeId("buffer"), central.SlotReserved()), START)
     assert room.message == HasRoom()
     sent, _ = producer.handle(called(3, put(b"two")), START)
     assert buffer.handle(Received(NodeId("p"), sent.message), START) == []  # full: no promise
 
-    given, promised = buffer.handle(Received(NodeId("c"), central.Fetch()), START)
+    given, promised = buffer.handle(Received(NodeId("c"), central.FetchObject()), START)
     assert (given.target, given.message.producer, given.message.blob) == ("c", "p", b"one")
-    assert promised == Send("p", central.Promised())
+    assert promised == Send("p", central.SlotReserved())
     buffer.check()
 
 
@@ -248,13 +256,13 @@ def test_a_managed_object_stays_with_its_producer_until_it_is_taken() -> None:
     manager = queue_manager.QueueManager()
     producer = queue_manager.ManagedProducer(NodeId("manager"), buffers=1)
     consumer = queue_manager.ManagedConsumer(NodeId("manager"))
-    (ask,) = consumer.handle(called(1, Get(1, 1 << 20, LONG)), START)
+    (ask,) = consumer.handle(called(1, PoolGet(1, 1 << 20, LONG)), START)
     assert manager.handle(Received(NodeId("c"), ask.message), START) == []
     made, kept = producer.handle(called(1, put(b"one")), START)
-    assert kept == Reply(OperationId(NodeId("program"), 1), Kept(1, kept.message.numbers))
+    assert kept == Reply(OperationId(NodeId("program"), 1), PoolReceipt(1, kept.message.numbers))
     assert producer.handle(called(2, put(b"two")), START) == []  # no room yet
     (told,) = manager.handle(Received(NodeId("p"), made.message), START)
-    assert told == Send("c", queue_manager.Told(NodeId("p")))
+    assert told == Send("c", queue_manager.ProducerFound(NodeId("p")))
     (take,) = consumer.handle(Received(NodeId("manager"), told.message), START)
     taken, made, kept = producer.handle(Received(NodeId("c"), take.message), START)
     (got,) = consumer.handle(Received(NodeId("p"), taken.message), Instant(7))

@@ -133,7 +133,7 @@ def test_the_command_prints_what_varies_and_writes_all_of_it(tmp_path: Path) -> 
     assert head in " ".join(table.split())
     rows = lines(out / "results.csv")
     assert [row["consumers"] for row in rows] == ["5", "10"]
-    assert json.loads(rows[0]["messages"])["Found"] == pytest.approx(1, abs=0.05)
+    assert json.loads(rows[0]["messages"])["ObjectsLent"] == pytest.approx(1, abs=0.05)
     again = as_json(*here)
     assert [row["seed"] for row in again["points"]] == [int(row["seed"]) for row in rows]
 

@@ -17,7 +17,7 @@ from snowmelt.cli.local import LocalCluster, LocalNode, free_port
 from snowmelt.core.errors import BadOption, OtherCluster, StateError
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.etcd import Put, Transact
+from snowmelt.protocols.etcd import PutKey, Transact
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.folders import found_in_etcd, found_on_disk
 from snowmelt.store import Store
@@ -169,7 +169,7 @@ def test_a_cluster_is_founded_in_etcd_once_and_over_nothing() -> None:
     with pytest.raises(StateError, match=rf"orders has cluster {identity} \('orders'\)"):
         found_in_etcd(place, "orders", carry)
     model = Model()
-    carry(Transact(1, (), (Put("~home/orders", b"of another"),)))
+    carry(Transact(1, (), (PutKey("~home/orders", b"of another"),)))
     with pytest.raises(StateError, match="is not empty; nothing was founded"):
         found_in_etcd(place, "orders", carry)
 

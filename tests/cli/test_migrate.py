@@ -16,14 +16,14 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Started
 from snowmelt.core.record import Record, Write
 from snowmelt.protocols.baton.messages import Version
-from snowmelt.protocols.baton.values import Kept
-from snowmelt.protocols.etcd import Failed, Put, Transact, Trouble
+from snowmelt.protocols.baton.values import SavedValue
+from snowmelt.protocols.etcd import EtcdFailed, PutKey, Transact, Trouble
 from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, twice
 from snowmelt.protocols.membership.records import BATONS, CLUSTER, HOMES, LEADER, Founded
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
-from snowmelt.protocols.membership.view import Known, Ledger, Member, View
+from snowmelt.protocols.membership.view import IdBinding, Ledger, Member, View
 from snowmelt.protocols.queue.homes import FIRST_IN_ETCD
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.etcd import EtcdPlace
@@ -39,11 +39,11 @@ QUEUES = 250
 def _coordinators(folder: Path) -> Path:
     """The disk of one that decided."""
     member = Member(NodeId("n1"), Address("127.0.0.1", 4410), birth=7, start=3)
-    ledger = Ledger(View(99, 5, NodeId("n1"), (member,)), (Known(NodeId("n1"), 7, 3, 1),))
+    ledger = Ledger(View(99, 5, NodeId("n1"), (member,)), (IdBinding(NodeId("n1"), 7, 3, 1),))
     own = [*twice(SELF, msgspec.msgpack.encode(Self("n1", 7, 3))), *twice(LEDGER, ledger.written())]
     changes = [Write(b"membership/" + one.key, one.value) for one in own]
     for at in range(QUEUES):
-        home = Home(f"q{at}", 4, "n1/7", (), QueueSettings(), active=True)
+        home = Assignment(f"q{at}", 4, "n1/7", (), QueueSettings(), active=True)
         value = msgspec.msgpack.encode(home)
         changes += [Write(f"fifo/{mark}q{at}".encode(), value) for mark in "hi"]
     changes += [Write(b"fifo/" + key, msgspec.msgpack.encode(77)) for key in FIRST_TERM]
@@ -63,10 +63,10 @@ class Cut:
     def __call__(self, request):
         self.asked += 1
         if self.asked > self._after + self._done:
-            return Failed(request.number, Trouble.UNKNOWN, "cut off")
+            return EtcdFailed(request.number, Trouble.UNKNOWN, "cut off")
         answer = self._model.answer(request, Instant(0))
         if self.asked > self._after:
-            return Failed(request.number, Trouble.UNKNOWN, "cut off")
+            return EtcdFailed(request.number, Trouble.UNKNOWN, "cut off")
         return answer
 
 
@@ -140,7 +140,7 @@ def test_a_prefix_of_another_cluster_is_refused_and_the_disk_decides_on(tmp_path
 
 def test_a_prefix_with_what_another_cluster_left_there_is_refused_and_the_disk_decides_on(tmp_path):
     folder, model = _coordinators(tmp_path / "n1"), Model()
-    model.answer(Transact(0, (), (Put(BATONS + "lost", b"of another"),)), Instant(0))
+    model.answer(Transact(0, (), (PutKey(BATONS + "lost", b"of another"),)), Instant(0))
     with pytest.raises(StateError, match="is not empty: give an empty one"):
         _moved(folder, Cut(model, 1000, done=False))
     with Store.open(folder) as store:
@@ -155,7 +155,7 @@ def test_what_is_no_coordinators_folder_is_refused(tmp_path):
 
 
 def test_what_of_batons_is_hurt_on_the_disk_is_not_as_if_it_had_never_been():
-    sound = msgspec.msgpack.encode(Kept(Version(7), b"value"))
+    sound = msgspec.msgpack.encode(SavedValue(Version(7), b"value"))
     records = (Record(b"one", sound), Record(b"multicast.prices", sound))
     hurt = (b"one/copy", b"two", b"two/copy", b"/fences")
     batons, _ = of_batons(Started(records, hurt, 0))

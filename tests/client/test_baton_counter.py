@@ -15,10 +15,10 @@ from snowmelt.core.errors import BatonLost, MachineError, OutcomeUnknown, Snowme
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.baton.calls import Granted, Release, Released, Save, Saved, Where
+from snowmelt.protocols.baton.calls import Granted, HeldAt, Release, Released, SaveValue, ValueSaved
 from snowmelt.runtime.clock import steady_now
 
-WHERE = Where(NodeId("n1"), 1, Address("127.0.0.1", 1))
+WHERE = HeldAt(NodeId("n1"), 1, Address("127.0.0.1", 1))
 
 
 class Cancelled(BaseException):
@@ -51,7 +51,7 @@ class Lossy:
     def call(self, body: Any, *_: Any) -> Any:
         self._fail(BatonLost("gone before"), Cancelled())
         match body:
-            case Save():
+            case SaveValue():
                 return self._save(body.value)
             case Release():
                 if body.value is not None:
@@ -59,13 +59,13 @@ class Lossy:
                 self._fail(OutcomeUnknown("given up, and nobody heard it"), Cancelled())
                 return Released()
 
-    def _save(self, value: bytes) -> Saved:
+    def _save(self, value: bytes) -> ValueSaved:
         if self._hasty:
             self.value = value
         self._fail(MachineError("the disk is full"), OutcomeUnknown("not there yet"))
         self.disk = self.value = value
         self._fail(OutcomeUnknown("saved, and nobody heard it"), Cancelled())
-        return Saved()
+        return ValueSaved()
 
     def _unlucky(self) -> bool:
         return self._chance.random() < self._often

@@ -18,11 +18,11 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.baton.calls import (
     KEEPS_AT_ONCE,
     Granted,
-    KeepMany,
-    KeptMany,
+    HeldAt,
     Release,
     Released,
-    Where,
+    RenewedMany,
+    RenewMany,
 )
 from snowmelt.runtime.clock import steady_now
 
@@ -43,12 +43,12 @@ class Node:
         if isinstance(body, Release):
             self.released.append(body)
             return Released()
-        assert isinstance(body, KeepMany)
+        assert isinstance(body, RenewMany)
         self.asked += len(body.holdings)
         if self.silent:
             time.sleep(timeout)
             raise OutcomeUnknown("silence")
-        return KeptMany(LEASE)
+        return RenewedMany(LEASE)
 
 
 class Nodes:
@@ -79,7 +79,7 @@ def renewer_of(**nodes: Node) -> tuple[HoldRenewer, Callable[[], BorrowedClient]
 
 
 def hold(ticket: int, node: str, lease: Duration = LEASE) -> BatonHold:
-    where = Where(NodeId(node), 1, Address("127.0.0.1", int(node[1:])))
+    where = HeldAt(NodeId(node), 1, Address("127.0.0.1", int(node[1:])))
     return BatonHold("index", ticket, Granted(1, 1, b"", lease, where), steady_now())
 
 

@@ -23,24 +23,24 @@ from snowmelt.protocols.baton.calls import (
     POLL,
     Acquire,
     Granted,
+    HeldAt,
     Holding,
-    Keep,
-    KeepMany,
-    Kept,
-    KeptMany,
     Queued,
     Release,
     Released,
-    Save,
-    Saved,
-    Where,
+    Renew,
+    Renewed,
+    RenewedMany,
+    RenewMany,
+    SaveValue,
+    ValueSaved,
 )
 from snowmelt.protocols.membership import Member, Status, View
 from snowmelt.runtime.clock import steady_now
 
 HERE = Address("127.0.0.1", 1)
 LEASE = seconds(5)
-WHERE = Where(NodeId("n1"), 1, HERE)
+WHERE = HeldAt(NodeId("n1"), 1, HERE)
 VIEW = View(1, 1, NodeId("n1"), (Member(NodeId("n1"), HERE, 1, 1),))
 STATUS = Status(NodeId("n1"), "current", VIEW, {})
 GOT = b"before"
@@ -138,9 +138,9 @@ def test_a_grant_that_came_late_is_renewed_before_it_is_believed(
         ahead[0] += seconds(4.9)
         return GRANTED
 
-    node = Script(STATUS, granted_late, Kept(LEASE))
+    node = Script(STATUS, granted_late, Renewed(LEASE))
     hold = run(node, AcquireRequest(CurrentNode(), "index", 30.0).granted())
-    assert isinstance(node.asked[-1], Keep)
+    assert isinstance(node.asked[-1], Renew)
     assert hold.until > later(steady_now(), seconds(9))
 
 
@@ -156,9 +156,9 @@ def test_the_lease_counts_from_when_it_was_asked_for() -> None:
 def test_what_is_over_stays_over_whatever_comes_late() -> None:
     hold = held()
 
-    def lost_meanwhile() -> Kept:
+    def lost_meanwhile() -> Renewed:
         hold.lose("first")
-        return Kept(LEASE)
+        return Renewed(LEASE)
 
     run(Script(lost_meanwhile), hold.keep())
     hold.lose("second")
@@ -208,7 +208,7 @@ def test_what_is_passed_on(does: list[str], changed: bool, passed: bytes | None)
             case "put back":
                 hold.set_value(bytes(bytearray(GOT)))  # the same, and another object
             case "save":
-                run(Script(Saved()), hold.save(b"saved", 5.0))
+                run(Script(ValueSaved()), hold.save(b"saved", 5.0))
             case "fail":
                 with pytest.raises(MachineError, match="full"):
                     run(Script(MachineError("the disk is full")), hold.save(b"failed", 5.0))
@@ -226,9 +226,9 @@ def test_what_is_passed_on(does: list[str], changed: bool, passed: bytes | None)
 
 def test_a_save_is_asked_again_and_ends_in_time() -> None:
     hold = held()
-    node = Script(OutcomeUnknown("silence"), Saved())
+    node = Script(OutcomeUnknown("silence"), ValueSaved())
     run(node, hold.save(b"x", 5.0))
-    assert node.asked == [Save("index", 11, 7, WHERE, b"x", 1)] * 2
+    assert node.asked == [SaveValue("index", 11, 7, WHERE, b"x", 1)] * 2
     with pytest.raises(OutcomeUnknown):
         run(Script(OutcomeUnknown("silence")), hold.save(b"y", 0.0))
     assert hold.value == b"x"
@@ -255,7 +255,7 @@ def test_a_release_that_nobody_could_be_told_of_is_a_loss() -> None:
 
 def test_an_empty_value_is_put_back_as_any_other() -> None:
     hold = BatonHold("index", 11, Granted(7, 3, b"", LEASE, WHERE), steady_now())
-    run(Script(Saved()), hold.save(b"x", 5.0))
+    run(Script(ValueSaved()), hold.save(b"x", 5.0))
     hold.set_value(b"")
     node = Script(Released())
     run(node, hold.release())
@@ -269,7 +269,7 @@ def test_of_two_saves_at_a_time_the_later_one_counts() -> None:
     assert [one.number for one in asked] == [1, 2]
     for saving in (second, first):
         with pytest.raises(StopIteration):
-            saving.send(Saved())
+            saving.send(ValueSaved())
     assert hold.value == b"second"
 
 
@@ -308,10 +308,10 @@ def test_a_want_that_a_child_goes_on_with_gives_the_child_nothing() -> None:
 def test_many_are_renewed_by_one_call_and_each_that_is_lost_says_why() -> None:
     holds = [held() for _ in range(3)]
     holds[1].lose("before")
-    later_lease = KeptMany(seconds(9), ((1, "another has it"),))
+    later_lease = RenewedMany(seconds(9), ((1, "another has it"),))
     node = Script(later_lease)
     assert run(node, keep_many(holds))
-    assert node.asked == [KeepMany((Holding("index", 11, 7),) * 2, WHERE)]
+    assert node.asked == [RenewMany((Holding("index", 11, 7),) * 2, WHERE)]
     assert holds[0].seconds_left > 8
     for one, why in ((holds[1], "before"), (holds[2], "baton 'index' is lost: another has it")):
         with pytest.raises(BatonLost, match=why):

@@ -18,7 +18,7 @@ from snowmelt.client.coalescing.tickets import Bundle
 from snowmelt.client.leases.delivered import part_bodies
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
-from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.calls import ItemRun
 
 LATE = Duration(50)
 OVERDUE = Duration(30)
@@ -348,7 +348,7 @@ def test_what_came_is_dealt_out_to_the_last_item(
     parts = []
     for at, some in enumerate(bodies):
         batch = Batch.of(some)
-        parts.append(Part(100 * at, bytes(batch.offsets), bytes(batch.blob), failures=at))
+        parts.append(ItemRun(100 * at, bytes(batch.offsets), bytes(batch.blob), failures=at))
     whole = [(part.start + at, body) for part in parts for at, body in enumerate(part_bodies(part))]
     *hands, rest = dealt(parts, wants)
     came = [

@@ -13,11 +13,19 @@ from snowmelt.core.errors import OutcomeUnknown, Unreachable
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId, contact
-from snowmelt.protocols.queue.calls import Fetched, Leased, Opened, Part, Place, Settled, Span
+from snowmelt.protocols.queue.calls import (
+    Fetched,
+    ItemRun,
+    Leased,
+    NodeAddress,
+    Opened,
+    Settled,
+    Span,
+)
 from snowmelt.protocols.queue.settings import QueueSettings
 
-HERE = Place(NodeId("n1"), Address("127.0.0.1", 1))
-AWAY = Place(NodeId("n2"), Address("127.0.0.1", 2))
+HERE = NodeAddress(NodeId("n1"), Address("127.0.0.1", 1))
+AWAY = NodeAddress(NodeId("n2"), Address("127.0.0.1", 2))
 NOTHING = Leased(0, (), (), seconds(30))
 LEASED = Leased(7, (), (Span(0, 2, "n2/1/1", 0, (AWAY,)),), seconds(30))
 
@@ -74,7 +82,7 @@ def test_what_nobody_can_give_has_failed_only_if_it_was_asked_for(
 
 @pytest.mark.parametrize("keepers", [(), (AWAY,)])
 def test_what_one_who_is_away_may_have_has_not_failed_whatever_others_say(
-    keepers: tuple[Place, ...],
+    keepers: tuple[NodeAddress, ...],
 ) -> None:
     getting = asked(20)
     step = getting.send(Leased(7, (), (Span(0, 2, "n2/1/1", 0, keepers, away=True),), seconds(30)))
@@ -114,7 +122,7 @@ def test_who_is_silent_is_asked_for_nothing_more_by_that_get() -> None:
     assert fetch.target == contact(AWAY.address)
     fetch = getting.throw(silent())
     assert (fetch.target, fetch.body.span) == (contact(HERE.address), other)
-    back = getting.send(Fetched((Part(3, bytes(4) + (1).to_bytes(4, "little"), b"x"),)))
+    back = getting.send(Fetched((ItemRun(3, bytes(4) + (1).to_bytes(4, "little"), b"x"),)))
     assert (back.body.back, back.body.reason) == ((Interval(0, 3),), "")
     with pytest.raises(StopIteration) as end:
         getting.send(Settled(1))

@@ -40,11 +40,11 @@ from snowmelt.protocols.queue.calls import (
     Fetch,
     Fetched,
     Get,
+    ItemRun,
     Leased,
+    NodeAddress,
     Open,
     Opened,
-    Part,
-    Place,
     Put,
     PutDone,
     Settle,
@@ -54,8 +54,8 @@ from snowmelt.protocols.queue.calls import (
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import shown, steady_now
 
-MASTER = Place(NodeId("n1"), Address("n1", 1))
-STORE = Place(NodeId("n2"), Address("n2", 2))
+MASTER = NodeAddress(NodeId("n1"), Address("n1", 1))
+STORE = NodeAddress(NodeId("n2"), Address("n2", 2))
 GRANT = Opened("orders", QueueSettings(), MASTER, STORE)
 LEASE = seconds(30)
 Answer = object | Exception | Callable[[Any], object]
@@ -87,12 +87,12 @@ def fifo(*answers: Answer, **named: Any) -> tuple[Fifo, Script]:
     return Fifo(script, FifoSteps("orders", None, ProducerSequence(**named))), script
 
 
-def part(start: int, *bodies: bytes, **more: Any) -> Part:
+def part(start: int, *bodies: bytes, **more: Any) -> ItemRun:
     batch = Batch.of(bodies)
-    return Part(start, bytes(batch.offsets), bytes(batch.blob), **more)
+    return ItemRun(start, bytes(batch.offsets), bytes(batch.blob), **more)
 
 
-def leased(token: int, *parts: Part, spans: tuple[Span, ...] = (), refused: str = "") -> Leased:
+def leased(token: int, *parts: ItemRun, spans: tuple[Span, ...] = (), refused: str = "") -> Leased:
     return Leased(token, parts, spans, LEASE, refused)
 
 

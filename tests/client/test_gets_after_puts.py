@@ -13,9 +13,18 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import Full
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import Get, Leased, Open, Opened, Part, Place, Put, PutDone
+from snowmelt.protocols.queue.calls import (
+    Get,
+    ItemRun,
+    Leased,
+    NodeAddress,
+    Open,
+    Opened,
+    Put,
+    PutDone,
+)
 
-HERE = Place(NodeId("n1"), Address("127.0.0.1", 1))
+HERE = NodeAddress(NodeId("n1"), Address("127.0.0.1", 1))
 SETTINGS = ranked_settings(priorities=4, replicas=1)
 
 
@@ -54,7 +63,7 @@ class Node:
         self.heard.append(body)
         if isinstance(body, Get):
             one = Batch.of([b"one"])
-            part = Part(0, bytes(one.offsets), bytes(one.blob))
+            part = ItemRun(0, bytes(one.offsets), bytes(one.blob))
             return Leased(7, (part,), (), seconds(30))
         if len(self.heard) == 1:
             self.came.set()

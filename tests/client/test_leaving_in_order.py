@@ -27,12 +27,21 @@ from snowmelt.core.errors import BadOption, LeaseLost
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import Get, Leased, Opened, Part, Place, Settle, Settled, Span
+from snowmelt.protocols.queue.calls import (
+    Get,
+    ItemRun,
+    Leased,
+    NodeAddress,
+    Opened,
+    Settle,
+    Settled,
+    Span,
+)
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 LEASE = seconds(30)
-HERE = Place(NodeId("n1"), Address("127.0.0.1", 1))
+HERE = NodeAddress(NodeId("n1"), Address("127.0.0.1", 1))
 
 
 def wait_until(done: Callable[[], bool]) -> None:
@@ -58,7 +67,7 @@ def tending_of(*tokens: int) -> tuple[LeaseRenewals, list[LeasedItems]]:
     renewals = LeaseRenewals(FifoSteps("orders", None, ProducerSequence()))
     found = []
     for token in tokens:
-        part = Part(2 * token, b"\0\0\0\0\1\0\0\0\2\0\0\0", b"ab")
+        part = ItemRun(2 * token, b"\0\0\0\0\1\0\0\0\2\0\0\0", b"ab")
         found.append(LeasedItems(token, (part,), LEASE, later(steady_now(), LEASE)))
         assert renewals.took(found[-1])
         renewals.done(found[-1], 2 * token)
@@ -118,7 +127,7 @@ def test_what_a_get_brings_to_a_loop_that_has_ended_goes_back() -> None:
 
     def brought(body: Any) -> Any:
         if isinstance(body, Get):
-            return Leased(7, (Part(0, b"\0\0\0\0\1\0\0\0", b"a"),), (), LEASE)
+            return Leased(7, (ItemRun(0, b"\0\0\0\0\1\0\0\0", b"a"),), (), LEASE)
         return willing(body)
 
     asked = []
@@ -135,7 +144,7 @@ def test_what_was_told_before_a_get_was_interrupted_is_not_said_to_be_missed() -
     renewals = LeaseRenewals(
         FifoSteps("orders", None, ProducerSequence()), lambda *told: missed.append(told)
     )
-    part = Part(0, b"\0\0\0\0\1\0\0\0", b"a")
+    part = ItemRun(0, b"\0\0\0\0\1\0\0\0", b"a")
     delivered = LeasedItems(3, (part,), LEASE, later(steady_now(), LEASE))
     assert renewals.took(delivered)
     renewals.done(delivered, 0)

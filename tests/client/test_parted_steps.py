@@ -24,7 +24,7 @@ from snowmelt.core.errors import Full, LeaseLost, NoSuchQueue, SnowmeltError, Un
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.calls import Part, PutDone, QueueStatus, Select
+from snowmelt.protocols.queue.calls import ItemRun, PutDone, QueueStatus, Select
 from snowmelt.protocols.queue.settings import QueueSettings
 
 # --- selection ------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_a_child_has_no_puts_of_its_parent():
 
 def piece(start: int, count: int, token: int, ends: int = 100) -> LeasedItems:
     batch = Batch.of([b"%d" % (start + at) for at in range(count)])
-    part = Part(start, bytes(batch.offsets), bytes(batch.blob))
+    part = ItemRun(start, bytes(batch.offsets), bytes(batch.blob))
     return LeasedItems(token, (part,), Duration(30), Instant(ends))
 
 

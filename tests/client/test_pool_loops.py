@@ -26,16 +26,16 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.calls import (
     Ack,
     Acked,
-    Get,
     Got,
-    Kept,
     Nack,
-    Put,
+    PoolGet,
+    PoolPut,
+    PoolReceipt,
     Stop,
     Stopped,
     Withdraw,
 )
-from snowmelt.protocols.pool.messages import Span
+from snowmelt.protocols.pool.messages import ObjectSpan
 from snowmelt.runtime.peer import Engine, PeerConfig
 from timing import until
 
@@ -58,15 +58,15 @@ class Newest:
 
     def handle(self, event: Any, now: Instant) -> list[Any]:
         match event:
-            case Requested(operation, Get(_, _, patience)):
+            case Requested(operation, PoolGet(_, _, patience)):
                 self.gets[operation.number] = operation, later(now, patience)
                 return [self._timer()]
-            case Requested(operation, Put(_, blob, _)):
+            case Requested(operation, PoolPut(_, blob, _)):
                 number, (asked, _) = self.gets.popitem()
                 token = next(self.tokens)
                 self.held.add(token)
-                got = Got(NodeId("c-a"), token, (Span(number, ONE),), blob, 1, Duration(0))
-                return [Reply(asked, got), Reply(operation, Kept(1, Interval(0, 1)))]
+                got = Got(NodeId("c-a"), token, (ObjectSpan(number, ONE),), blob, 1, Duration(0))
+                return [Reply(asked, got), Reply(operation, PoolReceipt(1, Interval(0, 1)))]
             case Requested(operation, Ack(token)):
                 self.held.discard(token)
                 self.done.append(token)
@@ -106,7 +106,7 @@ def newest() -> Iterator[tuple[Pool, Newest, Callable[[], None]]]:
         while not machine.gets:
             assert time.monotonic() < end
             time.sleep(0.001)
-        engine.call(Put(ONE, b"x", Duration(0)), 5)
+        engine.call(PoolPut(ONE, b"x", Duration(0)), 5)
 
     yield pool, machine, put
     engine.close()

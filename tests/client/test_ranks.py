@@ -15,7 +15,7 @@ from snowmelt.client.leases.delivered import (
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.errors import BadOption
 from snowmelt.core.keys import packed
-from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.calls import ItemRun
 
 EDGES = b"".join(at.to_bytes(4, "little") for at in range(3))
 EARLY, LATE = -(1 << 63), (1 << 63) - 1
@@ -61,7 +61,7 @@ def test_what_is_a_number_is_taken_and_what_is_none_is_not():
 
 def test_an_item_knows_its_priority_and_its_position_in_it():
     place = (3 << PLACE_BITS) + 7
-    part = Part(place, EDGES, b"ab")
+    part = ItemRun(place, EDGES, b"ab")
     assert [(priority_of(one, at), position_of(at)) for one, at in _cut(part)] == [
         (3, 7),
         (3, 8),

@@ -21,7 +21,7 @@ from snowmelt.client.queue.options import ProducerSequence, ranked_settings
 from snowmelt.core.errors import Closed, Unavailable
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import Get, Open, Opened, Place, Put, PutDone
+from snowmelt.protocols.queue.calls import Get, NodeAddress, Open, Opened, Put, PutDone
 
 KINDS = {
     "numbered": ({"priorities": 9}, (6, 3, 1)),
@@ -31,7 +31,7 @@ KINDS = {
     "fractions": ({"priorities": float}, (2.5, 0.25, float("-inf"))),
     "largest fraction": ({"priorities": float, "largest_first": True}, (-0.5, 0.0, 1e300)),
 }
-HERE = Place(NodeId("n1"), Address("127.0.0.1", 1))
+HERE = NodeAddress(NodeId("n1"), Address("127.0.0.1", 1))
 
 
 @pytest.fixture(params=KINDS, ids=[one.replace(" ", "-") for one in KINDS])

@@ -31,7 +31,7 @@ from snowmelt.protocols.membership import (
     Departed,
     GetStatus,
     Identity,
-    Settings,
+    MembershipSettings,
     Status,
 )
 from snowmelt.runtime.driver import Driver
@@ -41,7 +41,7 @@ from snowmelt.store import Store
 from snowmelt_world.families.membership import Founder
 from snowmelt_world.world import Observer, World
 
-SETTINGS = Settings(
+SETTINGS = MembershipSettings(
     interval=milliseconds(100), misses=3, grace=milliseconds(50)
 )  # so that a death is noticed within half a second
 PATIENCE = 5.0

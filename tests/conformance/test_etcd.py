@@ -18,12 +18,12 @@ import trustme
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address
 from snowmelt.protocols.etcd import (
-    Delete,
-    Failed,
-    Grant,
-    Granted,
-    Holds,
-    Put,
+    CompareValue,
+    DeleteKey,
+    EtcdFailed,
+    LeaseGrant,
+    LeaseGranted,
+    PutKey,
     Read,
     Refresh,
     Refreshed,
@@ -37,7 +37,7 @@ from snowmelt.protocols.etcd import (
 )
 from snowmelt.protocols.membership.records import BATONS, CLUSTER, LEADER, Records
 from snowmelt.runtime.etcd import EtcdPlace
-from snowmelt.runtime.etcd.client import Line
+from snowmelt.runtime.etcd.client import EtcdConnection
 from snowmelt_world.etcd import Model
 
 START_SECONDS = 20.0
@@ -63,7 +63,7 @@ class Real:
 
     def __init__(self, address, prefix):
         place = EtcdPlace(endpoints=(address,), prefix=prefix)
-        self._line = Line(place)
+        self._line = EtcdConnection(place)
 
     def ask(self, request):
         return self._line.carry(request)
@@ -108,8 +108,8 @@ def running(folder, *options, **fields):
     )
     place = EtcdPlace(endpoints=(Address("127.0.0.1", port),), prefix="/up/", **fields)
     try:
-        line, end = Line(place), time.monotonic() + START_SECONDS
-        while isinstance(line.carry(READ), Failed):
+        line, end = EtcdConnection(place), time.monotonic() + START_SECONDS
+        while isinstance(line.carry(READ), EtcdFailed):
             assert time.monotonic() < end, "etcd does not start"
             assert process.poll() is None, "etcd has ended"
             time.sleep(0.05)
@@ -140,7 +140,7 @@ def etcd(request):
 
 
 def put(key, value, revision=0, number=1):
-    return Transact(number, (Unchanged(key, revision),), (Put(key, value),), (Read(key),))
+    return Transact(number, (Unchanged(key, revision),), (PutKey(key, value),), (Read(key),))
 
 
 def test_a_key_that_is_not_there_is_put_once(etcd):
@@ -162,14 +162,16 @@ def test_a_change_compares_the_revision_that_was_read(etcd):
 
 def test_a_change_compares_another_keys_value(etcd):
     etcd.ask(put("leader", b"n1"))
-    when = Holds("leader", b"n1"), Unchanged("a", 0)
-    assert not etcd.ask(Transact(1, (Holds("leader", b"n2"),), (Put("a", b""),))).succeeded
-    assert not etcd.ask(Transact(1, (Holds("nobody", b""),), (Put("a", b""),))).succeeded
-    assert etcd.ask(Transact(1, when, (Put("a", b"x"),))).succeeded
+    when = CompareValue("leader", b"n1"), Unchanged("a", 0)
+    assert not etcd.ask(
+        Transact(1, (CompareValue("leader", b"n2"),), (PutKey("a", b""),))
+    ).succeeded
+    assert not etcd.ask(Transact(1, (CompareValue("nobody", b""),), (PutKey("a", b""),))).succeeded
+    assert etcd.ask(Transact(1, when, (PutKey("a", b"x"),))).succeeded
 
 
 def test_all_of_a_transaction_happens_at_one_revision_or_nothing_does(etcd):
-    both = etcd.ask(Transact(1, (), (Put("a", b"1"), Put("b", bytes(range(256))))))
+    both = etcd.ask(Transact(1, (), (PutKey("a", b"1"), PutKey("b", bytes(range(256))))))
     read = Transact(2, (), (Read("a"), Read("b"), Read("c")))
     assert etcd.ask(read).read == (
         (Row("a", b"1", both.revision),),
@@ -180,7 +182,7 @@ def test_all_of_a_transaction_happens_at_one_revision_or_nothing_does(etcd):
 
 def test_what_is_read_comes_in_order_and_in_pages(etcd):
     keys = [f"~home/q{number:03}" for number in range(40)]
-    etcd.ask(Transact(1, (), tuple(Put(key, key.encode()) for key in reversed(keys))))
+    etcd.ask(Transact(1, (), tuple(PutKey(key, key.encode()) for key in reversed(keys))))
     etcd.ask(put("~home0", b"behind"))
     page = etcd.ask(Transact(1, (), (Read("~home/", "~home0", 25),))).read[0]
     assert [row.key for row in page] == keys[:25]
@@ -190,18 +192,18 @@ def test_what_is_read_comes_in_order_and_in_pages(etcd):
 
 def test_what_is_deleted_is_as_if_it_had_never_been(etcd):
     first = etcd.ask(put("a", b"one"))
-    gone = etcd.ask(Transact(1, (Holds("a", b"one"),), (Delete("a"),)))
+    gone = etcd.ask(Transact(1, (CompareValue("a", b"one"),), (DeleteKey("a"),)))
     assert gone.revision == first.revision + 1
-    assert etcd.ask(Transact(1, (), (Delete("a"),))).revision == gone.revision
+    assert etcd.ask(Transact(1, (), (DeleteKey("a"),))).revision == gone.revision
     assert etcd.ask(Transact(1, (), (Read("a"),))).read == ((),)
     assert etcd.ask(put("a", b"anew")).succeeded
 
 
 def test_a_key_under_a_lease_ends_with_it_and_not_before(etcd):
-    lease = etcd.ask(Grant(7, 1))
-    assert isinstance(lease, Granted)
+    lease = etcd.ask(LeaseGrant(7, 1))
+    assert isinstance(lease, LeaseGranted)
     assert (lease.number, lease.seconds) == (7, 2)  # it is never shorter
-    etcd.ask(Transact(1, (Unchanged("leader", 0),), (Put("leader", b"n1", lease.lease),)))
+    etcd.ask(Transact(1, (Unchanged("leader", 0),), (PutKey("leader", b"n1", lease.lease),)))
     assert not etcd.ask(put("leader", b"n2")).succeeded
     assert etcd.ask(Refresh(8, lease.lease)) == Refreshed(8, 2)
     etcd.wait_for_end(lease.seconds)
@@ -210,8 +212,8 @@ def test_a_key_under_a_lease_ends_with_it_and_not_before(etcd):
 
 
 def test_a_lease_that_somebody_ends_takes_its_key_along_and_its_holder_hears(etcd):
-    lease = etcd.ask(Grant(7, 5))
-    etcd.ask(Transact(1, (Unchanged("leader", 0),), (Put("leader", b"n1", lease.lease),)))
+    lease = etcd.ask(LeaseGrant(7, 5))
+    etcd.ask(Transact(1, (Unchanged("leader", 0),), (PutKey("leader", b"n1", lease.lease),)))
     assert etcd.ask(Revoke(8, lease.lease)) == Revoked(8)
     assert etcd.ask(Transact(1, (), (Read("leader"),))).read == ((),)
     assert etcd.ask(Refresh(9, lease.lease)) == Refreshed(9, 0)
@@ -220,16 +222,16 @@ def test_a_lease_that_somebody_ends_takes_its_key_along_and_its_holder_hears(etc
 
 
 def test_nothing_is_put_under_a_lease_that_is_not_there(etcd):
-    answer = etcd.ask(Transact(3, (), (Put("a", b"", 12345),)))
-    assert isinstance(answer, Failed)
+    answer = etcd.ask(Transact(3, (), (PutKey("a", b"", 12345),)))
+    assert isinstance(answer, EtcdFailed)
     assert (answer.number, answer.trouble) == (3, Trouble.NO_LEASE)
     assert etcd.ask(Transact(1, (), (Read("a"),))).read == ((),)
 
 
 def test_a_transaction_with_too_many_operations_is_refused(etcd):
-    many = tuple(Put(f"k{number}", b"") for number in range(129))
+    many = tuple(PutKey(f"k{number}", b"") for number in range(129))
     answer = etcd.ask(Transact(4, (), many))
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, EtcdFailed)
     assert answer.trouble is Trouble.REFUSED
     assert etcd.ask(Transact(1, (), (Read("k0"),))).read == ((),)
 
@@ -244,9 +246,9 @@ def test_a_large_value_comes_back_whole(etcd):
 def test_a_leader_reads_more_than_an_answer_can_carry(etcd):
     """A real one of 3.4 declines to say more than 4 MiB at once."""
     keys = [f"{BATONS}b{number:02}" for number in range(80)]
-    etcd.ask(Transact(1, (), (Put(LEADER, b"me"), Put(CLUSTER, b"c"))))
+    etcd.ask(Transact(1, (), (PutKey(LEADER, b"me"), PutKey(CLUSTER, b"c"))))
     for at in range(0, len(keys), 16):
-        some = tuple(Put(key, bytes(64 << 10)) for key in keys[at : at + 16])
+        some = tuple(PutKey(key, bytes(64 << 10)) for key in keys[at : at + 16])
         assert isinstance(etcd.ask(Transact(1, (), some)), Transacted)
     records = Records(b"me", count(2))
     effects = records.read(Instant(0))
@@ -258,7 +260,7 @@ def test_a_leader_reads_more_than_an_answer_can_carry(etcd):
 
 
 def carried(place):
-    line = Line(place)
+    line = EtcdConnection(place)
     try:
         return line.carry(READ)
     finally:
@@ -267,7 +269,7 @@ def carried(place):
 
 def test_a_real_one_with_users_wants_a_password(tmp_path):
     with running(tmp_path) as place:
-        line = Line(place)
+        line = EtcdConnection(place)
         for path, body in [
             ("user/add", {"name": "root", "password": "snow"}),
             ("role/add", {"name": "root"}),
@@ -280,10 +282,10 @@ def test_a_real_one_with_users_wants_a_password(tmp_path):
         known = msgspec.structs.replace(place, user="root", password="snow")
         assert isinstance(carried(known), Transacted)
         told = carried(place)
-        assert isinstance(told, Failed)
+        assert isinstance(told, EtcdFailed)
         assert told.trouble is Trouble.REFUSED
         wrong = carried(msgspec.structs.replace(known, password="rain"))
-        assert isinstance(wrong, Failed)
+        assert isinstance(wrong, EtcdFailed)
         assert "does not let root in" in wrong.text
 
 
@@ -301,5 +303,5 @@ def test_a_real_one_with_tls_is_believed_by_its_authority_alone(tmp_path):
     with running(tmp_path, *options, authority=tmp_path / "ca") as place:
         assert isinstance(carried(place), Transacted)
         told = carried(msgspec.structs.replace(place, authority=tmp_path / "other"))
-        assert isinstance(told, Failed)
+        assert isinstance(told, EtcdFailed)
         assert "CERTIFICATE_VERIFY_FAILED" in told.text

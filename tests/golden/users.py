@@ -76,7 +76,7 @@ class Users:
         self._ask(node, calls.Get(queue, int(count), BYTES_MAX, span_of(span)))
 
     def leave(self, node: str, queue: str) -> None:
-        self._ask(node, calls.Leave(queue, self._calls))
+        self._ask(node, calls.CancelGet(queue, self._calls))
 
     def ack(self, node: str, queue: str) -> None:
         lease, places = self._leased()

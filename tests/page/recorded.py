@@ -18,7 +18,7 @@ from snowmelt.protocols.queue.calls import ListQueues, QueueNames
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.statuses import Describe, Overview, Overviewed, QueueStatus
 from snowmelt.runtime.credentials import Credentials
-from snowmelt.runtime.http.pages import Inside
+from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.runtime.http.serving import HttpServer
 
 MARKUP = '<img src=x onerror="document.title=1"><b>bold'
@@ -91,7 +91,7 @@ class Recorded:
 @asynccontextmanager
 async def shown(recorded: Recorded) -> AsyncIterator[str]:
     """The page of such a cluster, with an hour of history; its address."""
-    inside = Inside(NodeId("n1"), HERE, HERE, "snowmelt", Credentials(), recorded.call)
+    inside = SiteContext(NodeId("n1"), HERE, HERE, "snowmelt", Credentials(), recorded.call)
     watching = PageWatcher(inside, recorded)  # type: ignore[arg-type]
     chance, counts = Random(3), dict.fromkeys(recorded.names, 0)
     for _ in range(62):

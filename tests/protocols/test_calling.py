@@ -17,6 +17,7 @@ from snowmelt.protocols.calling import (
     LOST_WAIT,
     STEPS_MAX,
     WAITS,
+    Abandoned,
     Answer,
     Ask,
     AskAnother,
@@ -25,7 +26,6 @@ from snowmelt.protocols.calling import (
     CallTimer,
     Declined,
     Elsewhere,
-    Forgotten,
     Lost,
     Moving,
 )
@@ -114,7 +114,7 @@ def test_who_is_cut_off_and_says_so_is_not_asked_first_again():
         answer(caller, Declined("Unavailable", "no view"), number, source=node)
         sent = asked(caller, number + 9)[0]
         assert sent.target == after
-        caller.handle(Announced(Forgotten(operation(number + 9))), START)
+        caller.handle(Announced(Abandoned(operation(number + 9))), START)
 
 
 @pytest.mark.parametrize("reached", [True, False])
@@ -476,7 +476,7 @@ def test_a_call_that_nobody_waits_for_is_not_sent_again() -> None:
     caller = Caller([NodeId("n1"), NodeId("n2")], Random(0))
     operation = OperationId(NodeId("c1"), 1)
     caller.handle(Requested(operation, Ask("hello", seconds(9))), Instant(0))
-    assert caller.handle(Announced(Forgotten(operation)), Instant(1)) == []
+    assert caller.handle(Announced(Abandoned(operation)), Instant(1)) == []
     assert caller.handle(Expired(CallTimer.NEXT), Instant(FIRST_WAIT)) == []
     assert caller.handle(Received(NodeId("n1"), Answer(1, "hi")), Instant(seconds(1))) == []
     assert caller.unanswered == 0

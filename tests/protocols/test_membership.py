@@ -39,11 +39,10 @@ from snowmelt.protocols.membership import (
     Leaving,
     Member,
     MembershipNode,
-    Settings,
+    MembershipSettings,
     View,
 )
 from snowmelt.protocols.membership.disk import LEDGER, SELF, VIEW, Self
-from snowmelt.protocols.membership.keeper import KeeperTimer
 from snowmelt.protocols.membership.member import MemberTimer
 from snowmelt.protocols.membership.messages import (
     Accepted,
@@ -52,16 +51,17 @@ from snowmelt.protocols.membership.messages import (
     Heartbeat,
     Join,
     Leave,
-    Left,
+    LeftView,
     Redirected,
     Refused,
 )
-from snowmelt.protocols.membership.view import EPOCHS_AHEAD, Known, Ledger
+from snowmelt.protocols.membership.monitor import KeeperTimer
+from snowmelt.protocols.membership.view import EPOCHS_AHEAD, IdBinding, Ledger
 from snowmelt_world.families.membership import Founder
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 CLUSTER = 77
-SETTINGS = Settings(interval=seconds(3), misses=3, grace=seconds(1))
+SETTINGS = MembershipSettings(interval=seconds(3), misses=3, grace=seconds(1))
 OPERATION = OperationId(NodeId("c1"), 1)
 ZERO = Instant(0)
 RUNS = {N1: 11, N2: 22, N3: 33}
@@ -77,7 +77,7 @@ def member(node, birth=None, start=1):
 
 DECIDED = Ledger(
     View(CLUSTER, 3, N1, (member(N1), member(N2))),
-    tuple(Known(one, ord(one[1]), 1, run) for one, run in RUNS.items()),
+    tuple(IdBinding(one, ord(one[1]), 1, run) for one, run in RUNS.items()),
 )
 
 
@@ -457,15 +457,15 @@ def test_rule_6_who_leaves_is_out_at_once_and_told_when_it_is_safe(keeper):
     effects = keeper.hear(N2, Leave(22, 1, CLUSTER))
     assert [type(effect) for effect in effects] == [Note, Persist]
     effects = keeper.flush()
-    assert sends(effects, Left) == [Send(N2, Left(22))]
+    assert sends(effects, LeftView) == [Send(N2, LeftView(22))]
     assert sends(effects, Adopt) == [Send(N1, Adopt(View(CLUSTER, 4, N1, (member(N1),))))]
-    assert keeper.hear(N2, Leave(22, 1, CLUSTER)) == [Send(N2, Left(22))]  # said twice
+    assert keeper.hear(N2, Leave(22, 1, CLUSTER)) == [Send(N2, LeftView(22))]  # said twice
 
 
 def test_rule_6_a_late_leave_of_an_earlier_start_takes_nobody_out(keeper):
     keeper.hear(N2, join(N2, 23, start=2))
     keeper.flush()
-    assert keeper.hear(N2, Leave(22, 1, CLUSTER)) == [Send(N2, Left(22))]
+    assert keeper.hear(N2, Leave(22, 1, CLUSTER)) == [Send(N2, LeftView(22))]
     assert keeper.unflushed == []
 
 
@@ -683,7 +683,7 @@ def test_rule_9_answers_to_another_run_are_passed_over(follower):
         Refused(other, "no", final=True, superseded=True),
         Refused(other, "no", final=False),
         Redirected(other, N3, address(N3)),
-        Left(other),
+        LeftView(other),
     ):
         assert follower.hear(N1, answer) == []
 
@@ -820,11 +820,11 @@ def test_who_departs_is_cut_off_at_once_and_answered_when_the_coordinator_has_de
         CancelTimer(MemberTimer.LEASE),
         Send(N1, Leave(word.run, 1, CLUSTER)),
     ]
-    assert follower.hear(N1, Left(word.run)) == [
+    assert follower.hear(N1, LeftView(word.run)) == [
         CancelTimer(MemberTimer.SPEAK),
         Reply(OPERATION, Departed()),
     ]
-    for message in (Left(word.run), Accepted(word.number, word.run, 1)):
+    for message in (LeftView(word.run), Accepted(word.number, word.run, 1)):
         assert follower.hear(N1, message) == []
     assert follower.handle(Expired(MemberTimer.SPEAK)) == []
 
@@ -834,7 +834,7 @@ def test_who_departs_twice_is_answered_twice_and_not_cut_off_twice(follower):
     follower.ask(Depart())
     other = OperationId(NodeId("c2"), 1)
     assert of(follower.ask(Depart(), other), Announce) == []
-    replies = of(follower.hear(N1, Left(word.run)), Reply)
+    replies = of(follower.hear(N1, LeftView(word.run)), Reply)
     assert [reply.operation for reply in replies] == [OPERATION, other]
     assert follower.ask(Depart()) == [Reply(OPERATION, Departed())]
 

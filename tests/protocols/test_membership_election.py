@@ -19,7 +19,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.core.record import Record
-from snowmelt.protocols.etcd import ETCD, Granted, Put, Refreshed, Transact, Transacted
+from snowmelt.protocols.etcd import ETCD, LeaseGranted, PutKey, Refreshed, Transact, Transacted
 from snowmelt.protocols.membership import (
     CutOff,
     Identity,
@@ -33,20 +33,20 @@ from snowmelt.protocols.membership import (
 from snowmelt.protocols.membership.election import Election
 from snowmelt.protocols.membership.founding import in_etcd
 from snowmelt.protocols.membership.messages import JoinByEtcd
-from snowmelt.protocols.membership.records import Leader
-from snowmelt.protocols.membership.settings import Settings
+from snowmelt.protocols.membership.records import LeaderRecord
+from snowmelt.protocols.membership.settings import MembershipSettings
 from snowmelt_world.etcd import Model
 
 BEGIN = Instant(seconds(100))
-ME = Leader(NodeId("n1"), Address("here", 7700), birth=1, start=1, nonce=0)
+ME = LeaderRecord(NodeId("n1"), Address("here", 7700), birth=1, start=1, nonce=0)
 
 
 def test_of_a_longer_lease_than_was_asked_for_a_leader_is_sure_no_longer():
-    settings = Settings()
+    settings = MembershipSettings()
     lead = settings.lead_seconds
     election = Election(settings, Random(1), count())
     (asked,) = election.stand(BEGIN)
-    _, (put,) = election.answered(Granted(asked.message.number, 7, 15), ME, BEGIN)
+    _, (put,) = election.answered(LeaseGranted(asked.message.number, 7, 15), ME, BEGIN)
     election.answered(Transacted(put.message.number, 1, succeeded=True), ME, BEGIN)
     assert election.sure_until == later(BEGIN, seconds(0.8 * lead))
     refresh_due = election.due(BEGIN)
@@ -69,7 +69,10 @@ class Cluster:
         self.etcd.answer(Transact(0, (), in_etcd(7, "c")), BEGIN)
         self.nodes = {
             name: MembershipNode(
-                Identity(id=name, address=Address(name, 4410)), Settings(), Random(name), "c"
+                Identity(id=name, address=Address(name, 4410)),
+                MembershipSettings(),
+                Random(name),
+                "c",
             )
             for name in (N2, N3)
         }
@@ -115,7 +118,7 @@ class Cluster:
     def begin_anew(self, name):
         """Its process begins again on its disk."""
         identity = Identity(id=name, address=Address(name, 4410))
-        self.nodes[name] = MembershipNode(identity, Settings(), Random(7), "c")
+        self.nodes[name] = MembershipNode(identity, MembershipSettings(), Random(7), "c")
         kept = tuple(Record(key, value) for key, value in sorted(self.disks[name].items()))
         self.due = {timer: at for timer, at in self.due.items() if timer[0] != name}
         self.give(name, Started(kept))
@@ -136,9 +139,11 @@ def led():
 
 
 def test_nobody_founds_a_cluster_over_what_a_move_left_that_was_cut_off():
-    node = MembershipNode(Identity(id=N2, address=Address(N2, 4410)), Settings(), Random(1), "c")
+    node = MembershipNode(
+        Identity(id=N2, address=Address(N2, 4410)), MembershipSettings(), Random(1), "c"
+    )
     etcd, events, halts = Model(), deque([Started()]), []
-    etcd.answer(Transact(0, (), (Put("~home/orders", b"of another"),)), BEGIN)
+    etcd.answer(Transact(0, (), (PutKey("~home/orders", b"of another"),)), BEGIN)
     while events and not halts:
         for effect in node.handle(events.popleft(), BEGIN):
             match effect:
@@ -165,7 +170,9 @@ def test_who_refuses_connections_leads_no_more_and_is_left_out_at_once_but_not_b
     assert [one.id for one in cluster.views(other)[-1].members] == [other]
     (unsure,) = {fact for at, fact in cluster.told if isinstance(fact, Unsure)}
     # as long as the other may be sure of its lead, and current; and no longer than a grace more
-    assert unsure.until == later(begun, seconds(0.8 * Settings().lead_seconds) + Settings().grace)
+    assert unsure.until == later(
+        begun, seconds(0.8 * MembershipSettings().lead_seconds) + MembershipSettings().grace
+    )
     cluster.nodes[first] = dead  # it lived all the time
     cluster.run(0.6)
     assert [at for at, fact in cluster.told if isinstance(fact, LeadsNoMore)] == [first]
@@ -180,7 +187,9 @@ def test_who_leads_next_has_the_doubt_too_though_it_is_the_same_node_again():
     cluster, first, other = led()
     cluster.nodes.pop(first)
     cluster.give(other, Announced(Severed(first)))
-    whole = later(cluster.now, seconds(0.8 * Settings().lead_seconds) + Settings().grace)
+    whole = later(
+        cluster.now, seconds(0.8 * MembershipSettings().lead_seconds) + MembershipSettings().grace
+    )
     told = len(cluster.told)
     cluster.begin_anew(other)
     cluster.run(1)
@@ -208,7 +217,7 @@ def test_an_old_word_of_who_is_in_doubt_brings_it_not_back_before_it_knows_that_
     assert [fact for at, fact in cluster.told if at == other and isinstance(fact, CutOff)]
     while len(cluster.views(leads)[-1].members) == 1:
         cluster.run(0.1)
-    assert seconds(3.5) < cluster.now - begun <= Settings().patience + seconds(0.5)
+    assert seconds(3.5) < cluster.now - begun <= MembershipSettings().patience + seconds(0.5)
 
 
 def test_a_member_that_refuses_connections_is_left_out_and_told_as_unsure_until_it_begins_anew():
@@ -217,7 +226,7 @@ def test_a_member_that_refuses_connections_is_left_out_and_told_as_unsure_until_
     cluster.give(leads, Announced(Severed(other)))
     assert [one.id for one in cluster.views(leads)[-1].members] == [leads]
     (unsure,) = {fact for at, fact in cluster.told if isinstance(fact, Unsure)}
-    assert seconds(3.5) < unsure.until - cluster.now <= Settings().patience
+    assert seconds(3.5) < unsure.until - cluster.now <= MembershipSettings().patience
     member = cluster.views(leads)[-2].member(other)
     cluster.begin_anew(other)
     cluster.run(1)

@@ -7,7 +7,7 @@ import pytest
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.node import Note, Send
-from snowmelt.protocols.etcd import Failed, Put, Read, Row, Transact, Transacted, Trouble
+from snowmelt.protocols.etcd import EtcdFailed, PutKey, Read, Row, Transact, Transacted, Trouble
 from snowmelt.protocols.membership.records import (
     ANSWER,
     CLUSTER,
@@ -27,7 +27,9 @@ class Bench:
 
     def __init__(self, leader=b"one"):
         self.model = Model()
-        self.let(Transact(0, (), (Put(LEADER, leader), Put(CLUSTER, b"c"), Put(LEDGER, b"v0"))))
+        self.let(
+            Transact(0, (), (PutKey(LEADER, leader), PutKey(CLUSTER, b"c"), PutKey(LEDGER, b"v0")))
+        )
         self.records = Records(leader, count(1))
         self.kept = []
         self.run(self.records.read(NOW))
@@ -74,7 +76,7 @@ def test_a_change_is_kept_once_it_is_answered():
 def test_a_change_of_who_leads_no_more_does_nothing_though_no_record_has_changed():
     bench = Bench()
     asked = bench.asked(change(1, b"v1"))
-    bench.let(Transact(0, (), (Put(LEADER, b"two"),)))
+    bench.let(Transact(0, (), (PutKey(LEADER, b"two"),)))
     bench.hear(bench.let(asked))
     assert bench.records.deposed == "another leads"
     assert (bench.kept, bench.value(LEDGER)) == ([], b"v0")
@@ -102,7 +104,7 @@ def test_a_change_whose_answer_was_lost_is_found_to_be_done():
 
 def test_a_record_that_somebody_else_changed_ends_the_lead_and_is_named():
     bench = Bench()
-    bench.let(Transact(0, (), (Put(LEDGER, b"strange"),)))
+    bench.let(Transact(0, (), (PutKey(LEDGER, b"strange"),)))
     bench.run(bench.records.keep([change(1, b"v1")], NOW))
     assert bench.records.deposed == "the record 'ledger' was changed by somebody else"
     assert bench.value(LEDGER) == b"strange"
@@ -110,7 +112,7 @@ def test_a_record_that_somebody_else_changed_ends_the_lead_and_is_named():
 
 def test_a_prefix_that_was_founded_anew_takes_no_change():
     bench = Bench()
-    bench.let(Transact(0, (), (Put(CLUSTER, b"another"),)))
+    bench.let(Transact(0, (), (PutKey(CLUSTER, b"another"),)))
     bench.run(bench.records.keep([change(1, b"v1")], NOW))
     assert bench.records.deposed
     assert bench.value(LEDGER) == b"v0"
@@ -132,7 +134,7 @@ def test_thousands_of_homes_are_read_in_pages():
     bench = Bench()
     names = [f"{HOMES}q{number:04}" for number in range(1_200)]
     for at in range(0, len(names), 100):
-        bench.let(Transact(0, (), tuple(Put(name, b"h") for name in names[at : at + 100])))
+        bench.let(Transact(0, (), tuple(PutKey(name, b"h") for name in names[at : at + 100])))
     bench.records = Records(b"one", count(1_000))
     bench.run(bench.records.read(NOW))
     assert [key for key in bench.records.values if key.startswith(HOMES)] == names
@@ -142,7 +144,7 @@ def test_thousands_of_homes_are_read_in_pages():
 def test_what_etcd_does_not_take_is_asked_again_and_a_reason_is_said(trouble):
     bench = Bench()
     asked = bench.asked(change(1, b"v1"))
-    kept, said = bench.records.answered(Failed(asked.number, trouble, "no space"), NOW)
+    kept, said = bench.records.answered(EtcdFailed(asked.number, trouble, "no space"), NOW)
     assert not kept
     assert [type(one) for one in said] == ([] if trouble is Trouble.UNKNOWN else [Note])
     bench.run(bench.records.tick(later(NOW, ANSWER)))

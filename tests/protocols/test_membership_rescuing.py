@@ -4,8 +4,8 @@ import pytest
 
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership.disk import Self
-from snowmelt.protocols.membership.keeper import refused
 from snowmelt.protocols.membership.messages import Join
+from snowmelt.protocols.membership.monitor import refused
 from snowmelt.protocols.membership.rescuing import (
     VIEWS_LEFT_OUT,
     Cannot,

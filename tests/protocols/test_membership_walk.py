@@ -34,17 +34,17 @@ from snowmelt.protocols.membership import (
     Forget,
     Identity,
     MembershipNode,
-    Settings,
+    MembershipSettings,
     View,
 )
-from snowmelt.protocols.membership.member import Standing
+from snowmelt.protocols.membership.member import MemberState
 from snowmelt_world.families.membership import Founder
 from wide import wide
 
 NODES = [NodeId(f"n{number}") for number in range(1, 4)]
 WHO = st.sampled_from(NODES)
 CLIENT = OperationId(NodeId("c"), 1)
-SETTINGS = Settings(interval=seconds(3), misses=3, grace=seconds(1))
+SETTINGS = MembershipSettings(interval=seconds(3), misses=3, grace=seconds(1))
 
 
 class Process:
@@ -162,7 +162,7 @@ class Enemy(RuleBasedStateMachine):
         decided = keeper._coordinator.decided.view
         for name in NODES:
             follower = self.processes[name].node._follower
-            if follower.standing is Standing.CURRENT and self.now < follower._lease_end:
+            if follower.standing is MemberState.CURRENT and self.now < follower._lease_end:
                 assert decided.member(name) == follower.member, f"{name} is out of {decided}"
 
 

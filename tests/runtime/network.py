@@ -13,16 +13,16 @@ from snowmelt.core.instant import milliseconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Echoed
-from snowmelt.protocols.membership import Settings
+from snowmelt.protocols.membership import MembershipSettings
 from snowmelt.runtime.folders import found_on_disk
 from snowmelt.runtime.server import NodeConfig, Server
 from snowmelt.runtime.statistics import ConnectionStatistics
-from snowmelt.wire.codec import Codec, encode
+from snowmelt.wire.codec import MessageDecoder, encode
 from snowmelt.wire.framing import FrameReader, Kind, framed
 from snowmelt.wire.greeting import Goodbye, Hello, Role, Welcome, heard, said
 
 ANYWHERE = Address("127.0.0.1", 0)
-QUICK = Settings(interval=milliseconds(200), grace=milliseconds(100))
+QUICK = MembershipSettings(interval=milliseconds(200), grace=milliseconds(100))
 PATIENCE = 20.0
 
 
@@ -108,7 +108,7 @@ class Stranger:
     async def answer(self) -> Answer[Any]:
         kind, payload = await self.frame()
         assert kind is Kind.MESSAGE, (kind, payload)
-        return Codec.for_clients().decode(payload)
+        return MessageDecoder.for_clients().decode(payload)
 
     async def goodbye(self) -> Goodbye:
         """Reads until the node has said why it goes, and has gone."""

@@ -26,19 +26,19 @@ from snowmelt.protocols.pool.calls import (
     Acquaintances,
     AwaitRoom,
     Coming,
-    Describe,
-    Get,
+    DescribePeer,
     Got,
     HasRoom,
-    Kept,
-    Listening,
+    ListensAt,
     Nack,
-    Put,
-    Reached,
+    PoolGet,
+    PoolPut,
+    PoolReceipt,
+    Reachable,
     Withdraw,
 )
 from snowmelt.protocols.pool.introductions import DescribePool
-from snowmelt.protocols.pool.messages import Cancel, Found, Request, Settle, Span
+from snowmelt.protocols.pool.messages import Cancel, ObjectsLent, ObjectSpan, Request, SettleLoan
 from snowmelt.runtime.peer import Engine, PeerConfig
 
 PATIENCE = Duration(20_000_000_000)
@@ -70,7 +70,7 @@ class Simple:
             case Received(source, Request() as request):
                 self.line.append((source, request))
                 return self._match()
-            case Received(source, Found() as found):
+            case Received(source, ObjectsLent() as found):
                 operation = self.gets.pop(found.number, None)
                 if operation is None:
                     return []
@@ -79,7 +79,7 @@ class Simple:
             case Received(source, Cancel() as cancel):
                 self.cancelled.append((source, cancel))
                 return []
-            case Received(_, Settle()):
+            case Received(_, SettleLoan()):
                 raise ValueError("this machine can't settle")
             case Received(_, Answer(number, body)):
                 return [Reply(self.gets.pop(number), body)]
@@ -94,11 +94,11 @@ class Simple:
 
     def _asked(self, operation: Any, message: Any, now: Any) -> list[Any]:
         match message:
-            case Put(_, blob, _):
+            case PoolPut(_, blob, _):
                 self.objects.append(blob)
-                kept = Reply(operation, Kept(1, Interval(0, 1)))
+                kept = Reply(operation, PoolReceipt(1, Interval(0, 1)))
                 return [kept, *self._match()]
-            case Get():
+            case PoolGet():
                 self.gets[operation.number] = operation
                 request = Request(self.name, operation.number, 1, 1, ())
                 return [Send(self.producer, request)]
@@ -113,7 +113,7 @@ class Simple:
                 return [Announce(message), Reply(operation, Acked())]
             case Cancel():
                 return [Send(self.producer, message), Reply(operation, Acked())]
-            case Describe():
+            case DescribePeer():
                 raise ValueError("this machine can't describe itself")
             case Withdraw(number):
                 self.withdrawn.append(number)
@@ -127,8 +127,8 @@ class Simple:
         while self.objects and self.line:
             source, request = self.line.popleft()
             blob = self.objects.popleft()
-            span = Span(0, b"")
-            found = Found(request.number, 1, 1, 7, self.lease, 0.0, (span,), blob)
+            span = ObjectSpan(0, b"")
+            found = ObjectsLent(request.number, 1, 1, 7, self.lease, 0.0, (span,), blob)
             sends.append(Send(source, found))
         return sends
 
@@ -139,7 +139,7 @@ class Simple:
         return [fact.target for fact in self.facts if isinstance(fact, Lost)]
 
     def reached(self) -> list[NodeId]:
-        return [fact.target for fact in self.facts if isinstance(fact, Reached)]
+        return [fact.target for fact in self.facts if isinstance(fact, Reachable)]
 
     def coming(self) -> list[Coming]:
         return [fact for fact in self.facts if isinstance(fact, Coming)]
@@ -148,14 +148,14 @@ class Simple:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def listening(self) -> Address:
-        return next(fact.address for fact in self.facts if isinstance(fact, Listening))
+        return next(fact.address for fact in self.facts if isinstance(fact, ListensAt))
 
 
-GET = Get(1, 1 << 40, PATIENCE)
+GET = PoolGet(1, 1 << 40, PATIENCE)
 
 
-def put(blob: Any) -> Put:
-    return Put(b"", blob, PATIENCE)
+def put(blob: Any) -> PoolPut:
+    return PoolPut(b"", blob, PATIENCE)
 
 
 def wait_room(count: float) -> AwaitRoom:

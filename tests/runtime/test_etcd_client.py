@@ -9,9 +9,9 @@ import pytest
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
 from snowmelt.protocols.etcd import (
-    Failed,
-    Grant,
-    Granted,
+    EtcdFailed,
+    LeaseGrant,
+    LeaseGranted,
     Read,
     Refresh,
     Refreshed,
@@ -21,7 +21,7 @@ from snowmelt.protocols.etcd import (
     Trouble,
 )
 from snowmelt.runtime.etcd import EtcdPlace
-from snowmelt.runtime.etcd.client import Line
+from snowmelt.runtime.etcd.client import EtcdConnection
 
 ASK = Transact(1, (), (Read("a"),))
 TOLD = {
@@ -67,7 +67,7 @@ def dial(gateway):
 
     def dialled(*more, **fields):
         own = Address("127.0.0.1", gateway.server_address[1])
-        lines.append(Line(EtcdPlace(endpoints=(*more, own), prefix="/x/", **fields)))
+        lines.append(EtcdConnection(EtcdPlace(endpoints=(*more, own), prefix="/x/", **fields)))
         return lines[-1]
 
     yield dialled
@@ -85,7 +85,7 @@ def test_an_answer_is_read_with_what_etcd_leaves_out(gateway, dial):
 
 def test_whole_numbers_may_be_strings(gateway, dial):
     gateway.answers = [(200, {"ID": "7587881", "TTL": "5"})]
-    assert dial().carry(Grant(3, 5)) == Granted(3, 7587881, 5)
+    assert dial().carry(LeaseGrant(3, 5)) == LeaseGranted(3, 7587881, 5)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_is_refused_is_told_from_what_may_have_happened(
 ):
     gateway.answers = [(status, answer)]
     told = dial().carry(ASK)
-    assert isinstance(told, Failed)
+    assert isinstance(told, EtcdFailed)
     assert (told.number, told.trouble) == (1, trouble)
 
 
@@ -124,7 +124,7 @@ def test_what_no_etcd_would_answer_is_as_good_as_no_answer(gateway, dial, answer
     gateway.answers = [(200, answer), (200, TOLD)]
     line = dial()
     told = line.carry(ASK)
-    assert isinstance(told, Failed)
+    assert isinstance(told, EtcdFailed)
     assert told.trouble is Trouble.UNKNOWN
     assert isinstance(line.carry(ASK), Transacted)
 
@@ -137,9 +137,9 @@ def test_an_endpoint_that_is_not_there_costs_nothing_when_another_is(gateway, di
 
 def test_when_nobody_is_there_the_answer_says_where_it_was_sought(gateway):
     del gateway
-    line = Line(EtcdPlace(endpoints=(Address("127.0.0.1", 1),), prefix="/x/"))
+    line = EtcdConnection(EtcdPlace(endpoints=(Address("127.0.0.1", 1),), prefix="/x/"))
     told = line.carry(ASK)
-    assert isinstance(told, Failed)
+    assert isinstance(told, EtcdFailed)
     assert told.trouble is Trouble.UNKNOWN
     assert "127.0.0.1:1: " in told.text
 

@@ -9,7 +9,7 @@ from runtime.network import Stranger, packed, serving
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.membership import Depart, Member
-from snowmelt.protocols.membership.messages import Join, Left
+from snowmelt.protocols.membership.messages import Join, LeftView
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.wire.codec import encode
@@ -66,7 +66,7 @@ AFTER = {
     "an unknown request": (packed(["call", 1, ["exec", b"rm"]]), "MessageError", "does not read"),
     "an answer": (packed(["answer", 1, ["echo.echoed", b""]]), "MessageError", "does not read"),
     "a node's word": (
-        framed(Kind.MESSAGE, encode(Left(1))),
+        framed(Kind.MESSAGE, encode(LeftView(1))),
         "MessageError",
         "does not read",
     ),

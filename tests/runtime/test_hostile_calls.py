@@ -20,7 +20,7 @@ from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import GetStatus
 from snowmelt.protocols.queue.calls import Describe, Open, Put, PutDone, QueueStatus
-from snowmelt.wire.codec import Codec, Request
+from snowmelt.wire.codec import MessageDecoder, Request
 
 CALLS = 4_000
 
@@ -32,7 +32,7 @@ def bodies_of(malice: Malice) -> Iterator[Any]:
         if body == [GetStatus.__struct_config__.tag]:
             continue  # it has no fields, and its answer no bounds
         try:
-            Codec.for_callers().decode(msgspec.msgpack.encode(["call", 1, body]))
+            MessageDecoder.for_callers().decode(msgspec.msgpack.encode(["call", 1, body]))
         except (MessageError, OverflowError):
             continue
         yield body

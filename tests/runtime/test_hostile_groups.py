@@ -34,8 +34,10 @@ def put(headers: bytes = b"", **more: Any) -> calls.Put:
     return calls.Put("q", "p", 1, offsets, blob, headers, **more)
 
 
-def publish(*receipts: calls.Receipt, producer: str = "p", sequence: int = 9) -> calls.Publish:
-    return calls.Publish("q", producer, sequence, receipts)
+def publish(
+    *receipts: calls.Receipt, producer: str = "p", sequence: int = 9
+) -> calls.PublishStaged:
+    return calls.PublishStaged("q", producer, sequence, receipts)
 
 
 def receipt(stream: str = "n1/1/1", first: int = 0, stop: int = 1) -> calls.Receipt:
@@ -70,7 +72,7 @@ ABSURD = {
     "a survey of none": (calls.Survey("q", 0, 0), "BadOption"),
     "a survey of too many": (calls.Survey("q", 0, FAR), "BadOption"),
     "a survey from below zero": (calls.Survey("q", -1, 1), "BadOption"),
-    "a release of no name": (calls.Release("q", "\0"), "BadOption"),
+    "a release of no name": (calls.ReleaseGroup("q", "\0"), "BadOption"),
     "groups of a queue with a slash": (calls.ListGroups("a/b"), "BadOption"),
     "a publisher without a name": (publish(producer=""), "BadOption"),
     "a negative publication": (publish(sequence=-1), "BadOption"),

@@ -21,7 +21,7 @@ from snowmelt.protocols.membership import messages as membership_messages
 from snowmelt.protocols.multicast import messages as multicast_messages
 from snowmelt.protocols.queue import messages as fifo_messages
 from snowmelt.protocols.queue.parted import words as parted_words
-from snowmelt.wire.codec import Codec
+from snowmelt.wire.codec import MessageDecoder
 
 FAMILIES = {
     "membership": membership_messages.Message,
@@ -52,7 +52,7 @@ class Tap:
     def say(self, source: str, plain: Any) -> bool:
         """Whether it reads as a message."""
         try:
-            message = Codec.for_nodes().decode(msgspec.msgpack.encode(plain))
+            message = MessageDecoder.for_nodes().decode(msgspec.msgpack.encode(plain))
         except (MessageError, OverflowError):
             return False
         self._deliver(NodeId(source), message)

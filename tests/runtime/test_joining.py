@@ -15,7 +15,7 @@ from snowmelt.protocols.membership.messages import Join, Redirected
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.folders import found_on_disk
 from snowmelt.runtime.server import NodeConfig, Server
-from snowmelt.wire.codec import Codec, encode
+from snowmelt.wire.codec import MessageDecoder, encode
 from snowmelt.wire.framing import FrameReader, Kind, framed
 from snowmelt.wire.greeting import Hello, Role, Welcome, heard, said
 
@@ -167,7 +167,7 @@ async def fake_node(address: Address, reply: Any) -> asyncio.Server:
                         heard(payload, Hello)
                         writer.write(said(Kind.WELCOME, Welcome("n9", 1 << 20)))
                     elif kind is Kind.MESSAGE:
-                        message = Codec.for_nodes().decode(payload)
+                        message = MessageDecoder.for_nodes().decode(payload)
                         if isinstance(message, Join):
                             writer.write(framed(Kind.MESSAGE, encode(reply(message))))
         finally:

@@ -12,7 +12,7 @@ from runtime.network import Serving, Stranger, serving, until
 from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
-from snowmelt.protocols.queue.words import NOTHING, Body, Piece
+from snowmelt.protocols.queue.words import NOTHING, Body, SnapshotChunk
 from snowmelt.runtime import connection
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
@@ -25,9 +25,11 @@ from snowmelt.wire.greeting import Gate, Role
 MEGABYTE = 1 << 20
 
 
-def piece(number: int, body: bytes) -> Piece:
+def piece(number: int, body: bytes) -> SnapshotChunk:
     """What one node sends to another, with a body."""
-    return Piece("q", 1, NOTHING, number, last=False, bodies=(Body(b"1", body),), records=())
+    return SnapshotChunk(
+        "q", 1, NOTHING, number, last=False, bodies=(Body(b"1", body),), records=()
+    )
 
 
 async def test_who_never_greets_is_sent_away_in_time(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from snowmelt.protocols.calling import Lost
 from snowmelt.protocols.pool.calls import (
     Ack,
     Acquaintances,
-    Get,
     Got,
-    Known,
     Need,
-    Put,
+    PoolGet,
+    PoolMembers,
+    PoolPut,
     Unsent,
     Unused,
 )
@@ -33,13 +33,13 @@ from snowmelt.protocols.pool.messages import Cancel
 from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.runtime.peer import Engine, PeerConfig, PeerLimits
-from snowmelt.wire.codec import Codec
+from snowmelt.wire.codec import MessageDecoder
 from snowmelt.wire.framing import Kind, framed
 from snowmelt.wire.greeting import Hello, Role, Welcome, heard, said
 from timing import until
 
 SOON = PeerLimits(unused=milliseconds(60))
-ONE = Get(1, 1 << 40, PATIENCE)
+ONE = PoolGet(1, 1 << 40, PATIENCE)
 
 
 class Peer(PoolPeer):
@@ -93,12 +93,12 @@ def links(one: Engine) -> int:
 def hand(consumer: Engine, producers: list[Engine], known: Engine) -> None:
     """Of all these it may probe one."""
     told = tuple(Acquaintance(one.config.name, one.config.name, one.address) for one in producers)
-    consumer.announce(Known(told, (known.config.name,)))
+    consumer.announce(PoolMembers(told, (known.config.name,)))
 
 
 def passed(giver: Engine, taker: Engine) -> Got:
     frame = Batch.of([b"frame"])
-    giver.call(Put(bytes(frame.offsets), bytes(frame.blob), PATIENCE), 5)
+    giver.call(PoolPut(bytes(frame.offsets), bytes(frame.blob), PATIENCE), 5)
     got: Got = taker.call(ONE, 5)
     assert (got.producer, bytes(got.blob)) == (giver.config.name, b"frame")
     return got
@@ -190,7 +190,7 @@ def test_what_is_said_while_the_other_side_is_asked_waits_until_it_needs_the_lin
         one.call(Cancel(1, 1), 5)
         one.call(Cancel(2, 1), 5)
         other.send(framed(Kind.KEEP, b""))
-        words = [Codec.for_peers().decode(other.hears(Kind.MESSAGE)) for _ in range(2)]
+        words = [MessageDecoder.for_peers().decode(other.hears(Kind.MESSAGE)) for _ in range(2)]
         assert words == [Cancel(1, 1), Cancel(2, 1)]
         assert not machine.lost()
         other.socket.close()
@@ -247,7 +247,9 @@ def _went_by_the_second_link() -> bool:
         if any(isinstance(fact, Unsent) for fact in machine.facts):  # rule 5: it is lost then
             return False
         assert not machine.lost()
-        assert Codec.for_peers().decode(second.hears_in_the_end(Kind.MESSAGE)) == Cancel(1, 1)
+        assert MessageDecoder.for_peers().decode(second.hears_in_the_end(Kind.MESSAGE)) == Cancel(
+            1, 1
+        )
         assert machine.reached() == ["c-x", "c-x"]
         first.socket.close()
         second.socket.close()

@@ -15,7 +15,7 @@ from snowmelt.core.errors import BadOption, Empty, MachineCrashed, OutcomeUnknow
 from snowmelt.core.instant import SECOND
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.pool.calls import Acquaintances, Describe, Stop, Unsent
+from snowmelt.protocols.pool.calls import Acquaintances, DescribePeer, Stop, Unsent
 from snowmelt.protocols.pool.messages import Cancel
 from snowmelt.runtime import near
 from snowmelt.runtime.credentials import Credentials
@@ -161,7 +161,7 @@ def test_a_machine_that_raises_ends_the_engine_and_every_call():
             thread.start()
         sleep(0.1)
         with pytest.raises(MachineCrashed, match="can't describe"):
-            one.call(Describe(), 5)
+            one.call(DescribePeer(), 5)
         for thread in threads:
             thread.join(5)
         assert len(ends) == 4
@@ -174,7 +174,7 @@ def test_when_one_crashes_the_others_lose_it():
         know(other, machine, one)
         until(machine.reached)
         with pytest.raises(MachineCrashed):
-            one.call(Describe(), 5)
+            one.call(DescribePeer(), 5)
         until(machine.lost)
 
 
@@ -331,7 +331,7 @@ def test_many_threads_of_two_processes_lose_no_wake_up(monkeypatch):
     Nobody wakes by itself here, as in life, so that a ring that is lost shows.
     """
     monkeypatch.setattr("snowmelt.runtime.bell.LONGEST_SLEEP", 60.0)
-    monkeypatch.setattr("snowmelt.runtime.peer.owner.LONGEST_POLL", 60 * SECOND)
+    monkeypatch.setattr("snowmelt.runtime.peer.engine_thread.LONGEST_POLL", 60 * SECOND)
     rounds, width = 150, 6
     with engine("c-a") as (one, first), engine("c-b") as (other, second):
         know(one, first, other)

@@ -19,8 +19,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.echo import Echo
-from snowmelt.protocols.pool.calls import Acquaintances, Reached, Refused, Unsent
-from snowmelt.protocols.pool.messages import Cancel, Found, Request, Settle, Span
+from snowmelt.protocols.pool.calls import Acquaintances, NotReceived, Reachable, Unsent
+from snowmelt.protocols.pool.messages import Cancel, ObjectsLent, ObjectSpan, Request, SettleLoan
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.peer import Engine
 from snowmelt.runtime.peer.limits import PeerLimits
@@ -32,7 +32,7 @@ from timing import until
 
 TOKEN = "the token"
 NONCE = bytes(16)
-FOUND = Found(1, 1, 1, 7, 0, 0.0, (Span(0, b""),), b"")
+FOUND = ObjectsLent(1, 1, 1, 7, 0, 0.0, (ObjectSpan(0, b""),), b"")
 
 
 class Stranger:
@@ -279,7 +279,7 @@ def test_one_who_reads_late_has_all_that_it_asked_for():
         until(machine.reached)
         for number in range(count):
             give(one, msgspec.structs.replace(FOUND, number=number, blob=body))
-        assert machine.facts[1:] == [Reached(NodeId("c-stranger"))], "nothing is refused"
+        assert machine.facts[1:] == [Reachable(NodeId("c-stranger"))], "nothing is refused"
         whole, parts = 0, dict[int, int]()
         while whole < count:
             kind, payload = other.frame()
@@ -315,7 +315,7 @@ def test_what_is_more_than_one_reads_is_refused_and_when_nothing_is_taken_the_li
     with victim(**limits) as (one, machine), stranger(one) as other:
         other.greet()
         until(machine.reached)
-        word = Settle(1, 1, tuple(Interval(n, n + 1) for n in range(1000)))
+        word = SettleLoan(1, 1, tuple(Interval(n, n + 1) for n in range(1000)))
         sent = 0
         while not machine.told(Unsent):
             sent += 1
@@ -347,7 +347,7 @@ def test_a_large_object_for_which_there_is_no_room_is_refused_and_the_link_stand
         other.send(chunk(2, bytes(size)) + chunk(1, bytes(size)))
         until(lambda: one.statistics().links.frames_in == 6)
         until(lambda: one._links.stores.held == 0)
-        assert machine.told(Refused) == [Refused(NodeId("c-stranger"), 2, 1, 22)]
+        assert machine.told(NotReceived) == [NotReceived(NodeId("c-stranger"), 2, 1, 22)]
         assert machine.lost() == []
         other.send(framed(Kind.MESSAGE, encode(REQUEST)))
         until(lambda: machine.line)
@@ -388,7 +388,7 @@ def test_what_is_offered_is_asked_for_when_there_is_room():
         assert one._links.stores.held == size
         other.send(chunk(2, bytes(size)))
         until(lambda: one._links.stores.held == 0)
-        assert machine.told(Refused) == machine.lost() == []
+        assert machine.told(NotReceived) == machine.lost() == []
 
 
 def test_what_an_ended_link_had_offered_keeps_nobody_from_the_room():
@@ -425,12 +425,12 @@ def test_what_one_that_stands_still_was_to_bring_is_given_up_and_the_link_stands
     large = msgspec.structs.replace(FOUND, token=11)
     with victim(silent=milliseconds(100)) as (one, machine), stranger(one) as still:
         still.greet().send(parcel(1, size, large) + chunk(1, bytes(1000)))
-        until(lambda: machine.told(Refused))
-        assert machine.told(Refused) == [Refused(NodeId("c-stranger"), 1, 1, 11)]
+        until(lambda: machine.told(NotReceived))
+        assert machine.told(NotReceived) == [NotReceived(NodeId("c-stranger"), 1, 1, 11)]
         assert one._links.stores.held == 0
         still.send(chunk(1, bytes(size - 1000)) + framed(Kind.MESSAGE, encode(REQUEST)))
         until(lambda: machine.line)
-        assert len(machine.told(Refused)) == 1
+        assert len(machine.told(NotReceived)) == 1
         assert machine.lost() == []
         assert one.statistics().links.dropped == {"nothing came of it for long": 1}
 
@@ -533,7 +533,7 @@ def _payload(stream: socket.socket) -> bytes:
 
 def test_a_machine_that_a_message_crashes_ends_its_engine_only():
     with victim() as (one, _), stranger(one) as other:
-        other.greet().send(framed(Kind.MESSAGE, encode(Settle(1, 1, (Interval(0, 1),)))))
+        other.greet().send(framed(Kind.MESSAGE, encode(SettleLoan(1, 1, (Interval(0, 1),)))))
         assert "left the pool" in other.goodbye().text
 
 

@@ -18,7 +18,7 @@ from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Remember, Remembered
 from snowmelt.protocols.membership import Member, View
 from snowmelt.runtime import near
-from snowmelt.wire.codec import Codec
+from snowmelt.wire.codec import MessageDecoder
 from snowmelt.wire.framing import HEADER_BYTES, Kind
 from snowmelt.wire.greeting import Goodbye, heard
 
@@ -85,7 +85,7 @@ async def test_calls_in_flight_are_answered_when_a_node_is_told_to_stop(node: Lo
             kind, payload = await stranger.frame()
             if kind is Kind.GOODBYE:
                 break
-            answers.append(Codec.for_clients().decode(payload))
+            answers.append(MessageDecoder.for_clients().decode(payload))
         word = heard(payload, Goodbye)
     assert (word.error, word.text) == ("Unavailable", "this node is stopping")
     expected = [Answer(one, Remembered(f"name {one}")) for one in range(count)]

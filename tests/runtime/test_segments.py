@@ -25,7 +25,13 @@ from snowmelt.runtime.peer import Engine, segments
 from snowmelt.runtime.peer.asking import Words
 from snowmelt.runtime.peer.carriers import Near, Plain, carrier
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, LARGE, PeerLimits
-from snowmelt.runtime.peer.segments import SEGMENT_BYTES, Mapped, Place, Segment, Segments
+from snowmelt.runtime.peer.segments import (
+    SEGMENT_BYTES,
+    Mapped,
+    SegmentRegion,
+    Segments,
+    SharedSegment,
+)
 from snowmelt.runtime.peer.sharing import FREE_HEAD, PLACE_HEAD, SEGMENT_HEAD
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import Kind, framed
@@ -124,7 +130,7 @@ def test_a_place_that_was_lent_is_not_used_before_it_comes_back(own: Own) -> Non
     assert not own.segments.give_back(number, at, borrower)
 
 
-def lent_and_parted(own: Own) -> tuple[Place, int]:
+def lent_and_parted(own: Own) -> tuple[SegmentRegion, int]:
     """A place of a link that has ended, and the descriptor that was shown on it."""
     written = own.segments.written(bytes(MIB))
     assert written is not None
@@ -237,7 +243,7 @@ def test_where_the_system_has_no_memory_file_to_give_there_is_no_place(
 
 
 def test_others_can_read_a_segment_and_not_write_to_it() -> None:
-    segment = Segment(1, MIB)
+    segment = SharedSegment(1, MIB)
     reader = segment.reader(1)
     with pytest.raises(PermissionError):
         mmap.mmap(reader, segment.size)
@@ -247,7 +253,7 @@ def test_others_can_read_a_segment_and_not_write_to_it() -> None:
 
 
 def test_a_system_that_does_not_take_memory_back_ends_nothing() -> None:
-    segment = Segment(1, MIB)
+    segment = SharedSegment(1, MIB)
     segment.close()
     segment.map = mmap.mmap(-1, SEGMENT_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     segment.empty()

@@ -3,7 +3,7 @@
 import asyncio
 
 from snowmelt.core.names import Address, NodeId
-from snowmelt.runtime.severing import APART_SECONDS, DIALS, Severing
+from snowmelt.runtime.slow_client_cutoff import APART_SECONDS, DIALS, SlowClientCutoff
 
 N2 = NodeId("n2")
 
@@ -13,7 +13,7 @@ class Ways:
 
     def __init__(self):
         self.server, self.address, self.told, self.connected = None, None, [], set()
-        self.severing = Severing(self.addresses, lambda: self.connected, self.told.append)
+        self.severing = SlowClientCutoff(self.addresses, lambda: self.connected, self.told.append)
 
     def addresses(self):
         return {N2: self.address}

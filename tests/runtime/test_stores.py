@@ -5,7 +5,7 @@ import random
 import pytest
 
 from snowmelt.core.instant import SECOND, Instant, later, seconds
-from snowmelt.protocols.pool.messages import Cancel, Found
+from snowmelt.protocols.pool.messages import Cancel, ObjectsLent
 from snowmelt.runtime.peer.carriers import Secure
 from snowmelt.runtime.peer.incoming import Handler, Incoming
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, LARGE, PeerLimits
@@ -13,7 +13,7 @@ from snowmelt.runtime.peer.outgoing import Outgoing
 from snowmelt.runtime.peer.segments import Segments
 from snowmelt.runtime.peer.sharing import Sharing
 from snowmelt.runtime.peer.stores import FRESH, LATE, LOOKS, Stores
-from snowmelt.wire.codec import Codec
+from snowmelt.wire.codec import MessageDecoder
 
 SILENT = seconds(2)
 
@@ -136,10 +136,10 @@ def test_a_link_that_talks_and_brings_nothing_keeps_no_room(
     segments = Segments(0, lambda _, __: None)
     sharing = Sharing(segments, 0, Secure(None), Outgoing(limits), lambda: None)
     incoming = Incoming(limits, stores, Handler(), sharing)
-    incoming.admit(FRAME_BYTES_MAX, Codec.for_peers().decode, lambda _: None)
+    incoming.admit(FRAME_BYTES_MAX, MessageDecoder.for_peers().decode, lambda _: None)
     incoming.heard = now.at
     sender = Outgoing(limits)
-    sender.add(Found(1, 1, 0, 1, SILENT, 0.0, (), bytes(LARGE)))
+    sender.add(ObjectsLent(1, 1, 0, 1, SILENT, 0.0, (), bytes(LARGE)))
 
     def comes(count: int = LARGE) -> None:
         incoming.heard = now.at

@@ -15,7 +15,7 @@ from snowmelt.runtime.limits import Limits
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import FRAME_BYTES_MAX, Kind, framed
 from snowmelt.wire.greeting import Gate, Hello, Role, said
-from snowmelt.wire.sides import Listening, Opened
+from snowmelt.wire.sides import ConnectionOpened, Listening
 
 
 class Counting:
@@ -30,7 +30,7 @@ class Counting:
     def side(self, connection: LoopConnection) -> Listening:
         return Listening(Gate("snowmelt"), NodeId("n1"), FRAME_BYTES_MAX, connection.certify)
 
-    def opened(self, connection: LoopConnection, opened: Opened) -> None:
+    def opened(self, connection: LoopConnection, opened: ConnectionOpened) -> None:
         assert connection.peer == opened.name == "c-1"
 
     def deliver(self, source: NodeId, message: Any) -> None:

@@ -27,7 +27,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import Depart, Departed
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.check.conservation import check_conservation
 from snowmelt_world.check.history import Ended, History, Kind, Operation
@@ -67,7 +67,7 @@ def ranked_opened(client, queue, **settings):
 
 
 def queue_process(node, founder, chance, room=256 << 20):
-    limits = Limits(waiting_bytes=room)
+    limits = QueueLimits(waiting_bytes=room)
     return queue.process(node, founder, chance, limits)
 
 

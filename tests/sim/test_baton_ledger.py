@@ -7,8 +7,8 @@ from snowmelt.client.counter.state import CounterState
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.baton.calls import Granted, Where
-from snowmelt_world.families.baton_excuses import Excuses
+from snowmelt.protocols.baton.calls import Granted, HeldAt
+from snowmelt_world.families.baton_excuses import AllowedLosses
 from snowmelt_world.families.baton_ledger import Ledger
 from snowmelt_world.families.baton_numbers import Numbers
 from snowmelt_world.faults import ClockJump, Crash
@@ -17,7 +17,7 @@ from snowmelt_world.world import Broken
 ANN, BOB = NodeId("ann"), NodeId("bob")
 MINE, YOURS = 1, 2
 CRASH = Crash(Instant(0), Instant(1), NodeId("n1"))
-WHERE = Where(NodeId("n1"), 1, Address("n1", 4410))
+WHERE = HeldAt(NodeId("n1"), 1, Address("n1", 4410))
 
 
 def at(number):
@@ -30,7 +30,7 @@ def granted(fence, value=b"", made=1):
 
 @pytest.fixture
 def ledger():
-    ledger = Ledger("b1", Excuses([CRASH]))
+    ledger = Ledger("b1", AllowedLosses([CRASH]))
     ledger.wants(ANN, MINE, at(0))
     ledger.wants(BOB, YOURS, at(1))
     return ledger
@@ -80,7 +80,7 @@ def test_a_belief_ends_with_its_time_and_with_the_hold(ledger):
 
 @pytest.mark.parametrize(("leap", "excused"), [(1, True), (3, True), (5, False)])
 def test_where_a_clock_leaps_between_two_may_believe(leap, excused):
-    ledger = Ledger("b1", Excuses([ClockJump(at(leap), NodeId("n1"), seconds(9))]))
+    ledger = Ledger("b1", AllowedLosses([ClockJump(at(leap), NodeId("n1"), seconds(9))]))
     ledger.believes(ANN, 1, at(6), at(1), at(1))
     if not excused:
         with pytest.raises(Broken, match="bob believes"):
@@ -272,7 +272,7 @@ def test_a_gap_has_a_reason(ledger):
     ("asked", "over", "ordered"), [(3.5, False, False), (2, False, True), (3.5, True, True)]
 )
 def test_nobody_is_overtaken_by_one_who_asked_much_later(asked, over, ordered):
-    ledger = Ledger("b1", Excuses(()))
+    ledger = Ledger("b1", AllowedLosses(()))
     ledger.ordered_from = at(1)
     ledger.wants(ANN, MINE, at(1))
     ledger.wants(BOB, YOURS, at(asked))

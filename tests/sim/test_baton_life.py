@@ -7,13 +7,13 @@ import pytest
 
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.node import Persist, Send
-from snowmelt.protocols.baton.baton import Baton
-from snowmelt.protocols.baton.inquest import Inquest
+from snowmelt.protocols.baton.baton import LocalBaton
 from snowmelt.protocols.baton.messages import Stored
 from snowmelt.protocols.baton.node import BatonNode
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Relay
 from snowmelt.protocols.baton.settings import BatonSettings
+from snowmelt.protocols.baton.token_census import TokenCensus
 from snowmelt.protocols.host import Host
 from snowmelt.protocols.membership import Current, CutOff
 from snowmelt_world.families import family
@@ -201,9 +201,21 @@ NOTHING, ALL = (), EASY
 CUTS, CRASHES, SKEW, PAUSES = ("partition",), ("crash",), ("clock-skew",), ("pause",)
 BUGS = {
     "same fence": (Relay, "_step", a_step_keeps_its_fence, ALL, "were both granted"),
-    "no floor": (Inquest, "next_fence", a_new_token_forgets_what_the_root_knows, ALL, ""),
-    "only the floor": (Inquest, "next_fence", a_new_token_forgets_what_was_told, ALL, "had acted"),
-    "half a lease": (Baton, "_renew", a_lease_is_half_as_long_as_told, NOTHING, "believes that"),
+    "no floor": (TokenCensus, "next_fence", a_new_token_forgets_what_the_root_knows, ALL, ""),
+    "only the floor": (
+        TokenCensus,
+        "next_fence",
+        a_new_token_forgets_what_was_told,
+        ALL,
+        "had acted",
+    ),
+    "half a lease": (
+        LocalBaton,
+        "_renew",
+        a_lease_is_half_as_long_as_told,
+        NOTHING,
+        "believes that",
+    ),
     "lease": (Registrar, "_make", a_new_token_does_not_wait, CRASHES, "believes that"),
     "cut off": (BatonNode, "_announced", who_is_cut_off_goes_on, CUTS, ""),
     "slept": (BatonNode, "_announced", who_slept_goes_on, PAUSES, "had acted"),
@@ -211,7 +223,13 @@ BUGS = {
     "value": (Relay, "change", nothing_comes_of_it, NOTHING, "had left it with one of"),
     "saved": (Registrar, "backup", saved_before_it_is_safe, ALL, "which was saved"),
     "complaints": (Registrar, "complained", nothing_comes_of_it, ALL, "has not had its turn"),
-    "order": (Baton, "acquire", who_calls_again_stands_at_the_end, NOTHING, "which had wanted it"),
+    "order": (
+        LocalBaton,
+        "acquire",
+        who_calls_again_stands_at_the_end,
+        NOTHING,
+        "which had wanted it",
+    ),
 }
 AS_WELL = {"slept": (Host, "handle", nobody_hears_that_he_slept)}
 """What guards against the same, and must be gone before the bug can show."""

@@ -20,13 +20,13 @@ from snowmelt.protocols.baton.calls import (
     Release,
     Released,
     ResetBaton,
-    Save,
-    Saved,
+    SaveValue,
+    ValueSaved,
 )
 from snowmelt.protocols.baton.fences import COUNT_BITS
-from snowmelt.protocols.baton.values import Kept
+from snowmelt.protocols.baton.values import SavedValue
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
-from snowmelt.protocols.etcd import ETCD, Put, Transact
+from snowmelt.protocols.etcd import ETCD, PutKey, Transact
 from snowmelt.protocols.multicast.calls import Publish, Published, Underway
 from snowmelt_world.etcd import EtcdNode, leader_of
 from snowmelt_world.families.membership import address, member
@@ -120,14 +120,16 @@ class Cluster:
 
     def save(self, node, held, value, within=30.0, name="index"):
         ticket, granted = held
-        return self.call(node, Save(name, ticket, granted.fence, granted.where, value, 1), within)
+        return self.call(
+            node, SaveValue(name, ticket, granted.fence, granted.where, value, 1), within
+        )
 
     def kept(self, key):
         return self.world.slots[ETCD].node.held("~baton/" + key)
 
     def value(self, name="index"):
         kept = self.kept(name)
-        return None if kept is None else msgspec.msgpack.decode(kept, type=Kept).value
+        return None if kept is None else msgspec.msgpack.decode(kept, type=SavedValue).value
 
     @property
     def term(self):
@@ -155,7 +157,7 @@ def test_what_was_saved_and_the_fence_outlive_the_machine_that_leads_and_holds()
     cluster = Cluster()
     leader = cluster.leader
     held = cluster.acquire(leader)
-    assert cluster.save(leader, held, b"segment-17") == Saved()
+    assert cluster.save(leader, held, b"segment-17") == ValueSaved()
     cluster.gone(leader)
     heir = cluster.acquire(cluster.names[0])[1]
     assert heir.value == b"segment-17"
@@ -269,7 +271,7 @@ def test_while_etcd_is_away_batons_go_round_and_nothing_is_said_to_be_saved():
     held = cluster.acquire(other, within=2)
     assert cluster.save(other, held, b"late", within=1) is None
     cluster.after(4)
-    assert cluster.save(other, held, b"late") == Saved()
+    assert cluster.save(other, held, b"late") == ValueSaved()
     assert cluster.value() == b"late"
 
 
@@ -277,8 +279,8 @@ def test_a_record_that_somebody_else_wrote_is_said_and_given_up_by_reset():
     cluster = Cluster()
     leader = cluster.leader
     held = cluster.acquire(leader)
-    assert cluster.save(leader, held, b"sound") == Saved()
-    put = Transact(0, (), (Put("~baton/index", b"\xc1"),))
+    assert cluster.save(leader, held, b"sound") == ValueSaved()
+    put = Transact(0, (), (PutKey("~baton/index", b"\xc1"),))
     cluster.world.slots[ETCD].node._model.answer(put, cluster.world.now)
     cluster.gone(leader)
     cluster.after(9)

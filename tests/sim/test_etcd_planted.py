@@ -12,11 +12,11 @@ from snowmelt.protocols.baton.messages import Stored
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.values import Values
 from snowmelt.protocols.membership.coordinator import EtcdCoordinator
-from snowmelt.protocols.membership.currency import Currency
 from snowmelt.protocols.membership.election import Election
-from snowmelt.protocols.membership.keeper import Keeper
-from snowmelt.protocols.membership.member import Follower
-from snowmelt.protocols.membership.office import Office
+from snowmelt.protocols.membership.leader_role import LeaderRole
+from snowmelt.protocols.membership.lease import MembershipLease
+from snowmelt.protocols.membership.member import MemberRole
+from snowmelt.protocols.membership.monitor import MemberMonitor
 from snowmelt.protocols.membership.records import Records
 from snowmelt.protocols.membership.view import Ledger
 from snowmelt.protocols.queue.homes import Homes
@@ -62,19 +62,19 @@ def another_leader_does_not_raise_the_views_number(patch):
 
 
 def a_new_leader_blames_members_for_its_predecessors_silence(patch):
-    begin = Keeper.begin
+    begin = MemberMonitor.begin
 
     def blaming(self, now, *more):
         effects = begin(self, now, *more)
         self._heard = dict.fromkeys(self._heard, START)
         return effects
 
-    patch.setattr(Keeper, "begin", blaming)
+    patch.setattr(MemberMonitor, "begin", blaming)
 
 
 def a_leaders_own_word_counts_as_long_as_anybodys(patch):
-    patch.setattr(Currency, "decides", lambda *_: None)
-    patch.setattr(Currency, "counts", lambda self, number, _, **__: number in self._sent)
+    patch.setattr(MembershipLease, "decides", lambda *_: None)
+    patch.setattr(MembershipLease, "counts", lambda self, number, _, **__: number in self._sent)
 
 
 def a_predecessor_is_taken_for_unsure_when_its_lease_ends(patch):
@@ -83,13 +83,13 @@ def a_predecessor_is_taken_for_unsure_when_its_lease_ends(patch):
 
 
 def a_predecessor_is_left_out_at_once(patch):
-    doubt = Office._doubt
+    doubt = LeaderRole._doubt
 
     def hasty(self):
         found = doubt.fget(self)
         return found and (found[0], msgspec.structs.replace(found[1], end=self._election.since))
 
-    patch.setattr(Office, "_doubt", property(hasty))
+    patch.setattr(LeaderRole, "_doubt", property(hasty))
 
 
 def a_change_without_an_answer_is_never_asked_again(patch):
@@ -97,7 +97,7 @@ def a_change_without_an_answer_is_never_asked_again(patch):
 
 
 def who_leads_is_not_spoken_to(patch):
-    patch.setattr(Follower, "direct", lambda *_: [])
+    patch.setattr(MemberRole, "direct", lambda *_: [])
 
 
 def a_home_is_told_before_it_is_kept(patch):

@@ -13,7 +13,7 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persist
 from snowmelt.core.record import BULK, Write
-from snowmelt.protocols.queue.batches import Batch as Placed
+from snowmelt.protocols.queue.batches import StoredBatch as Placed
 from snowmelt.protocols.queue.calls import PutDone
 from snowmelt.protocols.queue.segments import Segment, stored
 from snowmelt.protocols.queue.settings import QueueSettings

@@ -21,7 +21,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Record, Write
 from snowmelt.protocols.pool.alarms import PoolTimer
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt_world.explore import WORLDS, injuries_named, small_world
 from snowmelt_world.explore.machines import applied
 from snowmelt_world.explore.moves import SmallWorld
@@ -379,7 +379,7 @@ def test_the_walk_finds_what_is_given_out_of_turn(monkeypatch):
     def last(self, *_, **__):
         return [Interval(one.stop - 1, one.stop) for one in self.ready][-1:]
 
-    monkeypatch.setattr(State, "first", last)
+    monkeypatch.setattr(QueueState, "first", last)
     found = explored(SmallWorld(small_world("queue", "turns")(), ()))
     assert found.bad[0].sentence == "u1 is given u1/2, and u1/1 was there before it"
 

@@ -5,7 +5,7 @@ import pytest
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.calls import Leased, Part, PutDone, Span
+from snowmelt.protocols.queue.calls import ItemRun, Leased, PutDone, Span
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.check.history import Ended
 from snowmelt_world.families.fifo_words import Ledger
@@ -49,7 +49,7 @@ def lease(ledger, position, second, token=7, away=()):
 
 
 def part(value, position):
-    return Part(position, bytes(4) + len(value).to_bytes(4, "little"), value.encode())
+    return ItemRun(position, bytes(4) + len(value).to_bytes(4, "little"), value.encode())
 
 
 def lose_the_body(ledger, position, second):

@@ -9,7 +9,7 @@ from quiet import ANY, QUEUE, RANKED, Quiet, pause
 
 from snowmelt.core.instant import SECOND, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.membership import Settings
+from snowmelt.protocols.membership import MembershipSettings
 from snowmelt_world.families import membership
 from snowmelt_world.network import LinkStyle
 
@@ -102,7 +102,7 @@ def a_silent_node_holds_up_nobody_for_long(family, seed):
     slow, longest = [], seconds(5)
     for silent in (N2, N3):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(membership, "SETTINGS", Settings())
+            patch.setattr(membership, "SETTINGS", MembershipSettings())
             quiet = Quiet(family, seed, 3, replicas=3)
         client = quiet.client("a", N1)
         quiet.live((client, client.put(["first"])))

@@ -7,11 +7,11 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.multicast.calls import Messages, Position, Publication
-from snowmelt.protocols.multicast.following import Following
-from snowmelt.protocols.multicast.hearing import Hearing
-from snowmelt.protocols.multicast.line import Arrival, Line
-from snowmelt.protocols.multicast.topic import Carried
-from snowmelt.protocols.multicast.writing import Writing
+from snowmelt.protocols.multicast.following import ListenerProgress
+from snowmelt.protocols.multicast.receiver import TopicReceiver
+from snowmelt.protocols.multicast.topic import TopicHead
+from snowmelt.protocols.multicast.topic_log import Arrival, TopicLog
+from snowmelt.protocols.multicast.topic_writer import TopicWriter
 from snowmelt_world.families import family
 from snowmelt_world.families.multicast_ledger import FINAL, Ear, Ledger, Wish
 from snowmelt_world.faults import KINDS
@@ -51,7 +51,7 @@ def hears(ledger, listener, *publications, missed=False):
 
 
 def sees(ledger, listener, *publications, missed=False):
-    following = Following()
+    following = ListenerProgress()
     following.missed = ledger.ears[listener].missed
     came = following.take(Messages(publications, publications[-1].stop, missed))
     ledger.hears(listener, came, following)
@@ -220,31 +220,31 @@ def test_without_faults_nothing_is_missed_or_comes_twice(seeds):
 
 
 def never_told(monkeypatch):
-    real = Line.read
+    real = TopicLog.read
 
     def read(self, start, bytes_max):
         return msgspec.structs.replace(real(self, start, bytes_max), missed=False)
 
-    monkeypatch.setattr(Line, "read", read)
+    monkeypatch.setattr(TopicLog, "read", read)
 
 
 def answered_at_once(monkeypatch):
-    real = Writing.settle
-    monkeypatch.setattr(Writing, "settle", lambda self, wishes, _: real(self, wishes, ()))
+    real = TopicWriter.settle
+    monkeypatch.setattr(TopicWriter, "settle", lambda self, wishes, _: real(self, wishes, ()))
 
 
 def an_old_number_in_a_new_era(monkeypatch):
     def position(got, *_):
         if not got.value:
             return Position(got.fence, 0)
-        carried = msgspec.msgpack.decode(got.value, type=Carried)
+        carried = msgspec.msgpack.decode(got.value, type=TopicHead)
         return Position(carried.era, carried.number)
 
     monkeypatch.setattr("snowmelt.protocols.multicast.topic._next_position", position)
 
 
 def skipped_without_a_search_and_not_said(monkeypatch):
-    real = Line.take
+    real = TopicLog.take
 
     def take(self, come, *, own=False):
         arrival = real(self, come, own=own)
@@ -256,8 +256,8 @@ def skipped_without_a_search_and_not_said(monkeypatch):
         self._search, self._goal = None, self.line.next
         return []
 
-    monkeypatch.setattr(Line, "take", take)
-    monkeypatch.setattr(Hearing, "_look", look)
+    monkeypatch.setattr(TopicLog, "take", take)
+    monkeypatch.setattr(TopicReceiver, "_look", look)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from snowmelt.protocols.queue.parted.anchor import Anchor
 from snowmelt.protocols.queue.parted.counting import Counting
 from snowmelt.protocols.queue.parted.gathered import Gathered
 from snowmelt.protocols.queue.parted.partition import Partition
-from snowmelt.protocols.queue.parted.words import Left
+from snowmelt.protocols.queue.parted.words import PartedGetCancelled
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.words import SpreadPut
 from snowmelt_world.families.fifo_planted import ContentTerms
@@ -35,8 +35,8 @@ def nobody_says_that_something_is_ready(patch):
 def numbers_go_on_where_the_anchor_knows_of(patch):
     begin = Counting.__init__
 
-    def unbounded(self, desk, home, state, log):
-        begin(self, desk, home, state, log)
+    def unbounded(self, outbox, home, state, log):
+        begin(self, outbox, home, state, log)
         self._next = self._told = max(state.tails)
 
     patch.setattr(Counting, "__init__", unbounded)
@@ -60,7 +60,9 @@ def partitions_are_taken_whichever_queue_they_are_of(patch):
 
 
 def a_leave_is_ignored(patch):
-    patch.setattr(Anchor, "leave", lambda anchor, door, word: anchor._desk.send(door, _left(word)))
+    patch.setattr(
+        Anchor, "leave", lambda anchor, door, word: anchor._outbox.send(door, _left(word))
+    )
 
 
 def what_a_left_get_was_given_does_not_go_back(patch):
@@ -73,7 +75,7 @@ def a_closed_connection_takes_what_another_door_has_told(patch):
 
 
 def _left(word):
-    return Left(word.queue, word.operation)
+    return PartedGetCancelled(word.queue, word.operation)
 
 
 CALM, DISK = ((), "disk", ANY), (EARLIER, "disk", ANY)

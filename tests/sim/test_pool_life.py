@@ -5,14 +5,14 @@ import pytest
 from snowmelt.core.node import Announce, Send
 from snowmelt.protocols.pool.adopting import Adopter
 from snowmelt.protocols.pool.consumer import Consumer
-from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.holding import HeldLoans
 from snowmelt.protocols.pool.inquiry import Inquiry
-from snowmelt.protocols.pool.intake import Intake
-from snowmelt.protocols.pool.keep import Disk
 from snowmelt.protocols.pool.lending import Lender
-from snowmelt.protocols.pool.messages import Settle, Settled
+from snowmelt.protocols.pool.messages import LoanSettled, SettleLoan
+from snowmelt.protocols.pool.object_store import DiskStore
 from snowmelt.protocols.pool.peer import PoolPeer
-from snowmelt.protocols.pool.promised import Places
+from snowmelt.protocols.pool.promised import PromisedSlots
+from snowmelt.protocols.pool.put_handler import PutHandler
 from snowmelt.protocols.pool.shelf import Shelf
 from snowmelt_world.families import family
 from snowmelt_world.faults import HARDER, KINDS
@@ -161,7 +161,7 @@ def once_comes_again(real):
 def late_settlement_is_confirmed(real):
     def settled(self, source, word, now):
         if self.loans.held(word.token, source) is None and word.number:
-            return [Send(source, Settled(word.number))]
+            return [Send(source, LoanSettled(word.number))]
         return real(self, source, word, now)
 
     return settled
@@ -181,7 +181,7 @@ def heir_forgets_to_keep(_):
     def found(self, source, found):
         adoption = self._adoptions[found.number]
         adoption.token, adoption.own = found.token, True
-        return None, [Send(source, Settle(found.number, found.token))]
+        return None, [Send(source, SettleLoan(found.number, found.token))]
 
     return found
 
@@ -218,14 +218,26 @@ BUGS = {
     "once": (Lender, "due", once_comes_again, ALL, "at most once"),
     "confirmed": (Lender, "settled", late_settlement_is_confirmed, ALL, "was acknowledged by"),
     "cancelled": (Consumer, "found", any_attempt_will_do, ALL, "at most once"),
-    "held": (Holding, "_renew", lambda _: lambda *_: [], NOTHING, "nothing went wrong"),
+    "held": (HeldLoans, "_renew", lambda _: lambda *_: [], NOTHING, "nothing went wrong"),
     "heir": (Adopter, "found", heir_forgets_to_keep, ALL, "is lost"),
-    "spilled": (Disk, "write", kept_before_it_is_safe, ALL, ""),
+    "spilled": (DiskStore, "write", kept_before_it_is_safe, ALL, ""),
     "erased": (Shelf, "settle", disk_is_not_told, ALL, "acknowledged"),
-    "bounds": (Intake, "_fitting", lambda _: lambda _s, batch, _n: len(batch), NOTHING, "may have"),
+    "bounds": (
+        PutHandler,
+        "_fitting",
+        lambda _: lambda _s, batch, _n: len(batch),
+        NOTHING,
+        "may have",
+    ),
     "idle": (Inquiry, "way", lambda _: lambda _: (), NOTHING, "is idle"),
-    "ahead": (Intake, "put", closed_to_whom_room_was_told, ALL, "is lost"),
-    "places": (Places, "told", lambda _: lambda _, ahead: [Announce(ahead)], NOTHING, "may have"),
+    "ahead": (PutHandler, "put", closed_to_whom_room_was_told, ALL, "is lost"),
+    "places": (
+        PromisedSlots,
+        "told",
+        lambda _: lambda _, ahead: [Announce(ahead)],
+        NOTHING,
+        "may have",
+    ),
 }
 FIRST = {"once": 6, "heir": 7, "spilled": 4, "idle": 21, "ahead": 7}
 """Where those that are not in the first lives are sought from."""

@@ -4,7 +4,7 @@ from quiet import QUEUE, Quiet
 
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import copy, sending
-from snowmelt.protocols.queue.followers import Followers
+from snowmelt.protocols.queue.follower_progress import Followers
 
 BOUND = 10_000
 

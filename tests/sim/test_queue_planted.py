@@ -23,11 +23,11 @@ from snowmelt.protocols.queue.keyed import Keyed
 from snowmelt.protocols.queue.leader import Leader
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.publishing import Publishing
-from snowmelt.protocols.queue.staged import Staged
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.staged import StagedBatches
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.protocols.queue.takers import Takers
@@ -40,13 +40,13 @@ N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 
 
 def what_comes_back_goes_to_the_end(patch):
-    take = State.first
+    take = QueueState.first
 
     def first(self, items_max, bytes_max):
         found = take(self, items_max, bytes_max)
         return list(self.ready)[-1:] if self.ready.pieces > 1 else found
 
-    patch.setattr(State, "first", first)
+    patch.setattr(QueueState, "first", first)
 
 
 def positions_that_lingered_are_given_again(patch):
@@ -65,7 +65,7 @@ def the_next_leader_gives_what_a_group_has(patch):
         state.ready.add_all(state.groups.held(state.batches.live))
 
     patch.setattr(records, "_find_ready", find)
-    patch.setattr(State, "check", lambda _: None)
+    patch.setattr(QueueState, "check", lambda _: None)
     patch.setattr(Leader, "check", lambda _: None)
 
 
@@ -116,14 +116,14 @@ def what_is_published_may_differ(patch):
 
 
 def what_was_published_is_erased(patch):
-    take = Staged.take
+    take = StagedBatches.take
 
     def erases(self, place):
         held = take(self, place)
         self._over.append(Interval(place, held.stop))
         return held
 
-    patch.setattr(Staged, "take", erases)
+    patch.setattr(StagedBatches, "take", erases)
 
 
 def a_copy_lacks_what_is_staged(patch):
@@ -160,7 +160,7 @@ def what_a_lost_disk_had_is_not_copied_anew(patch):
 
 
 def a_copy_out_of_sync_leads(patch):
-    patch.setattr(Home, "counted", property(lambda self: (self.master, *self.mirrors)))
+    patch.setattr(Assignment, "counted", property(lambda self: (self.master, *self.mirrors)))
 
 
 def it_counts_without_the_others_before_that_is_written(patch):
@@ -190,7 +190,7 @@ def what_is_less_urgent_goes_first(patch):
         last = list(self.ready)[-1].start >> PRIORITY_BITS << PRIORITY_BITS
         return self.batches.some(self.ready, last, items_max, bytes_max, LIMITS.lease_runs)
 
-    patch.setattr(State, "first", first)
+    patch.setattr(QueueState, "first", first)
 
 
 def what_is_given_back_is_ready_a_little_later(patch):
@@ -210,12 +210,12 @@ def a_rank_is_one_too_high(patch):
 
 
 def what_is_staged_forgets_its_priority(patch):
-    keep = Staged.keep
+    keep = StagedBatches.keep
 
     def forgets(self, *cast, **named):
         return keep(self, *cast, **{**named, "priority": 0})
 
-    patch.setattr(Staged, "keep", forgets)
+    patch.setattr(StagedBatches, "keep", forgets)
 
 
 def keys_have_no_say(patch):
@@ -236,7 +236,7 @@ def who_leads_goes_on_with_the_bounds_of_before(patch):
     def before(settings, kept, limits):
         state = told(settings, kept, limits)
         if HOME in kept:
-            last = msgspec.msgpack.decode(kept[HOME], type=Home).settings
+            last = msgspec.msgpack.decode(kept[HOME], type=Assignment).settings
             bounds = {"items_max": last.items_max, "bytes_max": last.bytes_max}
             state.settings = replace(settings, **bounds)
         return state

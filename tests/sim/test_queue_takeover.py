@@ -3,7 +3,7 @@
 from quiet import QUEUE, Quiet
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.follower_role import FollowerRole
 from snowmelt.protocols.queue.transfer import Transfer
 
 N1, N2, N3 = [NodeId(f"n{number}") for number in range(1, 4)]
@@ -11,13 +11,13 @@ N1, N2, N3 = [NodeId(f"n{number}") for number in range(1, 4)]
 
 def test_a_silent_source_is_not_waited_for(monkeypatch):
     """The first that is to lead lacks a step, and is sent no piece of the other's copy."""
-    append, lacks = Following.append, []
+    append, lacks = FollowerRole.append, []
 
     def appended(self, source, step):
-        if self._desk.me not in lacks:
+        if self._outbox.me not in lacks:
             append(self, source, step)
 
-    monkeypatch.setattr(Following, "append", appended)
+    monkeypatch.setattr(FollowerRole, "append", appended)
     monkeypatch.setattr(Transfer, "bring", lambda _self, _source, _bring: None)
     quiet = Quiet(QUEUE, 0, 3, replicas=3)
     client = quiet.client("c", N1)

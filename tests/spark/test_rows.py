@@ -15,7 +15,7 @@ from snowmelt.client.queue.bodies import packed_headers
 from snowmelt.core import times
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.calls import ItemRun
 from snowmelt.protocols.queue.labels import Labels
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.rows import BYTES_MAX, ROWS_MAX, SMALL, Rows, labels_of
@@ -32,12 +32,14 @@ from snowmelt.spark.staging import (
 WHOLE = readable(source_schema("true"))
 
 
-def part_of(start: int, some: list[bytes], labels: Labels | dict[str, str] | None = None) -> Part:
+def part_of(
+    start: int, some: list[bytes], labels: Labels | dict[str, str] | None = None
+) -> ItemRun:
     batch = Batch.of(some)
-    return Part(start, bytes(batch.offsets), bytes(batch.blob), packed_headers(labels))
+    return ItemRun(start, bytes(batch.offsets), bytes(batch.blob), packed_headers(labels))
 
 
-def rows_of(parts: list[Part], schema: pa.Schema = WHOLE) -> list[dict]:
+def rows_of(parts: list[ItemRun], schema: pa.Schema = WHOLE) -> list[dict]:
     batches = list(Rows("raw", schema).of(parts))
     assert all(batch.schema.equals(schema) for batch in batches)
     for batch in batches:
@@ -49,7 +51,7 @@ def test_a_large_part_is_not_copied() -> None:
     some = [b"%d" % number for number in range(SMALL)]
     whole = Batch.of([b"others", *some, b"more"])
     blob = bytes(whole.blob)
-    part = Part(40, bytes(whole.slice(1, 1 + SMALL).offsets), blob)  # does not begin at 0
+    part = ItemRun(40, bytes(whole.slice(1, 1 + SMALL).offsets), blob)  # does not begin at 0
     (batch,) = Rows("raw", WHOLE).of([part])
     values = batch.column("value")
     assert values.to_pylist() == some
@@ -90,8 +92,8 @@ def moment(micros: int) -> datetime | None:
 
 
 @st.composite
-def parts(draw: st.DrawFn) -> tuple[list[Part], list[dict]]:
-    made: list[Part] = []
+def parts(draw: st.DrawFn) -> tuple[list[ItemRun], list[dict]]:
+    made: list[ItemRun] = []
     rows: list[dict] = []
     start = 0
     for _ in range(draw(st.integers(1, 4))):
@@ -104,7 +106,7 @@ def parts(draw: st.DrawFn) -> tuple[list[Part], list[dict]]:
         micros = draw(st.none() | st.lists(MOMENTS, min_size=len(some), max_size=len(some)))
         part = part_of(start, some, labels)
         made.append(
-            Part(part.start, part.offsets, part.blob, part.headers, failures, "", put_at(micros))
+            ItemRun(part.start, part.offsets, part.blob, part.headers, failures, "", put_at(micros))
         )
         for at, body in enumerate(some):
             key, headers = labels.of(at)
@@ -125,7 +127,7 @@ def parts(draw: st.DrawFn) -> tuple[list[Part], list[dict]]:
 
 @given(parts())
 @settings(max_examples=200, deadline=None)
-def test_rows_are_what_was_put(drawn: tuple[list[Part], list[dict]]) -> None:
+def test_rows_are_what_was_put(drawn: tuple[list[ItemRun], list[dict]]) -> None:
     made, rows = drawn
     assert rows_of(made) == rows
 
@@ -262,6 +264,6 @@ def test_what_rows_are_is_the_same_however_they_are_cut(
 def test_offsets_that_lie_are_refused_and_read_no_foreign_memory(
     edges: list[int], parts: int
 ) -> None:
-    part = Part(0, np.array(edges, np.int32).tobytes(), b"four")
+    part = ItemRun(0, np.array(edges, np.int32).tobytes(), b"four")
     with pytest.raises(ValueError, match="offsets are not in order within a blob"):
         list(Rows("raw", WHOLE).of([part] * parts))

@@ -17,7 +17,7 @@ from snowmelt.store import Store, room
 from snowmelt.store import log as log_module
 from snowmelt.store import room as room_module
 from snowmelt.store.changes import PAGE, Group
-from snowmelt.store.log import LOG_NAME, Log, make_log
+from snowmelt.store.log import LOG_NAME, WriteAheadLog, make_log
 from snowmelt.store.stamp import Stamp, read_stamp, write_stamp
 
 IDENTITY = b"store-01"
@@ -31,8 +31,8 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "LOG_BYTES", SHORT)
 
 
-def opened(folder: Path) -> Log:
-    return Log(folder, IDENTITY, flush=False)
+def opened(folder: Path) -> WriteAheadLog:
+    return WriteAheadLog(folder, IDENTITY, flush=False)
 
 
 def replayed(folder: Path, generation: int = GENERATION) -> list[Change]:
@@ -155,7 +155,7 @@ def test_a_log_that_is_ahead_of_the_engine_is_told(tmp_path: Path) -> None:
 def test_another_stores_log_is_not_this_ones(tmp_path: Path) -> None:
     make_log(tmp_path)
     written(tmp_path, *commits(2, random.Random(4)))
-    log = Log(tmp_path, b"store-02", flush=False)
+    log = WriteAheadLog(tmp_path, b"store-02", flush=False)
     assert list(log.replayed(GENERATION)) == []
     log.close()
 
@@ -319,7 +319,7 @@ def test_a_crash_round_a_carry_loses_nothing_and_makes_nothing_twice(tmp_path: P
 class Disk:
     """A log whose writes end as the row says: None well, else the error, after it was written."""
 
-    def __init__(self, log: Log, *row: int | None) -> None:
+    def __init__(self, log: WriteAheadLog, *row: int | None) -> None:
         self._log = log
         self._row = iter(row)
 

@@ -9,11 +9,11 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.words import NOTHING, Bring
-from snowmelt.wire.codec import CALL_BYTES_MAX, Codec, encode
+from snowmelt.wire.codec import CALL_BYTES_MAX, MessageDecoder, encode
 
 MANY = b"\xdd\x00\xff\xff\xff"
 """Sixteen million of something follow, says msgpack; nothing does."""
-CALLERS = Codec.for_callers()
+CALLERS = MessageDecoder.for_callers()
 
 
 def promising(request: msgspec.Struct, field: int) -> bytes:
@@ -32,7 +32,7 @@ def fields(request: msgspec.Struct) -> list[object]:
     [
         (calls.Settle("q", 1), 3),
         (calls.Settle("q", 1), 4),
-        (calls.Publish("q", "p", 1, ()), 4),
+        (calls.PublishStaged("q", "p", 1, ()), 4),
         (calls.Plan("q", "p", 1, ()), 4),
     ],
 )
@@ -45,7 +45,7 @@ def test_a_list_that_is_too_long_is_refused_before_it_is_unpacked(
 
 def test_what_is_between_nodes_is_not_unpacked_for_a_client() -> None:
     bring = Bring("q", 1, "n1/1", NOTHING, 0)
-    assert Codec.for_nodes().decode(encode(bring)) == bring
+    assert MessageDecoder.for_nodes().decode(encode(bring)) == bring
     with pytest.raises(MessageError):
         CALLERS.decode(encode(bring))
 

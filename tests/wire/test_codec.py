@@ -20,7 +20,7 @@ from snowmelt.protocols.multicast import messages as multicast
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue import words as queue
 from snowmelt.wire import codec
-from snowmelt.wire.codec import Codec, encode
+from snowmelt.wire.codec import MessageDecoder, encode
 
 PLACE = topics.Position(2**62, 5)
 SAID = topics.Publication(PLACE, 7, (b"", b"x"))
@@ -36,11 +36,11 @@ TO_NODES = [
     Call(3, words.GetStatus()),
     Call(4, words.Forget(N2)),
     Call(5, calls.Put("q", "p", 1, b"\0\1", b"x", hold=seconds(9))),
-    Call(6, calls.Publish("q", "p", 2**62, (RECEIPT, RECEIPT))),
+    Call(6, calls.PublishStaged("q", "p", 2**62, (RECEIPT, RECEIPT))),
     Call(7, calls.Assign("q", "g", 1, "r", 2, 3, 4, (5, 6))),
     Call(8, calls.Locate("q", "g", 1, 0, 2**62)),
     Call(9, calls.Survey("q", 0, 1)),
-    Call(10, calls.Release("q", "g")),
+    Call(10, calls.ReleaseGroup("q", "g")),
     Call(11, calls.ListGroups("q")),
     queue.Append(
         "q",
@@ -54,8 +54,8 @@ TO_NODES = [
     Call(12, topics.Publish("t", 2**62, (b"", b"x"), seconds(2))),
     Call(13, topics.Listen("t", None, seconds(2))),
     Call(14, topics.Listen("t", PLACE, seconds(2))),
-    multicast.Said("t", (SAID,)),
-    multicast.Heard("t", 3, (PLACE, PLACE), ()),
+    multicast.Broadcast("t", (SAID,)),
+    multicast.Acknowledge("t", 3, (PLACE, PLACE), ()),
     multicast.Have("t", PLACE, None, PLACE),
     words.Join(1, 2, MEMBER, 0, 0),
     words.Redirected(2, N1, HERE),
@@ -65,7 +65,7 @@ TO_NODES = [
     words.Adopt(VIEW),
     words.Refused(2, "why", True),
     words.Leave(2, 1, 5),
-    words.Left(2),
+    words.LeftView(2),
 ]
 TO_CLIENTS = [
     Answer(1, echo.Echoed(b"\0")),
@@ -79,7 +79,9 @@ TO_CLIENTS = [
     Answer(12, topics.Published(PLACE)),
     Answer(13, topics.Messages((SAID,), None, True)),
     Answer(9, calls.Assigned(1, 2, 3)),
-    Answer(10, calls.Located((calls.Span(0, 3, "n1/1/1", 7, (calls.Place(N1, HERE),)),), 2, 9)),
+    Answer(
+        10, calls.Located((calls.Span(0, 3, "n1/1/1", 7, (calls.NodeAddress(N1, HERE),)),), 2, 9)
+    ),
     Answer(11, calls.Groups((calls.GroupStatus("g", 1, 2, 3, 2**63),))),
 ]
 STR = b"\xdb\xff\xff\xff\xff"  # a string of four billion bytes, and nothing after it
@@ -132,18 +134,20 @@ HOSTILE = {
 
 @pytest.mark.parametrize("message", TO_NODES, ids=lambda one: type(one).__name__)
 def test_what_nodes_are_sent_comes_back_as_it_went(message: Any) -> None:
-    assert Codec.for_nodes().decode(encode(message)) == message
+    assert MessageDecoder.for_nodes().decode(encode(message)) == message
 
 
 @pytest.mark.parametrize("message", TO_CLIENTS, ids=lambda one: type(one.body).__name__)
 def test_what_clients_are_sent_comes_back_as_it_went(message: Any) -> None:
-    assert Codec.for_clients().decode(encode(message)) == message
+    assert MessageDecoder.for_clients().decode(encode(message)) == message
 
 
 @pytest.mark.parametrize("payload", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("codec", [Codec.for_nodes(), Codec.for_clients()], ids=["node", "client"])
+@pytest.mark.parametrize(
+    "codec", [MessageDecoder.for_nodes(), MessageDecoder.for_clients()], ids=["node", "client"]
+)
 def test_a_hostile_payload_is_a_message_error_and_nothing_else(
-    codec: Codec, payload: bytes
+    codec: MessageDecoder, payload: bytes
 ) -> None:
     with pytest.raises(MessageError, match="does not read"):
         codec.decode(payload)
@@ -179,12 +183,12 @@ def test_nothing_that_a_node_is_sent_stops_before_it_starts(kind: Any, start: st
 def test_each_direction_takes_only_its_own() -> None:
     for message in TO_CLIENTS:
         with pytest.raises(MessageError):
-            Codec.for_nodes().decode(encode(message))
+            MessageDecoder.for_nodes().decode(encode(message))
     for message in TO_NODES:
         with pytest.raises(MessageError):
-            Codec.for_clients().decode(encode(message))
+            MessageDecoder.for_clients().decode(encode(message))
 
 
 def test_fields_that_a_later_version_adds_are_passed_over() -> None:
     later = ["call", 1, ["echo.echo", b"hey", {"added": [1, 2]}], "later"]
-    assert Codec.for_nodes().decode(pack(later)) == Call(1, echo.Echo(b"hey"))
+    assert MessageDecoder.for_nodes().decode(pack(later)) == Call(1, echo.Echo(b"hey"))

@@ -23,10 +23,10 @@ from snowmelt.core.errors import (
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed
-from snowmelt.protocols.membership.messages import Left
+from snowmelt.protocols.membership.messages import LeftView
 from snowmelt.protocols.pool.messages import Cancel
 from snowmelt.wire.codec import encode
-from snowmelt.wire.connection import CALL_COST, Connection, Ended, Heard, Stage, Word
+from snowmelt.wire.connection import CALL_COST, Connection, ControlFrame, Ended, Heard, Stage
 from snowmelt.wire.framing import (
     FRAME_BYTES_MAX,
     GREETING_BYTES_MAX,
@@ -39,7 +39,7 @@ from snowmelt.wire.framing import (
     framed,
 )
 from snowmelt.wire.greeting import Gate, Hello, Role, Welcome, goodbye, said
-from snowmelt.wire.sides import Dialling, Listening, Opened, PeerDialling, PeerListening
+from snowmelt.wire.sides import ConnectionOpened, Dialling, Listening, PeerDialling, PeerListening
 from wire.test_fuzz import mutated
 
 GATE = Gate("snow", "secret")
@@ -117,8 +117,8 @@ def test_both_ends_know_each_other_and_talk(
     assert one.stage is other.stage is Stage.GREETING
     (here,), (there,) = talk(one, other)
     assert one.stage is other.stage is Stage.OPEN
-    assert isinstance(here, Opened)
-    assert isinstance(there, Opened)
+    assert isinstance(here, ConnectionOpened)
+    assert isinstance(there, ConnectionOpened)
     assert here.nonce == there.nonce
     if dials is peer:
         one.send(Cancel(3, 1))
@@ -147,7 +147,7 @@ TAILS = {
     "a goodbye, and more": goodbye(Unavailable("enough")) + b"whatever this is",
     "no frame": b"GET / HTTP/1.1",
     "no message": framed(Kind.MESSAGE, b"\xc1\xc1") + framed(Kind.MESSAGE, b"\xc1"),
-    "what a client may not say": framed(Kind.MESSAGE, encode(Left(1))),
+    "what a client may not say": framed(Kind.MESSAGE, encode(LeftView(1))),
     "a second hello": said(Kind.HELLO, PEER),
     "a later version": HEADER.pack(MAGIC, 2, 4, 0, 0),
     "too much": HEADER.pack(MAGIC, VERSION, 4, 0, FRAME_BYTES_MAX + 1),
@@ -160,7 +160,7 @@ def test_wherever_a_stream_is_torn_the_events_are_the_same_and_the_error_comes_l
 ) -> None:
     stream = client_s_stream() + tail
     whole = events(node(), iter([stream]))
-    assert [type(one) for one in whole[:4]] == [Opened, Call, Call, Word]
+    assert [type(one) for one in whole[:4]] == [ConnectionOpened, Call, Call, ControlFrame]
     assert len(whole) == (4 if not tail else 5)
     near = [*range(150), *range(len(stream) - 150, len(stream))]
     for at in near:
@@ -184,7 +184,7 @@ def test_torn_anywhere_and_often_both_ends_hear_the_same(data: st.DataObject) ->
             cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6))
             for part in pieces(stream, cuts):
                 came[hears].extend(hears.receive(part))
-    assert [type(event) for event in came[one]] == [Opened]
+    assert [type(event) for event in came[one]] == [ConnectionOpened]
     assert came[other][1:] == [message]
 
 
@@ -293,7 +293,7 @@ def test_a_certificate_that_does_not_fit_keeps_nodes_out_and_is_asked_of_no_clie
     with pytest.raises(AccessDenied, match="not for n2"):
         list(Connection(Listening(GATE, N1, 1, refuse)).receive(caller().taken()))
     (event,) = Connection(Listening(GATE, N1, 1, refuse)).receive(client().taken())
-    assert isinstance(event, Opened)
+    assert isinstance(event, ConnectionOpened)
     one = Connection(Dialling(Hello("snow", "c-1", Role.CLIENT), refuse))
     with pytest.raises(AccessDenied, match="not for n1"):
         list(one.receive(said(Kind.WELCOME, Welcome("n1", 1))))
@@ -336,7 +336,7 @@ def test_an_open_connection_hears_its_own_words_and_no_others(
         talk(one, other)
         one.speak(kind)
         if kind in may:
-            assert list(other.receive(one.taken())) == [Word(kind, b"")]
+            assert list(other.receive(one.taken())) == [ControlFrame(kind, b"")]
             one.speak(kind, b"more")
         with pytest.raises(FrameError, match=f"{kind.name} does not stand in an open connection"):
             list(other.receive(one.taken()))
@@ -345,7 +345,7 @@ def test_an_open_connection_hears_its_own_words_and_no_others(
 def test_a_client_hears_how_a_node_is() -> None:
     one, other = opened()
     other.speak(Kind.INFORM, b"well")
-    assert list(one.receive(other.taken())) == [Word(Kind.INFORM, b"well")]
+    assert list(one.receive(other.taken())) == [ControlFrame(Kind.INFORM, b"well")]
 
 
 def test_what_does_not_read_is_told_after_what_came_before_it_and_nothing_comes_then() -> None:
@@ -414,8 +414,8 @@ def test_nodes_that_have_not_read_what_each_has_for_the_other_go_on_hearing_each
     one, other = opened(caller)
     one.blocked = other.blocked = True
     for side, far in ((one, other), (other, one)):
-        side.send(Left(1))  # what nodes tell each other unasked goes on
-        assert list(far.receive(side.taken())) == [Left(1)]
+        side.send(LeftView(1))  # what nodes tell each other unasked goes on
+        assert list(far.receive(side.taken())) == [LeftView(1)]
         assert not far.crowded
 
 
@@ -489,7 +489,14 @@ def attacked(seed: int, count: int) -> dict[str, int]:
 
 def test_ten_thousand_hostile_streams_end_in_an_error_of_ours_or_an_event() -> None:
     ends = attacked(1, 10_000)
-    wanted = {"FrameError", "HandshakeError", "MessageError", "AccessDenied", "Opened", "Ended"}
+    wanted = {
+        "FrameError",
+        "HandshakeError",
+        "MessageError",
+        "AccessDenied",
+        "ConnectionOpened",
+        "Ended",
+    }
     assert wanted | {"held", "Call"} <= set(ends), ends  # it does reach everything
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from snowmelt.core.errors import BadOption, FrameError, HandshakeError, MessageError, SnowmeltError
-from snowmelt.wire.codec import Codec, encode
+from snowmelt.wire.codec import MessageDecoder, encode
 from snowmelt.wire.framing import HEADER_BYTES, FrameReader, Kind, framed
 from snowmelt.wire.greeting import Gate, Goodbye, Hello, Role, Welcome, as_error, heard, said
 from wire.test_codec import HOSTILE, TO_CLIENTS, TO_NODES
@@ -65,7 +65,7 @@ def swallow(stream: bytes, rng: random.Random) -> str:
                     word = heard(payload, Goodbye)
                     assert isinstance(as_error(word.error, word.text), SnowmeltError)
                 case _:
-                    codec = rng.choice((Codec.for_nodes(), Codec.for_clients()))
+                    codec = rng.choice((MessageDecoder.for_nodes(), MessageDecoder.for_clients()))
                     assert codec.decode(encode(message := codec.decode(payload))) == message
     except SnowmeltError as error:
         return type(error).__name__

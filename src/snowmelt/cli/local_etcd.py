@@ -9,9 +9,9 @@ from typing import Final, Self
 from snowmelt.cli.local import free_ports
 from snowmelt.core.errors import Unavailable
 from snowmelt.core.names import Address
-from snowmelt.protocols.etcd import Failed, Read, Transact
+from snowmelt.protocols.etcd import EtcdFailed, Read, Transact
 from snowmelt.runtime.etcd import EtcdPlace
-from snowmelt.runtime.etcd.client import Line
+from snowmelt.runtime.etcd.client import EtcdConnection
 
 START_SECONDS: Final = 20.0
 WHERE: Final = (
@@ -64,10 +64,10 @@ class LocalEtcd:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the one who started it
             )
-        line = Line(EtcdPlace(endpoints=(self.address,), prefix="/"))
+        line = EtcdConnection(EtcdPlace(endpoints=(self.address,), prefix="/"))
         end = time.monotonic() + START_SECONDS
         try:
-            while isinstance(line.carry(Transact(1, (), (Read("up"),))), Failed):
+            while isinstance(line.carry(Transact(1, (), (Read("up"),))), EtcdFailed):
                 if self._process.poll() is not None or time.monotonic() > end:
                     raise Unavailable(f"etcd does not start; see {self._log}")
                 time.sleep(0.05)

@@ -10,7 +10,7 @@ import typer
 from snowmelt.cli.node import read_coordinator
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.baton.fences import KEY as FENCES
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.runtime.migrate import Migration, Move
 
 
@@ -61,7 +61,7 @@ def _told(move: Move, where: str, *, done: bool) -> dict[str, object]:
 
 def _is_queue(name: str, home: bytes) -> bool:
     """And neither a number nor the grave of one."""
-    return not name.startswith("/") and msgspec.msgpack.decode(home, type=Home).end is None
+    return not name.startswith("/") and msgspec.msgpack.decode(home, type=Assignment).end is None
 
 
 def _text(told: dict[str, object]) -> str:

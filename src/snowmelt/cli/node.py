@@ -12,12 +12,12 @@ import typer
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, seconds
 from snowmelt.core.names import Address, node_id
-from snowmelt.protocols.membership import Settings
+from snowmelt.protocols.membership import MembershipSettings
 from snowmelt.runtime import logs, server
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.folders import looked_at
-from snowmelt.runtime.http.pages import Inside, Site
+from snowmelt.runtime.http.pages import Site, SiteContext
 from snowmelt.runtime.limits import Limits
 
 DEFAULTS = msgspec.structs.asdict(Limits())
@@ -63,8 +63,8 @@ def read_coordinator(given: str, user: str = "", file: Path | None = None) -> Et
     return EtcdPlace.read(given, user, read_secret("--etcd-password-file", "a password", file))
 
 
-HEARTBEAT: Final = Settings().interval / SECOND
-MISSES: Final = Settings().misses
+HEARTBEAT: Final = MembershipSettings().interval / SECOND
+MISSES: Final = MembershipSettings().misses
 
 
 def checked_heartbeat(given: float) -> float:
@@ -102,7 +102,12 @@ def _named(data: Path) -> str:
     return known
 
 
-def _site() -> Callable[[Inside], Site]:
+def _membership_settings(heartbeat: float, misses: int) -> MembershipSettings:
+    beat = seconds(heartbeat)
+    return MembershipSettings(interval=beat, misses=misses, grace=seconds(heartbeat / 3))
+
+
+def _site() -> Callable[[SiteContext], Site]:
     """The page of the browser."""
     from snowmelt.page import PageSite  # noqa: PLC0415  # a node without it starts sooner
 
@@ -171,7 +176,7 @@ def node(
             key=tls_key,
             plain=no_tls,
         ),
-        settings=Settings(interval=seconds(heartbeat), misses=misses, grace=seconds(heartbeat / 3)),
+        settings=_membership_settings(heartbeat, misses),
         limits=read_limits(limit or []),
         etcd=read_coordinator(coordinator, etcd_user, etcd_password_file),
         http=Address.parse(http, "--http") if http else None,

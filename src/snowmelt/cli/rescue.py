@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from snowmelt.cli.tables import listing
-from snowmelt.protocols.queue.rescuing import Housed, Left
+from snowmelt.protocols.queue.rescuing import CopyCondition, Housed
 from snowmelt.protocols.queue.streams import node_of
-from snowmelt.runtime.rescue import Plan, Rescue
+from snowmelt.runtime.rescue import Rescue, RescuePlan
 
 
 def rescue(
@@ -42,7 +42,7 @@ def rescue(
         _show(plan, done=yes)
 
 
-def _show(plan: Plan, *, done: bool) -> None:
+def _show(plan: RescuePlan, *, done: bool) -> None:
     console = Console(highlight=False)
     console.print(_heading(plan))
     if _there(plan):
@@ -55,7 +55,7 @@ def _show(plan: Plan, *, done: bool) -> None:
         console.print("Nothing was written. To do it, say the same with --yes.")
 
 
-def _heading(plan: Plan) -> str:
+def _heading(plan: RescuePlan) -> str:
     view, last = plan.ledger.view, plan.ledger.left_out[0]
     named = ", ".join(f"{one.witness.own.id} ({one.path})" for one in plan.folders)
     return (
@@ -65,7 +65,7 @@ def _heading(plan: Plan) -> str:
     )
 
 
-def _table(plan: Plan) -> Table:
+def _table(plan: RescuePlan) -> Table:
     heads = ("queue", "kind", "replicas", "goes on at", "term", "what is left")
     table = listing(heads, words=heads)
     for one in _there(plan):
@@ -77,8 +77,8 @@ def _table(plan: Plan) -> Table:
     return table
 
 
-def _there(plan: Plan) -> list[Housed]:
-    return [one for one in plan.fifos if one.left is not Left.DELETED]
+def _there(plan: RescuePlan) -> list[Housed]:
+    return [one for one in plan.fifos if one.left is not CopyCondition.DELETED]
 
 
 def _kind(one: Housed) -> str:
@@ -89,15 +89,15 @@ def _kind(one: Housed) -> str:
 
 def _left(one: Housed) -> str:
     match one.left:
-        case Left.WHOLE:
+        case CopyCondition.WHOLE:
             return "whole"
-        case Left.PART:
+        case CopyCondition.PART:
             return "in part: items that were only on lost disks are lost"
-        case Left.LOST | Left.DELETED:
+        case CopyCondition.LOST | CopyCondition.DELETED:
             return "lost: there are bodies, and no copy says in which order"
 
 
-def _warnings(plan: Plan) -> list[str]:
+def _warnings(plan: RescuePlan) -> list[str]:
     coordinator, *others = plan.lost
     disks = " or ".join(plan.lost)
     unnamed = f"Queues with one replica that were at home on {disks} are lost, and can't be named"
@@ -114,7 +114,7 @@ def _warnings(plan: Plan) -> list[str]:
     return lines
 
 
-def _as_object(plan: Plan, *, done: bool) -> dict[str, object]:
+def _as_object(plan: RescuePlan, *, done: bool) -> dict[str, object]:
     view = plan.ledger.view
     return {
         "done": done,

@@ -9,14 +9,14 @@ from snowmelt.core.errors import OutcomeUnknown
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
 from snowmelt.runtime.credentials import is_everywhere
-from snowmelt.runtime.http.pages import Inside
+from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.wire.greeting import KnownCluster, as_error
 
 
 class NodePort:
     """Makes calls as `connection.steps.AsyncPort` has them."""
 
-    def __init__(self, inside: Inside) -> None:
+    def __init__(self, inside: SiteContext) -> None:
         self._inside = inside
         self._client: AsyncClient | None = None
         self._mine: NodeId | None = None

@@ -22,8 +22,8 @@ from snowmelt.core.names import queue_name
 from snowmelt.page.sessions import Sessions, cookie_in, set_cookie
 from snowmelt.page.watching import LISTENERS_MAX, PageWatcher
 from snowmelt.runtime.credentials import is_loopback
-from snowmelt.runtime.http.pages import Inside
-from snowmelt.runtime.http.serving import Asked, Page, Route, Stream, bears
+from snowmelt.runtime.http.pages import SiteContext
+from snowmelt.runtime.http.serving import HttpRequest, Page, Route, Stream, bears
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -57,13 +57,13 @@ OPENED: Final = ("/", "/enter")
 """What a link on another site's page may lead to."""
 BAD_LINK: Final = "this link was used, or is too old, or leads elsewhere: make another"
 
-Make = Callable[[Asked], Awaitable[Page | Stream]]
+Make = Callable[[HttpRequest], Awaitable[Page | Stream]]
 
 
 class PageSite:
     """Serves the page of one node."""
 
-    def __init__(self, inside: Inside, watching: PageWatcher | None = None) -> None:
+    def __init__(self, inside: SiteContext, watching: PageWatcher | None = None) -> None:
         self._inside = inside
         self._watching = watching or PageWatcher(inside)
         self._local = is_loopback(inside.http.host)
@@ -91,7 +91,7 @@ class PageSite:
         """Ends the task that looks at the cluster."""
         await self._watching.close()
 
-    async def _let_in(self, make: Make, asked: Asked) -> Page | Stream:
+    async def _let_in(self, make: Make, asked: HttpRequest) -> Page | Stream:
         why = refusal(asked, plain=self._plain, local=self._local)
         if why:
             return Page(f"{why}\n".encode(), HTTPStatus.FORBIDDEN)
@@ -99,7 +99,7 @@ class PageSite:
             return Page(f"{NO_LINK}\n".encode(), HTTPStatus.UNAUTHORIZED)
         return await make(asked)
 
-    def _may(self, asked: Asked) -> bool:
+    def _may(self, asked: HttpRequest) -> bool:
         """Whether a cookie or the token is shown, where one is wanted (rule 3)."""
         token = self._inside.token
         if not token or bears(asked, token):
@@ -107,7 +107,7 @@ class PageSite:
         host = asked.heads.get("host", "")
         return self._sessions.knows(cookie_in(asked.heads.get("cookie", ""), host), host)
 
-    async def _enter(self, asked: Asked) -> Page:
+    async def _enter(self, asked: HttpRequest) -> Page:
         """By a link; a HEAD, as of who shows what links lead to, does not use it up."""
         host, code = asked.heads.get("host", ""), queried(asked, "code")
         why = refusal(asked, plain=self._plain, local=self._local)
@@ -117,18 +117,18 @@ class PageSite:
         given = (set_cookie(cookie, host, secure=not self._plain),) if cookie else ()
         return Page(ENTERED, kind=FILES["/"][1], headers=(*HEADERS, *given))
 
-    async def _file(self, path: str, asked: Asked) -> Page:
+    async def _file(self, path: str, asked: HttpRequest) -> Page:
         del asked
         return self._files[path]
 
-    async def _events(self, asked: Asked) -> Page | Stream:
+    async def _events(self, asked: HttpRequest) -> Page | Stream:
         del asked
         if self._watching.listeners >= LISTENERS_MAX:
             text = f"{LISTENERS_MAX} pages of this node are open already\n"
             return Page(text.encode(), HTTPStatus.SERVICE_UNAVAILABLE)
         return Stream(self._watching.events(), "text/event-stream", HEADERS)
 
-    async def _queue(self, asked: Asked) -> Page:
+    async def _queue(self, asked: HttpRequest) -> Page:
         try:
             told = await self._watching.queue(queue_name(queried(asked, "name")))
         except SnowmeltError as error:
@@ -136,10 +136,10 @@ class PageSite:
         return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
 
 
-def queried(asked: Asked, name: str) -> str:
+def queried(asked: HttpRequest, name: str) -> str:
     """What a query says of a name, the first time; "" for nothing, and for what is no query.
 
-    >>> queried(Asked("GET", "/queue", "name=a%2Fb&name=c", {}), "name")
+    >>> queried(HttpRequest("GET", "/queue", "name=a%2Fb&name=c", {}), "name")
     'a/b'
     """
     try:
@@ -148,7 +148,7 @@ def queried(asked: Asked, name: str) -> str:
         return ""
 
 
-def refusal(asked: Asked, *, plain: bool, local: bool) -> str:
+def refusal(asked: HttpRequest, *, plain: bool, local: bool) -> str:
     """Why this request is refused; "" if it is not (rule 2)."""
     host = asked.heads.get("host", "")
     if local and not is_loopback(host_of(host)):

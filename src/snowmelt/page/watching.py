@@ -31,7 +31,7 @@ from snowmelt.page.looking import (
 )
 from snowmelt.page.port import NodePort
 from snowmelt.protocols.queue.statuses import QueueStatus
-from snowmelt.runtime.http.pages import Inside
+from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.runtime.logs import tell
 
 EVERY: Final = 2.0
@@ -56,7 +56,7 @@ def _log_a_bug(task: asyncio.Task[None]) -> None:
 class PageWatcher:
     """Looks at the cluster for all browsers of one node."""
 
-    def __init__(self, inside: Inside, port: NodePort | None = None) -> None:
+    def __init__(self, inside: SiteContext, port: NodePort | None = None) -> None:
         self.history = History()
         self.listeners = 0
         self.looks = 0

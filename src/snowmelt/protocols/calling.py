@@ -143,7 +143,7 @@ class Moving(msgspec.Struct, frozen=True):
     comes: bool
 
 
-class Forgotten(msgspec.Struct, frozen=True):
+class Abandoned(msgspec.Struct, frozen=True):
     """A fact that whoever runs a client announces to it: nobody waits for this call any more."""
 
     operation: OperationId
@@ -269,7 +269,7 @@ class Caller:
                 if comes:
                     self._came[target] = now
                 return []
-            case Announced(Forgotten(operation)):
+            case Announced(Abandoned(operation)):
                 self._pending.pop(operation, None)
                 return []
             case _:

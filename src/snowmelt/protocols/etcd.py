@@ -9,10 +9,10 @@ at all, and then what was asked may have happened, or may happen later. Rules:
    step. Asked again it is another transaction: what makes a second one harmless is its `when`.
 3. What a transaction reads is as of one moment between asking and being told, never older.
 4. A key put under a lease is gone once the lease has ended: after its seconds without a
-   `Refresh`, by etcd's clock and not before, or later, when etcd was busy with itself; or at once,
-   when somebody wants it to end (`Revoke`). Who holds a lease may believe in it after it ended; so
-   a lease may elect, and must not protect.
-5. `Failed` says that nothing is known (`UNKNOWN`), or that it was refused and has not happened.
+   `Refresh`, by etcd's clock and not before, or later, when etcd was busy with itself. It goes at
+   once when somebody wants it to end (`Revoke`). Who holds a lease may believe in it after it
+   ended; so a lease may elect, and must not protect.
+5. `EtcdFailed` says that nothing is known (`UNKNOWN`), or that it was refused and has not happened.
 6. Watches are not used: who needs news asks, so there is none to be late, to lag or to break.
 
 Keys are below the prefix of a cluster, which whoever carries the words puts before them.
@@ -41,14 +41,14 @@ class Unchanged(msgspec.Struct, frozen=True, tag="etcd.unchanged", array_like=Tr
     revision: int
 
 
-class Holds(msgspec.Struct, frozen=True, tag="etcd.holds", array_like=True):
+class CompareValue(msgspec.Struct, frozen=True, tag="etcd.holds", array_like=True):
     """Whether a key is there and has this value."""
 
     key: str
     value: bytes
 
 
-class Put(msgspec.Struct, frozen=True, tag="etcd.put", array_like=True):
+class PutKey(msgspec.Struct, frozen=True, tag="etcd.put", array_like=True):
     """Gives a key a value, under a lease unless that is 0."""
 
     key: str
@@ -56,7 +56,7 @@ class Put(msgspec.Struct, frozen=True, tag="etcd.put", array_like=True):
     lease: int = 0
 
 
-class Delete(msgspec.Struct, frozen=True, tag="etcd.delete", array_like=True):
+class DeleteKey(msgspec.Struct, frozen=True, tag="etcd.delete", array_like=True):
     """Takes a key away, if it is there."""
 
     key: str
@@ -70,8 +70,8 @@ class Read(msgspec.Struct, frozen=True, tag="etcd.read", array_like=True):
     rows_max: int = ROWS_MAX
 
 
-Condition = Unchanged | Holds
-Operation = Put | Delete | Read
+Condition = Unchanged | CompareValue
+Operation = PutKey | DeleteKey | Read
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
@@ -82,7 +82,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     revision: int
 
 
-class Grant(msgspec.Struct, frozen=True, tag="etcd.grant", array_like=True):
+class LeaseGrant(msgspec.Struct, frozen=True, tag="etcd.grant", array_like=True):
     """A new lease of so many seconds, please."""
 
     number: int
@@ -104,7 +104,7 @@ class Revoke(msgspec.Struct, frozen=True, tag="etcd.revoke", array_like=True):
 
 
 class Transact(msgspec.Struct, frozen=True, tag="etcd.transact", array_like=True):
-    """Rule 2."""
+    # Rule 2.
 
     number: int
     when: tuple[Condition, ...]
@@ -112,10 +112,10 @@ class Transact(msgspec.Struct, frozen=True, tag="etcd.transact", array_like=True
     otherwise: tuple[Operation, ...] = ()
 
 
-Request = Grant | Refresh | Revoke | Transact
+Request = LeaseGrant | Refresh | Revoke | Transact
 
 
-class Granted(msgspec.Struct, frozen=True, tag="etcd.granted", array_like=True):
+class LeaseGranted(msgspec.Struct, frozen=True, tag="etcd.granted", array_like=True):
     """A lease, for so many seconds: at least those asked for."""
 
     number: int
@@ -131,8 +131,6 @@ class Refreshed(msgspec.Struct, frozen=True, tag="etcd.refreshed", array_like=Tr
 
 
 class Revoked(msgspec.Struct, frozen=True, tag="etcd.revoked", array_like=True):
-    """The lease has ended."""
-
     number: int
 
 
@@ -151,20 +149,20 @@ class Trouble(Enum):
     UNKNOWN = "unknown"
     """It may have happened, or may yet."""
     NO_LEASE = "no lease"
-    """The lease of a `Put`, or of a `Revoke`, is not there."""
+    """The lease of a `PutKey`, or of a `Revoke`, is not there."""
     FULL = "full"
     """There is no room; reads and leases go on."""
     REFUSED = "refused"
     """A wrong password, no right to it, or something that this etcd does not know."""
 
 
-class Failed(msgspec.Struct, frozen=True, tag="etcd.failed", array_like=True):
-    """Rule 5."""
+class EtcdFailed(msgspec.Struct, frozen=True, tag="etcd.failed", array_like=True):
+    # Rule 5.
 
     number: int
     trouble: Trouble
     text: str
 
 
-Answer = Granted | Refreshed | Revoked | Transacted | Failed
-ANSWERS: Final = (Granted, Refreshed, Revoked, Transacted, Failed)
+Answer = LeaseGranted | Refreshed | Revoked | Transacted | EtcdFailed
+ANSWERS: Final = (LeaseGranted, Refreshed, Revoked, Transacted, EtcdFailed)

@@ -13,7 +13,7 @@ machines, one network address, one disk, one clock. The host is the wrapper that
 5. Whoever can't write halts: a write that failed otherwise than for room ends the whole node, and
    no machine is asked. It could promise nothing more, and while it is here no other does its work.
 6. Membership says until when this node is `Current`. Before the first event that comes after that
-   it is told its own word back, and looks at the clock: so a process that slept, whatever wakes it,
+   it is told its own word back, and looks at the clock. So a process that slept, whatever wakes it,
    hears that it is cut off before any of its machines acts as if it were not.
 7. Membership says until when a view is `Unsure`: somebody may be current whom it lacks. Of who is
    here, and who leads, only those machines hear before that time whose promises are *fenced*, kept

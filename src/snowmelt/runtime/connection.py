@@ -20,10 +20,10 @@ from snowmelt.runtime.credentials import check_certificate
 from snowmelt.runtime.deadline import Deadline
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.statistics import ConnectionStatistics
-from snowmelt.wire.connection import SIGNALS, Connection, Ended, Heard, Word
+from snowmelt.wire.connection import SIGNALS, Connection, ControlFrame, Ended, Heard
 from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import Role
-from snowmelt.wire.sides import Opened, Side
+from snowmelt.wire.sides import ConnectionOpened, Side
 
 # A turn takes so many frames of one connection; then its answers leave, while the other side has
 # work again, and other connections have their turn.
@@ -35,7 +35,7 @@ SLOWEST: Final = 4  # who reads such a part of `unsent_bytes` in `slow_reader_se
 _SLOW: Final = ("slow reader", "slow sender")
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     limits: Limits
     arriving: "Arriving[LoopConnection]"
     touched: "list[LoopConnection] | None"
@@ -43,17 +43,14 @@ class Owner(Protocol):
     resumed: Callable[[NodeId], None]
     """Told who has room for more again."""
 
-    def side(self, connection: "LoopConnection") -> Side:
-        """How this end greets."""
+    def side(self, connection: "LoopConnection") -> Side: ...
 
-    def connected(self, connection: "LoopConnection") -> None:
-        """The bytes can flow."""
+    def connected(self, connection: "LoopConnection") -> None: ...
 
-    def opened(self, connection: "LoopConnection", opened: Opened) -> None:
+    def opened(self, connection: "LoopConnection", opened: ConnectionOpened) -> None:
         """The other side has shown who it is."""
 
-    def deliver(self, source: NodeId, message: Any) -> None:
-        """A message came."""
+    def deliver(self, source: NodeId, message: Any) -> None: ...
 
     def spoke(self, connection: "LoopConnection") -> None:
         """A node said something here, and will hear its answer here."""
@@ -64,14 +61,13 @@ class Owner(Protocol):
     def unsendable(self, connection: "LoopConnection", what: str) -> None:
         """A message to another node was not sent: it is too large, whoever it is sent to."""
 
-    def closed(self, connection: "LoopConnection", reason: str) -> None:
-        """The connection is gone."""
+    def closed(self, connection: "LoopConnection", reason: str) -> None: ...
 
 
 class LoopConnection(asyncio.Protocol):
     """One end of a stream, as asyncio calls it."""
 
-    def __init__(self, owner: Owner, *, inbound: bool) -> None:
+    def __init__(self, owner: ConnectionOwner, *, inbound: bool) -> None:
         self.peer = NodeId("")
         self.role: Role | None = None
         self.inbound = inbound
@@ -182,11 +178,11 @@ class LoopConnection(asyncio.Protocol):
 
     def _told(self, event: Heard) -> None:
         match event:
-            case Opened(name, role):
+            case ConnectionOpened(name, role):
                 self.peer, self.role, self._of_node = name, role, role is Role.NODE
                 self._deadline.cancel()
                 self._owner.opened(self, event)
-            case Word(kind):
+            case ControlFrame(kind):
                 if kind is Kind.INQUIRE:
                     self._machine.speak(Kind.INFORM, self._owner.inquired(self))
             case Ended(error):
@@ -363,7 +359,7 @@ class LoopConnection(asyncio.Protocol):
         self._owner.closed(self, reason)
 
 
-def gathered(owner: Owner, work: Callable[..., None], *given: Any) -> None:
+def gathered(owner: ConnectionOwner, work: Callable[..., None], *given: Any) -> None:
     """Does a piece of work; what it sends leaves at its end, in one write on each connection."""
     touched: list[LoopConnection] = []
     owner.touched = touched

@@ -13,7 +13,7 @@ that was slow once is not waited for here for a while: it holds up the loop once
 time.
 
 Whoever can't write or read halts. A write that failed otherwise than for room is told as `fatal`,
-which the node answers with `Halt`; a store that refuses to read has no event to tell it by, so
+which the node answers with `Halt`. A store that refuses to read has no event to tell it by, so
 there the driver halts by itself, when what else came with that flush has been told.
 
 What a client's call would read from the disk is not read before that client has room for answers:
@@ -44,7 +44,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.calling import Call
 from snowmelt.runtime.clock import seconds_until, steady_now
-from snowmelt.runtime.running import Running, Watcher, loaded, persisted
+from snowmelt.runtime.running import NodeRunner, Watcher, loaded, persisted
 from snowmelt.runtime.turns import Turns
 from snowmelt.store import Completion, GroupCommit, Store
 
@@ -58,7 +58,7 @@ CROWD_SECONDS: Final = 0.01
 """Nor for so long after several steps came at once: the loop had better hear the next of them."""
 
 
-class Driver(Running):
+class Driver(NodeRunner):
     """Runs one node on the running event loop."""
 
     def __init__(

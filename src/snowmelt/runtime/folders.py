@@ -28,14 +28,22 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Damaged, Missing, Record, Write
-from snowmelt.protocols.etcd import Answer, Failed, Read, Request, Transact, Transacted, Unchanged
+from snowmelt.protocols.etcd import (
+    Answer,
+    EtcdFailed,
+    Read,
+    Request,
+    Transact,
+    Transacted,
+    Unchanged,
+)
 from snowmelt.protocols.host import own_start, shared_key, shared_range
-from snowmelt.protocols.membership.disk import KEYS, Kept, Unreadable, kept
+from snowmelt.protocols.membership.disk import KEYS, StoredMembership, Unreadable, kept
 from snowmelt.protocols.membership.founding import in_etcd, on_disk
 from snowmelt.protocols.membership.records import BATONS, CLUSTER, HOMES_END, LEDGER, Founded
 from snowmelt.protocols.membership.view import identity_of
 from snowmelt.runtime.etcd import EtcdPlace
-from snowmelt.runtime.etcd.client import Line
+from snowmelt.runtime.etcd.client import EtcdConnection
 from snowmelt.store import Store
 from snowmelt.store.stamp import STAMP_NAME, read_stamp
 
@@ -45,7 +53,7 @@ OVERLAY_QUEUES: Final = b"s/", b"t/"
 """Under which keys the settings of each queue stood, twice; its name is their first field."""
 OPENINGS: Final = b"embedded/openings"
 QUEUES_MAX: Final = 1 << 20
-NOBODYS: Final = Kept(None, None, None)
+NOBODYS: Final = StoredMembership(None, None, None)
 
 
 def check_embedded(folder: Path, store: Store) -> None:
@@ -85,7 +93,7 @@ def _is_no_embedded(folder: Path, whose: str) -> BadOption:
     return BadOption("folder", str(folder), f"a folder of embedded queues; {whose}: {instead}")
 
 
-def check_node(folder: Path, store: Store) -> Kept:
+def check_node(folder: Path, store: Store) -> StoredMembership:
     """What the folder says of its node; raises for embedded queues, and those on the overlay."""
     if any(not isinstance(one, Missing) for one in store.load([OPENINGS])):
         whose = "this one has embedded queues"
@@ -111,7 +119,7 @@ def check_form(folder: Path, store: Store) -> None:
         )
 
 
-def looked_at(folder: Path) -> Kept:
+def looked_at(folder: Path) -> StoredMembership:
     """What a stopped node's folder says of it; nothing where there is none."""
     if not folder.is_dir() or read_stamp(folder) is None:
         return NOBODYS
@@ -149,7 +157,7 @@ def found_in_etcd(
     place: EtcdPlace, name: str, carry: Callable[[Request], Answer] | None = None
 ) -> str:
     """Founds a cluster under a prefix under which there is nothing yet; returns its identity."""
-    line = Line(place)
+    line = EtcdConnection(place)
     try:
         return _found_in_etcd(place, name, carry or line.carry)
     finally:
@@ -165,7 +173,7 @@ def _found_in_etcd(place: EtcdPlace, name: str, carry: Callable[[Request], Answe
     )
     for one in asked:
         answer = carry(one)
-        if isinstance(answer, Failed):
+        if isinstance(answer, EtcdFailed):
             raise Unavailable(f"etcd does not do it ({answer.text}); look there, and say it again")
         assert isinstance(answer, Transacted)
         rows = [row for rows in answer.read for row in rows]
@@ -187,7 +195,7 @@ def _taken(place: EtcdPlace, rows: dict[str, bytes]) -> str:
     )
 
 
-def _kept(folder: Path, store: Store) -> Kept:
+def _kept(folder: Path, store: Store) -> StoredMembership:
     found = store.load([shared_key(MEMBERSHIP, key) for key in KEYS])
     records = tuple(one for one in found if isinstance(one, Record))
     damaged = tuple(one.key for one in found if isinstance(one, Damaged))
@@ -197,7 +205,7 @@ def _kept(folder: Path, store: Store) -> Kept:
         raise StoreDamaged(f"{folder} is a node's, and {error}") from None
 
 
-def _of_cluster(found: Kept) -> str:
+def _of_cluster(found: StoredMembership) -> str:
     return f" of cluster {identity_of(found.cluster)}" if found.cluster else ""
 
 

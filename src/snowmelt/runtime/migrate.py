@@ -47,17 +47,17 @@ from snowmelt.protocols.membership.records import (
     HOMES_END,
     LEADER,
     Founded,
-    Leader,
+    LeaderRecord,
     Records,
 )
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
 from snowmelt.protocols.membership.records import Change as Kept
 from snowmelt.protocols.membership.view import Ledger, Surpass
 from snowmelt.protocols.queue.homes import FIRST_IN_ETCD, FLOOR, FLOOR_IN_ETCD
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
 from snowmelt.runtime.etcd import EtcdPlace
-from snowmelt.runtime.etcd.client import Line
+from snowmelt.runtime.etcd.client import EtcdConnection
 from snowmelt.runtime.folders import MEMBERSHIP, check_form
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
@@ -70,10 +70,10 @@ BATON: Final = b"baton/"
 
 
 class Move(msgspec.Struct, frozen=True):
-    """What goes to etcd."""
+    """What is written into etcd, and from which folders it comes."""
 
     ledger: Ledger
-    coordinator: Leader
+    coordinator: LeaderRecord
     homes: dict[str, bytes]
     batons: dict[str, bytes]
     too_large: tuple[str, ...]
@@ -104,7 +104,7 @@ class Migration:
         self._data = data
         self._numbers = count(1)
         self._store = Store.open(data)
-        self._line = Line(place)
+        self._line = EtcdConnection(place)
         self._carry = carry or self._line.carry
 
     def __enter__(self) -> "Migration":
@@ -130,7 +130,7 @@ class Migration:
         return msgspec.structs.replace(move, there=self._is_there(move))
 
     def carry_out(self, move: Move) -> None:
-        """Rules 2 to 6."""
+        # Rules 2 to 6.
         self._commit(twice(MOVED, self.where.encode()))
         if not move.there:
             self._fill(move)
@@ -138,7 +138,7 @@ class Migration:
 
     # --- the disk ---------------------------------------------------------------------------------
 
-    def _move(self, found: disk.Kept, fifo: Started, baton: Started) -> Move:
+    def _move(self, found: disk.StoredMembership, fifo: Started, baton: Started) -> Move:
         if not found.id or (found.ledger is None and not found.moved):
             raise StateError(f"{self._data} is not the folder of a node that decides on its disk")
         ledger = found.ledger
@@ -149,7 +149,9 @@ class Migration:
         if member is None or found.self is None:
             how = "start it once, without --coordinator, and stop it again"
             raise StateError(f"{found.id} has not begun to decide: {how}")
-        leader = Leader(member.id, member.address, found.self.birth, found.self.start, randbits(63))
+        leader = LeaderRecord(
+            member.id, member.address, found.self.birth, found.self.start, randbits(63)
+        )
         kept_values, too_large = of_batons(baton)
         return Move(
             ledger.after(Surpass(ledger.view.epoch)),
@@ -194,23 +196,27 @@ class Migration:
 
     def _cleared(self, value: bytes, move: Move) -> bool:
         """Takes away what an attempt left that was cut off; nobody else has this disk now."""
-        leader, own = msgspec.msgpack.decode(value, type=Leader), move.coordinator
+        leader, own = msgspec.msgpack.decode(value, type=LeaderRecord), move.coordinator
         mine = move.begun and (leader.node, leader.birth) == (own.node, own.birth)
         if mine:
             self._asked(
                 etcd.Transact(
-                    next(self._numbers), (etcd.Holds(LEADER, value),), (etcd.Delete(LEADER),)
+                    next(self._numbers),
+                    (etcd.CompareValue(LEADER, value),),
+                    (etcd.DeleteKey(LEADER),),
                 )
             )
         return mine
 
     def _fill(self, move: Move) -> None:
-        """Rules 3 and 4."""
-        granted = self._asked(etcd.Grant(next(self._numbers), LEASE_SECONDS))
-        assert isinstance(granted, etcd.Granted)
+        # Rules 3 and 4.
+        granted = self._asked(etcd.LeaseGrant(next(self._numbers), LEASE_SECONDS))
+        assert isinstance(granted, etcd.LeaseGranted)
         mine = msgspec.msgpack.encode(move.coordinator)
         nobody = (etcd.Unchanged(LEADER, 0),)
-        stand = etcd.Transact(next(self._numbers), nobody, (etcd.Put(LEADER, mine, granted.lease),))
+        stand = etcd.Transact(
+            next(self._numbers), nobody, (etcd.PutKey(LEADER, mine, granted.lease),)
+        )
         answer = self._asked(stand)
         assert isinstance(answer, etcd.Transacted)
         if not answer.succeeded:
@@ -221,7 +227,7 @@ class Migration:
             self._keep(records, move)
         finally:
             gone = etcd.Transact(
-                next(self._numbers), (etcd.Holds(LEADER, mine),), (etcd.Delete(LEADER),)
+                next(self._numbers), (etcd.CompareValue(LEADER, mine),), (etcd.DeleteKey(LEADER),)
             )
             self._carry(gone)
 
@@ -250,7 +256,7 @@ class Migration:
 
     def _asked(self, request: etcd.Request) -> etcd.Answer:
         answer = self._carry(request)
-        if isinstance(answer, etcd.Failed):
+        if isinstance(answer, etcd.EtcdFailed):
             text = f"etcd does not do it ({answer.text}); nothing is lost, run it again"
             raise Unavailable(text)
         return answer
@@ -260,7 +266,7 @@ def _homes(fifo: Started) -> dict[str, bytes]:
     homes: dict[str, bytes] = {}
     for record in fifo.records:
         if record.key[:1] in (b"h", b"i"):
-            homes[msgspec.msgpack.decode(record.value, type=Home).queue] = record.value
+            homes[msgspec.msgpack.decode(record.value, type=Assignment).queue] = record.value
         elif record.key in FIRST_TERM:
             homes[FIRST_IN_ETCD] = record.value
         elif record.key in FLOOR:

@@ -64,7 +64,7 @@ class Folder(msgspec.Struct, frozen=True):
         return f"{own.id}/{own.birth:x}"
 
 
-class Plan(msgspec.Struct, frozen=True):
+class RescuePlan(msgspec.Struct, frozen=True):
     """What is to be done, and what is lost."""
 
     data: Path
@@ -108,7 +108,7 @@ class Rescue:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def plan(self) -> Plan:
+    def plan(self) -> RescuePlan:
         """Reads the folders, and says what comes of them."""
         if any(one.resolve() == self._data.resolve() for one in self._paths):
             raise BadOption("--data", str(self._data), "a folder of its own, not a member's")
@@ -127,7 +127,7 @@ class Rescue:
         keepers = [*(one.keeper for one in folders), f"{me.id}/{me.birth:x}"]
         bodies = [queue for one in folders for queue in one.bodies]
         fifos = homes.housed(found, keepers, 1 + len(lost), bodies)
-        return Plan(
+        return RescuePlan(
             self._data,
             me,
             ledger,
@@ -137,8 +137,8 @@ class Rescue:
             homes.first_term(fifos),
         )
 
-    def carry_out(self, plan: Plan) -> None:
-        """Rule 2."""
+    def carry_out(self, plan: RescuePlan) -> None:
+        # Rule 2.
         with Store.open(plan.data) as store:
             if store.recover().records:
                 raise StateError(f"{plan.data} is not empty any more; nothing was written")
@@ -153,7 +153,7 @@ class Rescue:
 
 
 def _check_empty(data: Path) -> None:
-    """Rule 3."""
+    # Rule 3.
     check_new(data)
     found = looked_at(data)
     if found.ledger is not None:

@@ -48,8 +48,7 @@ class Watcher(Protocol):
     def announced(self, effect: Announce) -> None:
         """A machine told a fact."""
 
-    def noted(self, effect: Note) -> None:
-        """A machine said why."""
+    def noted(self, effect: Note) -> None: ...
 
     def replied(self, effect: Reply[Any]) -> None:
         """A call made from inside this process was answered."""
@@ -61,20 +60,18 @@ class Watcher(Protocol):
         """A machine raised: a bug. Its state is worth nothing any more."""
 
 
-class Quiet:
+class EndWatcher:
     """A watcher to whom only the end of the machine matters."""
 
     def announced(self, effect: Announce) -> None:
         """There is nobody to tell."""
 
-    def noted(self, effect: Note) -> None:
-        """Nobody reads it."""
+    def noted(self, effect: Note) -> None: ...
 
-    def replied(self, effect: Reply[Any]) -> None:
-        """Nobody called from inside."""
+    def replied(self, effect: Reply[Any]) -> None: ...
 
 
-class Running:
+class NodeRunner:
     """One node, and who carries out what it asks."""
 
     def __init__(

@@ -27,7 +27,7 @@ from snowmelt.protocols.membership import (
     Depart,
     Departed,
     Identity,
-    Settings,
+    MembershipSettings,
     Severed,
     View,
 )
@@ -41,13 +41,13 @@ from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.folders import check_node
-from snowmelt.runtime.http.pages import Inside, Pages, Site
+from snowmelt.runtime.http.pages import Pages, Site, SiteContext
 from snowmelt.runtime.http.serving import HttpServer
 from snowmelt.runtime.inquiring import Inquiries
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
-from snowmelt.runtime.severing import Severing
 from snowmelt.runtime.signals import BorrowedSignals
+from snowmelt.runtime.slow_client_cutoff import SlowClientCutoff
 from snowmelt.runtime.statistics import NodeStatistics
 from snowmelt.runtime.strangers import Strangers
 from snowmelt.runtime.transport import Transport
@@ -69,7 +69,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     advertise: Address | None = None
     cluster: str = "snowmelt"
     credentials: Credentials = Credentials()
-    settings: Settings = Settings()
+    settings: MembershipSettings = MembershipSettings()
     baton: BatonSettings = BatonSettings()
     limits: Limits = Limits()
     flush: bool = True
@@ -79,7 +79,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where metrics and probes are shown; None for nowhere."""
     http_token: str = ""
     """What whoever asks for metrics must show."""
-    site: Callable[[Inside], Site] | None = None
+    site: Callable[[SiteContext], Site] | None = None
     """Makes what else is shown there."""
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Server:
         self._driver: Driver | None = None
         self._transport: Transport | None = None
         self._etcd: EtcdClient | None = None
-        self._severing: Severing | None = None
+        self._severing: SlowClientCutoff | None = None
         self._known = KnownCluster("this disk", OTHER_CLUSTER)
         self._strangers: Strangers | None = None
         self._inquiries: Inquiries | None = None
@@ -138,7 +138,7 @@ class Server:
             raise
         transport.inform = lambda: msgspec.json.encode(self.statistics())
         transport.refused = self._refused
-        severing = self._severing = Severing(
+        severing = self._severing = SlowClientCutoff(
             lambda: transport.addresses,
             lambda: {one.peer for one in transport.connections()},
             self._severed,
@@ -165,7 +165,7 @@ class Server:
         pages = Pages(self, self._inquiries.ask, config.limits.metric_queues)
         routes, ask = dict(pages.routes), self._inquiries.ask
         if config.site is not None:
-            inside = Inside(
+            inside = SiteContext(
                 config.id,
                 listening,
                 address,
@@ -344,7 +344,6 @@ class Server:
 
     @property
     def lives(self) -> bool:
-        """Whether its machines run."""
         return self._driver is not None and not self._driver.stopped
 
     def statistics(self) -> NodeStatistics:

@@ -14,13 +14,13 @@ from snowmelt.core.instant import START, Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Event, Expired, Halt, Load, Node, Persist, Scan
 from snowmelt.runtime.clock import real_now
-from snowmelt.runtime.running import Running, Watcher, loaded, persisted
+from snowmelt.runtime.running import NodeRunner, Watcher, loaded, persisted
 from snowmelt.store import Store
 
 FOR_EVER: Final = Instant(1 << 62)
 
 
-class Steps(Running):
+class Steps(NodeRunner):
     """Runs one machine, an event at a time."""
 
     def __init__(

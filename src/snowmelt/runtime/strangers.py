@@ -31,13 +31,13 @@ class Strangers:
     """Stands between the network and the machines of a node.
 
     >>> from snowmelt.core.names import Address
-    >>> from snowmelt.protocols.queue.messages import Seek
+    >>> from snowmelt.protocols.queue.messages import ListCopies
     >>> from snowmelt.protocols.membership import Member
     >>> came = []
     >>> strangers = Strangers(NodeId("n1"), Counts(), lambda source, _: came.append(source))
-    >>> strangers.deliver(NodeId("n2"), Seek(""))
+    >>> strangers.deliver(NodeId("n2"), ListCopies(""))
     >>> strangers.viewed(View(1, 2, "n1", (Member(NodeId("n2"), Address("127.0.0.1", 1), 1, 1),)))
-    >>> strangers.deliver(NodeId("n2"), Seek(""))
+    >>> strangers.deliver(NodeId("n2"), ListCopies(""))
     >>> came
     ['n2']
     """

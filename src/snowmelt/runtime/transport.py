@@ -31,7 +31,7 @@ from snowmelt.runtime.logs import tell
 from snowmelt.runtime.statistics import Counts
 from snowmelt.runtime.unheard import end_unheard
 from snowmelt.wire.greeting import Gate, Hello, Role
-from snowmelt.wire.sides import Dialling, Listening, Opened, Side
+from snowmelt.wire.sides import ConnectionOpened, Dialling, Listening, Side
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
@@ -43,7 +43,7 @@ LAST_SECONDS: Final = 0.25
 Deliver = Callable[[NodeId, Any], None]
 
 
-class Route:
+class TargetRoute:
     """The way to one target: an open connection, or a dial under way with what waits for it."""
 
     __slots__ = ("connection", "dial", "failures", "not_before", "waiting")
@@ -88,7 +88,7 @@ class Transport:
         self._credentials = credentials
         self.deliver = deliver
         self._chance = Random()
-        self._routes: dict[NodeId, Route] = {}
+        self._routes: dict[NodeId, TargetRoute] = {}
         self._connections: dict[LoopConnection, None] = {}  # in the order they came
         self._clients: dict[NodeId, int] = {}  # how many connections each of them has to this node
         self._dialled: dict[LoopConnection, asyncio.Future[LoopConnection]] = {}
@@ -173,7 +173,7 @@ class Transport:
             self.dropped.add("no route")
             return
         if route is None:
-            route = self._routes[target] = Route()
+            route = self._routes[target] = TargetRoute()
         if len(route.waiting) >= WAITING_MAX:
             self.dropped.add("too many wait for a dial")
             return
@@ -201,7 +201,7 @@ class Transport:
         except BadOption:  # another node said this address
             return None
 
-    async def _dial(self, target: NodeId, route: Route) -> None:
+    async def _dial(self, target: NodeId, route: TargetRoute) -> None:
         loop = asyncio.get_running_loop()
         try:
             await asyncio.sleep(max(0.0, route.not_before - loop.time()))
@@ -250,7 +250,7 @@ class Transport:
 
     def _routed(self, target: NodeId, connection: LoopConnection) -> None:
         for name in dict.fromkeys((target, connection.peer)):
-            route = self._routes.setdefault(name, Route())
+            route = self._routes.setdefault(name, TargetRoute())
             if route.connection is None:
                 route.connection = connection
         route = self._routes[target]
@@ -258,7 +258,7 @@ class Transport:
             self.sent += 1
             connection.send(route.waiting.popleft())
 
-    def _failed(self, target: NodeId, route: Route, error: Exception) -> None:
+    def _failed(self, target: NodeId, route: TargetRoute, error: Exception) -> None:
         self.last_failure = error
         if self._role is Role.NODE and not route.failures:  # said once, not at every try
             tell("can't reach", node=self.me, target=target, reason=str(error), again="later")
@@ -294,7 +294,7 @@ class Transport:
             )
             connection.close(Unavailable(text))
 
-    def opened(self, connection: LoopConnection, opened: Opened) -> None:
+    def opened(self, connection: LoopConnection, opened: ConnectionOpened) -> None:
         """The other side has shown who it is."""
         if self._role is opened.role is Role.NODE:
             end_unheard(stream_of(connection))
@@ -306,14 +306,14 @@ class Transport:
         name, of_client = opened.name, opened.role is Role.CLIENT
         if of_client:
             self._clients[name] = self._clients.get(name, 0) + 1
-        route = self._routes.setdefault(name, Route())
+        route = self._routes.setdefault(name, TargetRoute())
         if route.connection is None or of_client:
             route.connection = connection
 
     def spoke(self, connection: LoopConnection) -> None:
         """Whoever spoke last under a name is answered: two processes may claim the same."""
         if connection.inbound:
-            self._routes.setdefault(connection.peer, Route()).connection = connection
+            self._routes.setdefault(connection.peer, TargetRoute()).connection = connection
 
     def inquired(self, connection: LoopConnection) -> bytes:
         del connection

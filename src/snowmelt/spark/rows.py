@@ -32,7 +32,7 @@ class Rows:
 
     >>> schema = pa.schema([("value", pa.binary()), ("position", pa.int64())])
     >>> from snowmelt.protocols.queue import calls
-    >>> part = calls.Part(5, np.array([0, 1, 3], np.int32).tobytes(), b"abb")
+    >>> part = calls.ItemRun(5, np.array([0, 1, 3], np.int32).tobytes(), b"abb")
     >>> [batch.to_pylist() for batch in Rows("raw", schema).of([part])]
     [[{'value': b'a', 'position': 5}, {'value': b'bb', 'position': 6}]]
     """

@@ -60,12 +60,12 @@ from snowmelt.core.record import (
 )
 from snowmelt.store.changes import Group, Measure, measured
 from snowmelt.store.engine import DATA_NAME, FILES, open_engine
-from snowmelt.store.folder import FULL, Owner, make_folder, naming, tighten
-from snowmelt.store.log import Log
+from snowmelt.store.folder import FULL, FolderLock, make_folder, naming, tighten
+from snowmelt.store.log import WriteAheadLog
 from snowmelt.store.room import Room
 from snowmelt.store.seal import seal
 from snowmelt.store.stamp import Stamp
-from snowmelt.store.table import Table, Transaction, View
+from snowmelt.store.table import Table, TableSnapshot, Transaction
 
 SIZE_MAX_DEFAULT: Final = 32 << 30
 SIZE_MAX_LOWEST: Final = 1 << 20
@@ -117,8 +117,7 @@ class _ToItsEnd:
     def __init__(self, interrupted: Callable[[], None]) -> None:
         self._interrupted = interrupted
 
-    def __enter__(self) -> None:
-        """A commit begins."""
+    def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         if kind is not None and not issubclass(kind, StoreError):
@@ -141,7 +140,7 @@ class Store:
     """
 
     def __init__(
-        self, owner: Owner, env: lmdb.Environment, stamp: Stamp, room: Room, log: Log
+        self, owner: FolderLock, env: lmdb.Environment, stamp: Stamp, room: Room, log: WriteAheadLog
     ) -> None:
         """Takes over what `Store.open` made ready; that is the door."""
         self._owner = owner
@@ -176,12 +175,12 @@ class Store:
             raise BadOption("size_max", size_max, f"{SIZE_MAX_LOWEST} or more")
         with naming(folder), contextlib.ExitStack() as undo:
             make_folder(folder)
-            owner = Owner(folder)
+            owner = FolderLock(folder)
             undo.callback(owner.release)
             tighten(folder, FILES)
             env, stamp = open_engine(folder, size_max, flush=flush)
             undo.callback(env.close)
-            log = Log(folder, stamp.identity, flush=flush)
+            log = WriteAheadLog(folder, stamp.identity, flush=flush)
             undo.callback(log.close)
             store = cls(owner, env, stamp, Room(folder / DATA_NAME, size_max, env), log)
             store._replay()
@@ -460,13 +459,15 @@ class Store:
     # --- reading --------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[View]:
+    def _reading(self) -> Iterator[TableSnapshot]:
         """One reader at a time, and nobody changes the table meanwhile."""
         self._assert_working()
         try:
             with self._seeing, self._env.begin() as transaction:
                 carried = transaction.id() != self._log.generation  # and the table still there
-                view = View(transaction, Table() if carried else self._table, self._identity)
+                view = TableSnapshot(
+                    transaction, Table() if carried else self._table, self._identity
+                )
                 yield view
                 self._damaged += view.damaged
         except lmdb.Error as error:

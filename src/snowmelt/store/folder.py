@@ -84,17 +84,17 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-class Owner:
+class FolderLock:
     """The right of one process to a folder; the system takes it back when the process dies.
 
     >>> from tempfile import mkdtemp
     >>> folder = Path(mkdtemp())
-    >>> first = Owner(folder)
-    >>> Owner(folder)  # doctest: +ELLIPSIS
+    >>> first = FolderLock(folder)
+    >>> FolderLock(folder)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     snowmelt.core.errors.StoreBusy: the store in ... is held by process ...
     >>> first.release()
-    >>> Owner(folder).release()
+    >>> FolderLock(folder).release()
     """
 
     def __init__(self, folder: Path) -> None:

@@ -78,17 +78,17 @@ def is_written(folder: Path) -> bool:
     return file.exists() and any(file.read_bytes())
 
 
-class Log:
+class WriteAheadLog:
     """The log of a store that is open.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     make_log(Path(folder))
-    ...     log = Log(Path(folder), b"store-01", flush=True)
+    ...     log = WriteAheadLog(Path(folder), b"store-01", flush=True)
     ...     log.begin(7)
     ...     log.append([[Write(b"view", b"7")], [Erase(b"a", b"b")]])
     ...     log.close()
-    ...     list(Log(Path(folder), b"store-01", flush=True).replayed(7))
+    ...     list(WriteAheadLog(Path(folder), b"store-01", flush=True).replayed(7))
     True
     [Write(key=b'view', value=b'7'), Erase(start=b'a', stop=b'b')]
     """

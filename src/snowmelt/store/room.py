@@ -9,12 +9,12 @@ pages it changes, and a machine notes what it gave away. So there are three ceil
 
 The size of the store can be known from the engine. The disk's can't be asked for reliably, and a
 disk that fills in the middle of a write makes the engine report a plain i/o error, which looks like
-a dying disk. So the file is made longer ahead of the writes, by `posix_fallocate`: there "no space"
+a dying disk. So the file is made longer ahead of the writes, by `posix_fallocate`. There "no space"
 comes as a clean answer, before anything was begun, and some space is always in hand: payloads leave
 all of it, and small state half of it.
 
-What is committed to the log alone (`log.py`) is promised its room: it counts as if the engine had
-it, and what its transaction may need at most is behind the end of the engine's file already: in the
+What is committed to the log alone (`log.py`) is promised its room. It counts as if the engine had
+it, and what its transaction may need at most is behind the end of the engine's file already. In the
 worst case each change copies the pages from the root to its own and splits them, and all pages
 there are become free, which is noted with eight bytes for each. Where that can't be had, nothing
 is promised, and a commit goes to the engine at once.
@@ -127,7 +127,7 @@ class Room:
         """Whether the engine failed for want of room, and not because something broke.
 
         A write cut short by a full disk reaches us as EIO. Nothing refers to the pages of a commit
-        that failed, and the next one writes them anew, so going on is safe; it is done only when
+        that failed, and the next one writes them anew, so going on is safe. It is done only when
         the disk is known to be full, or is found to be when it is asked now, since else EIO means
         what it says. It may not be known: a large value goes behind the end of the file where no
         free pages lie side by side, however many are free, and so behind what is in hand.

@@ -2,7 +2,7 @@
 
     table.make(*changes)    in the order in which changes were committed
     table.changes()         the fewest changes that do the same, for the engine
-    View(...).walk, .found  what a reader sees: the table, and through its gaps the engine
+    TableSnapshot(...).walk, .found  what a reader sees: the table, and through its gaps the engine
 
 A value that is written stands above an erasing that was made before; what is written and erased
 between two transactions of the engine never gets there.
@@ -96,7 +96,7 @@ class Table:
         return at >= 0 and key < self._stops[at]
 
 
-class View:
+class TableSnapshot:
     """The records as of one commit."""
 
     def __init__(self, transaction: Transaction, table: Table, identity: bytes) -> None:

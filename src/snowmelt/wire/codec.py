@@ -71,10 +71,10 @@ CALL_BYTES_MAX: Final = 8 << 20
 """Of a client's call without bodies."""
 
 
-class Codec:
+class MessageDecoder:
     """Reads one direction of a connection.
 
-    >>> codec = Codec.for_nodes()
+    >>> codec = MessageDecoder.for_nodes()
     >>> codec.decode(encode(Call(1, echo_messages.Echo(b"hey"))))
     Call(number=1, body=Echo(body=b'hey'))
     >>> codec.decode(b"nonsense")
@@ -88,34 +88,33 @@ class Codec:
         self._decode = msgspec.msgpack.Decoder(union).decode
 
     @classmethod
-    def for_nodes(cls) -> "Codec":
+    def for_nodes(cls) -> "MessageDecoder":
         return _FOR_NODES
 
     @classmethod
-    def for_callers(cls) -> "Codec":
+    def for_callers(cls) -> "MessageDecoder":
         """What a node may be sent by a client.
 
-        >>> Codec.for_callers().decode(encode(membership_messages.Left(1)))
+        >>> MessageDecoder.for_callers().decode(encode(membership_messages.LeftView(1)))
         Traceback (most recent call last):
         snowmelt.core.errors.MessageError: a message that does not read: ...
         """
         return _FOR_CALLERS
 
     @classmethod
-    def for_clients(cls) -> "Codec":
+    def for_clients(cls) -> "MessageDecoder":
         return _FOR_CLIENTS
 
     @classmethod
-    def for_peers(cls) -> "Codec":
+    def for_peers(cls) -> "MessageDecoder":
         """What one process of a pool may be sent by another.
 
-        >>> Codec.for_peers().decode(encode(["pool.praise", 7]))
-        Unknown(tag='pool.praise')
+        >>> MessageDecoder.for_peers().decode(encode(["pool.praise", 7]))
+        UnknownMessage(tag='pool.praise')
         """
         return _FOR_PEERS
 
     def decode(self, payload: Buffer) -> Any:
-        """A message; raises `MessageError`."""
         try:
             return self._decode(payload)
         except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
@@ -127,17 +126,16 @@ encode: Final = _ENCODER.encode
 encode_into: Final = _ENCODER.encode_into
 
 
-class _Callers(Codec):
+class _Callers(MessageDecoder):
     """Looks at the size first."""
 
     __slots__ = ("_decode_large",)
 
     def __init__(self) -> None:
         super().__init__(_Calls)
-        self._decode_large = Codec(_WITH_BODIES).decode
+        self._decode_large = MessageDecoder(_WITH_BODIES).decode
 
     def decode(self, payload: Buffer) -> Any:
-        """A call; raises `MessageError`."""
         if len(payload) <= CALL_BYTES_MAX:
             return super().decode(payload)
         try:
@@ -147,7 +145,7 @@ class _Callers(Codec):
             raise MessageError(f"{text}: {error}") from error
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class UnknownMessage(msgspec.Struct, frozen=True):
     """What one process of a pool said to another that does not know such words; nobody acts on it.
 
     It has a later version, perhaps. So it is no reason to end a link that others share.
@@ -163,20 +161,20 @@ _PARTS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _TAG: Final = msgspec.msgpack.Decoder(str)
 
 
-class _Peers(Codec):
+class _Peers(MessageDecoder):
     """Tells what does not read from what is only not known here."""
 
     __slots__ = ()
 
     def decode(self, payload: Buffer) -> Any:
-        """A message, or `Unknown`; raises `MessageError`."""
+        """A message, or `UnknownMessage`; raises `MessageError`."""
         try:
             return super().decode(payload)
         except MessageError:
             tag = _tag(payload)
             if not tag.startswith("pool.") or tag in _OF_PEERS:
                 raise
-            return Unknown(tag)
+            return UnknownMessage(tag)
 
 
 def _tag(payload: Buffer) -> str:
@@ -187,7 +185,7 @@ def _tag(payload: Buffer) -> str:
         return ""
 
 
-_FOR_NODES: Final = Codec(_TO_NODES)
+_FOR_NODES: Final = MessageDecoder(_TO_NODES)
 _FOR_CALLERS: Final = _Callers()
-_FOR_CLIENTS: Final = Codec(_TO_CLIENTS)
+_FOR_CLIENTS: Final = MessageDecoder(_TO_CLIENTS)
 _FOR_PEERS: Final = _Peers(pool_messages.Message)

@@ -16,9 +16,9 @@ and the engine of a pool drive the very same one. In the smallest form:
    certificate are checked there. While the connection greets, a word has `GREETING_BYTES_MAX` at
    most and nothing else is listened to. No byte beyond the word is looked at before the word is
    understood: what follows it in the same read may be as large as an open connection allows.
-2. An event is `Opened`, a message, a `Word`, or `Ended`. They come in the order of the bytes, the
-   same however the stream was torn, each read from its bytes when it is asked for and not before:
-   what is a few bytes on its way may be a hundred in memory.
+2. An event is `ConnectionOpened`, a message, a `ControlFrame`, or `Ended`. They come in the order
+   of the bytes, the same however the stream was torn. Each is read from its bytes when it is asked
+   for and not before: what is a few bytes on its way may be a hundred in memory.
 3. What may not be raises a `SnowmeltError`, after all events before it, and where the next would
    have come; nothing else is ever raised, and no event comes any more. Whoever drives then says it
    by `close`.
@@ -52,7 +52,7 @@ import msgspec
 
 from snowmelt.core.errors import FrameError, SnowmeltError, TooLarge
 from snowmelt.protocols.calling import Answer, Call, Declined
-from snowmelt.wire.codec import Codec, encode_into
+from snowmelt.wire.codec import MessageDecoder, encode_into
 from snowmelt.wire.framing import (
     FRAME_BYTES_MAX,
     GREETING_BYTES_MAX,
@@ -67,7 +67,7 @@ from snowmelt.wire.framing import (
     framed,
 )
 from snowmelt.wire.greeting import Goodbye, Role, as_error, goodbye, heard
-from snowmelt.wire.sides import Opened, Side
+from snowmelt.wire.sides import ConnectionOpened, Side
 
 CALL_COST: Final = 1_024
 """What a call costs besides its bytes, while it waits for its answer."""
@@ -83,13 +83,13 @@ _WORDS: Final = {
 """By who hears it, what may be said besides messages."""
 
 
-def _reads(mine: Role, theirs: Role) -> Codec:
+def _reads(mine: Role, theirs: Role) -> MessageDecoder:
     """What one side may be sent by another."""
     if mine is Role.PEER:
-        return Codec.for_peers()
+        return MessageDecoder.for_peers()
     if mine is Role.CLIENT:
-        return Codec.for_clients()
-    return Codec.for_nodes() if theirs is Role.NODE else Codec.for_callers()
+        return MessageDecoder.for_clients()
+    return MessageDecoder.for_nodes() if theirs is Role.NODE else MessageDecoder.for_callers()
 
 
 class Stage(Enum):
@@ -98,7 +98,7 @@ class Stage(Enum):
     CLOSED = "closed"
 
 
-class Word(msgspec.Struct, frozen=True):
+class ControlFrame(msgspec.Struct, frozen=True):
     """A frame that is no message, and may be said in an open connection."""
 
     kind: Kind
@@ -109,9 +109,9 @@ class Ended(msgspec.Struct, frozen=True):
     error: SnowmeltError
 
 
-SIGNALS: Final = frozenset({Opened, Word, Ended})
+SIGNALS: Final = frozenset({ConnectionOpened, ControlFrame, Ended})
 """The events that are no message."""
-Heard: TypeAlias = Opened | Word | Ended | Any
+Heard: TypeAlias = ConnectionOpened | ControlFrame | Ended | Any
 
 
 class Connection:
@@ -171,7 +171,7 @@ class Connection:
         """What it has asked and was not answered costs so much."""
         self.in_flight_max = in_flight_max
         self.frame_max = frame_max
-        self.decode = Codec.for_clients().decode
+        self.decode = MessageDecoder.for_clients().decode
         """Reads what the other side may send, once it has shown who it is."""
         self.frames_in = 0
         self.frames_out = 1 if side.first else 0
@@ -182,7 +182,7 @@ class Connection:
         self._hears_on = False  # though blocked: the other side is no client
         self._waits = True  # while blocked: one of the two is a client
         self._words = _WORDS[side.role]
-        self._news: Opened | Ended | None = None  # what the greeting came to, untold yet
+        self._news: ConnectionOpened | Ended | None = None  # what the greeting came to, untold yet
         self._failure: SnowmeltError | None = None  # raised when all before it is told
 
     @property
@@ -264,13 +264,13 @@ class Connection:
         if self._failure is not None and not frames:
             raise self._failure
 
-    def word(self, kind: Kind, payload: bytes) -> Word | Ended:
+    def word(self, kind: Kind, payload: bytes) -> ControlFrame | Ended:
         """A frame of an open connection that is no message. Raises `SnowmeltError`."""
         if kind is Kind.GOODBYE:
             return self._ended(payload)
         if kind not in self._words or (payload and kind is not Kind.INFORM):
             raise FrameError(f"{kind.name} does not stand in an open connection")
-        return Word(kind, payload)
+        return ControlFrame(kind, payload)
 
     def _greet(self, data: bytes) -> bytes:
         """The words of the greeting (rule 1); returns what follows them."""

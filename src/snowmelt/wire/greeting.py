@@ -6,8 +6,9 @@ may be longer than `GREETING_BYTES_MAX`, and nothing else is listened to.
 
 Processes of a pool greet each other as peers. No token crosses the wire then: each side names a
 number that it has never used before, and proves that it knows the token by a digest over both
-numbers and names; the one who answers in its `Welcome`, the one who dialled in a `Proof` after it.
-What both know of the connection itself, such as whose certificate it shows, is part of the digest.
+numbers and names. The one who answers does it in its `Welcome`, the one who dialled in a `Proof`
+after it. What both know of the connection itself, such as whose certificate it shows, is part of
+the digest.
 """
 
 import hmac

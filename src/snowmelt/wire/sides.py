@@ -10,7 +10,7 @@
     Proof(proof)                 --->                                 or Goodbye(why)
 
 Each says its `first` word unasked, and is told the other's words one by one. It answers with what
-is to be said, and with `Opened` once it knows who is there; what may not be raises a
+is to be said, and with `ConnectionOpened` once it knows who is there; what may not be raises a
 `SnowmeltError`. What TLS shows of the other side is asked of `certify`, which raises where it does
 not fit a name.
 """
@@ -29,7 +29,7 @@ Certify = Callable[[NodeId], None]
 """Raises where the other side's certificate is not good for this name."""
 
 
-class Opened(msgspec.Struct, frozen=True):
+class ConnectionOpened(msgspec.Struct, frozen=True):
     """The other side has shown who it is; the connection is open."""
 
     name: NodeId
@@ -46,7 +46,7 @@ class Side(Protocol):
     first: bytes
     """What it says unasked."""
 
-    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, Opened | None]:
+    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, ConnectionOpened | None]:
         """The other side's next word: what is said to it, and who it is once that is known."""
 
 
@@ -63,7 +63,7 @@ class Dialling:
 
     >>> side = Dialling(Hello("snow", "c-1", Role.CLIENT))
     >>> side.hear(Kind.WELCOME, said(Kind.WELCOME, Welcome("n1", 1 << 20))[8:])
-    (b'', Opened(name='n1', role=<Role.NODE: 'node'>, nonce=b'', after=b''))
+    (b'', ConnectionOpened(name='n1', role=<Role.NODE: 'node'>, nonce=b'', after=b''))
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Dialling:
         self._certify = certify
         self._known = known or KnownCluster()
 
-    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, Opened | None]:
+    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, ConnectionOpened | None]:
         welcome = _welcome(kind, payload)
         name = node_id(welcome.name)
         self._certify(name)
         self._known.meet(name, welcome.identity)
-        return NOTHING, Opened(name, Role.NODE)
+        return NOTHING, ConnectionOpened(name, Role.NODE)
 
 
 class Listening:
@@ -100,7 +100,7 @@ class Listening:
         self._frame_max = frame_max
         self._certify = certify
 
-    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, Opened | None]:
+    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, ConnectionOpened | None]:
         if kind is not Kind.HELLO:
             raise HandshakeError(f"{kind.name} is no first word")
         hello = heard(payload, Hello)
@@ -110,7 +110,7 @@ class Listening:
         if hello.role is Role.NODE:
             self._certify(name)
         welcome = Welcome(self._me, self._frame_max, identity=self._gate.known.identity)
-        return said(Kind.WELCOME, welcome), Opened(name, hello.role)
+        return said(Kind.WELCOME, welcome), ConnectionOpened(name, hello.role)
 
 
 class PeerDialling:
@@ -124,13 +124,13 @@ class PeerDialling:
         self._hello = hello
         self._target = target
 
-    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, Opened | None]:
+    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, ConnectionOpened | None]:
         """A welcome, with its proof."""
         welcome = _welcome(kind, payload)
         proof = self._gate.prove(self._hello, welcome)
         if welcome.name != self._target:
             raise AccessDenied(f"{welcome.name} answers where {self._target} should be")
-        opened = Opened(
+        opened = ConnectionOpened(
             self._target,
             Role.PEER,
             self._hello.nonce,
@@ -154,7 +154,7 @@ class PeerListening:
         """Tells what is known of the connection, once its TLS stands."""
         self._said: tuple[Hello, Welcome] | None = None
 
-    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, Opened | None]:
+    def hear(self, kind: Kind, payload: bytes) -> tuple[bytes, ConnectionOpened | None]:
         """A hello, then a proof."""
         gate = self._gate.on(self._channel())
         if kind is Kind.HELLO and self._said is None:
@@ -166,7 +166,7 @@ class PeerListening:
         if kind is Kind.PROVE and self._said is not None:
             hello, welcome = self._said
             gate.check_proof(hello, welcome, heard(payload, Proof))
-            return NOTHING, Opened(
+            return NOTHING, ConnectionOpened(
                 NodeId(hello.name),
                 Role.PEER,
                 hello.nonce,

@@ -8,12 +8,12 @@ import pytest
 
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.arrow.edge import Mend, ParentEdge, Phase, answer
-from snowmelt.protocols.arrow.messages import Find, Message, Observed, Observer, Place
+from snowmelt.protocols.arrow.messages import Find, Message, Observed, Observer, OrderPlace
 from snowmelt_lab.arrow.legality import EdgeState
 
 NUMBER = 10
 LONGEST = 3
-FIND = Find(Place(NodeId("x"), OperationId(NodeId("x"), 1)))
+FIND = Find(OrderPlace(NodeId("x"), OperationId(NodeId("x"), 1)))
 DOWN = (FIND, Observer(NUMBER), Observer(NUMBER - 1))
 UP = (FIND, *(Observed(NUMBER - age, points=points) for age in (0, 1) for points in (True, False)))
 NOT_HERE = (Observed(NUMBER, points=True), Observer(NUMBER))

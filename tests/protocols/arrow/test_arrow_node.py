@@ -21,8 +21,8 @@ from snowmelt.protocols.arrow import (
     Followed,
     Observed,
     Observer,
-    Place,
-    Wanted,
+    OrderPlace,
+    RequestPlace,
 )
 from snowmelt.protocols.arrow.edge import Phase
 from snowmelt.protocols.arrow.messages import NUMBERS
@@ -33,8 +33,8 @@ TIMEOUT = Duration(100)
 NOW = Instant(7)
 
 
-def place(number: int, node: NodeId = LEFT) -> Place:
-    return Place(node, OperationId(node, number))
+def place(number: int, node: NodeId = LEFT) -> OrderPlace:
+    return OrderPlace(node, OperationId(node, number))
 
 
 @pytest.fixture
@@ -68,26 +68,26 @@ def test_rule_2_a_find_goes_on_and_the_arrow_turns(node):
 
 def test_rule_2_a_find_ends_at_a_sink(node):
     wanted = OperationId(NodeId("client"), 4)
-    asked = node.handle(Announced(Wanted(wanted)), NOW)
-    assert asked == [Send(UP, Find(Place(ME, wanted)))]
+    asked = node.handle(Announced(RequestPlace(wanted)), NOW)
+    assert asked == [Send(UP, Find(OrderPlace(ME, wanted)))]
     assert node.arrow.is_sink
     told = given(node, UP, Find(place(1)))
-    assert told == [Announce(Followed(Place(ME, wanted), by=place(1)))]
+    assert told == [Announce(Followed(OrderPlace(ME, wanted), by=place(1)))]
     assert node.arrow.points_at == UP
 
 
 def test_rule_2_a_request_at_a_sink_follows_its_last_at_once(node):
     first, second = (OperationId(NodeId("client"), number) for number in (1, 2))
-    node.handle(Announced(Wanted(first)), NOW)
-    told = node.handle(Announced(Wanted(second)), NOW)
-    assert told == [Announce(Followed(Place(ME, first), by=Place(ME, second)))]
+    node.handle(Announced(RequestPlace(first)), NOW)
+    told = node.handle(Announced(RequestPlace(second)), NOW)
+    assert told == [Announce(Followed(OrderPlace(ME, first), by=OrderPlace(ME, second)))]
     assert node.arrow.is_sink
 
 
 def test_rule_6_all_finds_are_counted_its_own_too(node):
     node.arrow.points_at = LEFT
     edge = node.edges[LEFT]
-    node.handle(Announced(Wanted(OperationId(ME, 1))), NOW)
+    node.handle(Announced(RequestPlace(OperationId(ME, 1))), NOW)
     assert edge.sent == 1
     node.arrow.points_at = LEFT
     given(node, RIGHT, Find(place(2)))
@@ -204,7 +204,7 @@ def test_a_time_out_of_nothing_is_refused():
     "message",
     [
         Find(place(3)),
-        Find(Place(ME, OperationId(ME, 1), filler=True)),
+        Find(OrderPlace(ME, OperationId(ME, 1), filler=True)),
         Observer(NUMBERS - 1),
         Observed(0, points=True),
         Claim(3, UP),

@@ -14,7 +14,7 @@ import pytest
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.arrow.arrow import Arrow, Forward
 from snowmelt.protocols.arrow.edge import ParentEdge
-from snowmelt.protocols.arrow.messages import Find, Place
+from snowmelt.protocols.arrow.messages import Find, OrderPlace
 from snowmelt_lab.arrow.legality import EdgeState, whole_is_legal
 
 PATH, STAR, FORK = (0, 1, 2), (0, 0, 0), (0, 1, 1, 0)
@@ -30,7 +30,7 @@ TREES = {  # the parents of nodes 1, 2, ...; and how many finds there may be in 
     "binary of six": ((0, 0, 1, 1, 2), 1),
     "star of six": ((0,) * 5, 1),
 }
-PLACE = Place(NodeId("x"), OperationId(NodeId("x"), 1))
+PLACE = OrderPlace(NodeId("x"), OperationId(NodeId("x"), 1))
 FIND = Find(PLACE)
 
 

@@ -27,7 +27,7 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Erase, Record, Write
 from snowmelt.protocols import baton
 from snowmelt.protocols.baton import BatonSettings
-from snowmelt.protocols.baton.calls import Acquire, GetBaton, Keep, Release, Save
+from snowmelt.protocols.baton.calls import Acquire, GetBaton, Release, Renew, SaveValue
 from snowmelt.protocols.calling import Answer, Call, Gone
 from snowmelt.protocols.host import Host
 from snowmelt.protocols.membership import CutOff, Member, View
@@ -237,12 +237,12 @@ class Bench:
 
     def keep(self, client: str, ticket: int, granted: Any, node: str = "") -> Any:
         where = granted.where
-        call = Keep(NAME, ticket, granted.fence, where)
+        call = Renew(NAME, ticket, granted.fence, where)
         return self.answer(self.call(client, node or where.node, call))
 
     def save(self, client: str, ticket: int, granted: Any, value: bytes) -> OperationId:
         where = granted.where
-        return self.call(client, where.node, Save(NAME, ticket, granted.fence, where, value))
+        return self.call(client, where.node, SaveValue(NAME, ticket, granted.fence, where, value))
 
     def gone(self, client: str, node: str) -> None:
         self.give(NodeId(node), Announced(Gone(NodeId(client))))

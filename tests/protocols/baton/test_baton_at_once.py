@@ -7,7 +7,7 @@ from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.baton.calls import KNOWN, Acquire, Granted, Queued
-from snowmelt.protocols.baton.messages import Behind, Drop, Got, Seek
+from snowmelt.protocols.baton.messages import BatonGot, Drop, Predecessor, SeekBaton
 from snowmelt.protocols.baton.settings import TOPICS
 
 NOW = Duration(0)
@@ -53,18 +53,18 @@ def test_so_is_one_that_somebody_waits_for(bench, node):
 def test_who_hears_nothing_is_answered_all_the_same(bench):
     bench.held("c1", "n4", 1)
     asked = at_once(bench, "c2", "n2", 2)
-    bench.pass_time(Duration(KNOWN - 1), but=(Behind,))
+    bench.pass_time(Duration(KNOWN - 1), but=(Predecessor,))
     assert bench.answer(asked) is None
-    bench.pass_time(Duration(1), but=(Behind,))
+    bench.pass_time(Duration(1), but=(Predecessor,))
     assert bench.answer(asked) == Queued()
 
 
 def test_a_topic_leaves_nothing_on_a_disk(bench):
     node, name = NodeId("n3"), TOPICS + "prices"
     for ticket in (1, 2):
-        bench.give(node, Announced(Seek(name, ticket)))
+        bench.give(node, Announced(SeekBaton(name, ticket)))
         bench.run()
-        got = [fact for _, fact in bench.facts if isinstance(fact, Got)]
+        got = [fact for _, fact in bench.facts if isinstance(fact, BatonGot)]
         assert [(one.name, one.ticket) for one in got][-1:] == [(name, ticket)]
         bench.give(node, Announced(Drop(name, ticket, b"%d" % ticket)))
         bench.run()

@@ -6,7 +6,7 @@ from baton_bench import LEASE, NAME, Bench
 from snowmelt.core.instant import SECOND, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Received
-from snowmelt.protocols.arrow import Place
+from snowmelt.protocols.arrow import OrderPlace
 from snowmelt.protocols.baton.calls import (
     BatonReset,
     Granted,
@@ -14,20 +14,20 @@ from snowmelt.protocols.baton.calls import (
     Release,
     Released,
     ResetBaton,
-    Save,
-    Saved,
+    SaveValue,
+    ValueSaved,
 )
 from snowmelt.protocols.baton.fences import COUNT_BITS
 from snowmelt.protocols.baton.messages import (
     Arrived,
     Backup,
+    BatonGot,
+    CensusQuery,
     Complaint,
     Follow,
-    Got,
     Pass,
-    Seek,
+    SeekBaton,
     Stored,
-    Tell,
 )
 
 ROOT = NodeId("n1")
@@ -84,7 +84,7 @@ def test_rule_11_a_baton_is_not_sent_to_who_has_left_since_it_complained(bench):
     first = bench.held("c1", "n2", 1)
     bench.release("c1", 1, first)
     bench.run()
-    place = Place(NodeId("n4"), OperationId(NodeId("n4"), 1))
+    place = OrderPlace(NodeId("n4"), OperationId(NodeId("n4"), 1))
     bench.give(NodeId("n1"), Received(NodeId("n4"), Complaint(NAME, place, orphan=True)))
     bench.view("n1", "n2", "n3")
     bench.run()
@@ -131,12 +131,12 @@ def test_rule_11_a_question_that_comes_twice_is_answered_once(bench):
     """A token that is handed on between the two answers would be nowhere, and be made anew."""
     here, there = "n2", "n3"
     held = bench.held("c1", here, 1)
-    orphan = Place(NodeId("n4"), OperationId(NodeId("n4"), 1))
+    orphan = OrderPlace(NodeId("n4"), OperationId(NodeId("n4"), 1))
     for ticket in (1, 2):
         waits = bench.want("c1", there, ticket + 1)
         bench.run()
         bench.give(ROOT, Received(NodeId("n4"), Complaint(NAME, orphan, orphan=True)))
-        asked = {word[1]: word for word in bench.words if isinstance(word[2], Tell)}
+        asked = {word[1]: word for word in bench.words if isinstance(word[2], CensusQuery)}
         bench.words.remove(asked["n4"])  # it comes last
         bench.run()
         bench.release("c1", ticket, held)
@@ -220,9 +220,9 @@ def test_rule_14_another_machine_of_a_node_does_without_such_a_value(bench):
     bench.run()
     bench.hurt.update((ROOT, key) for key in bench.disk[ROOT] if NAME.encode() in key)
     restarted(bench)
-    bench.give(NodeId("n3"), Announced(Seek(NAME, 9)))
+    bench.give(NodeId("n3"), Announced(SeekBaton(NAME, 9)))
     bench.pass_time(seconds(12))
-    assert [fact.value for _, fact in bench.facts if isinstance(fact, Got)] == [b""]
+    assert [fact.value for _, fact in bench.facts if isinstance(fact, BatonGot)] == [b""]
 
 
 def test_rule_14_a_write_that_failed_lets_nothing_older_over_what_is_confirmed(bench):
@@ -232,7 +232,7 @@ def test_rule_14_a_write_that_failed_lets_nothing_older_over_what_is_confirmed(b
     bench.words.clear()
     saved = bench.save("c1", 1, first, b"confirmed")
     bench.run()
-    assert bench.answer(saved) == Saved()
+    assert bench.answer(saved) == ValueSaved()
     bench.full.add(ROOT)
     failed = bench.save("c1", 1, first, b"too much")
     bench.run()
@@ -344,14 +344,14 @@ def test_rule_14_the_same_save_again_is_one_and_an_older_one_that_comes_late_is_
     first = bench.held("c1", "n2", 1)
 
     def save(number, value):
-        call = Save(NAME, 1, first.fence, first.where, value, number)
+        call = SaveValue(NAME, 1, first.fence, first.where, value, number)
         asked = bench.call("c1", "n2", call)
         bench.run()
         return bench.answer(asked)
 
-    assert save(1, b"one") == Saved()
-    assert save(1, b"one") == Saved()
-    assert save(2, b"two") == Saved()
+    assert save(1, b"one") == ValueSaved()
+    assert save(1, b"one") == ValueSaved()
+    assert save(2, b"two") == ValueSaved()
     assert save(1, b"one").error == "OutcomeUnknown"
     assert bench.baton("n2").relay.token.value == b"two"
     assert bench.baton("n2").relay.token.given == 2
@@ -393,7 +393,7 @@ def test_rule_14_no_value_is_given_up_while_a_newer_one_is_on_its_way_to_the_dis
     reset = bench.call("c3", "n1", ResetBaton(NAME))
     bench.flush()
     bench.run()
-    assert bench.answer(saved) == Saved()
+    assert bench.answer(saved) == ValueSaved()
     assert bench.answer(reset).error == "StateError"
     restarted(bench)
     assert asked_for_long(bench, "c4", "n3", 4).value == b"saved"
@@ -414,7 +414,7 @@ def test_rule_14_no_baton_is_made_while_a_value_is_on_its_way_to_the_disk(bench)
             break
     bench.flush()
     bench.run()
-    assert bench.answer(saved) == Saved()
+    assert bench.answer(saved) == ValueSaved()
     if not isinstance(bench.answer(asked), Granted):
         asked = bench.want("c2", "n3", 2)
         bench.pass_time(seconds(3))

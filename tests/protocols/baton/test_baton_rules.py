@@ -7,37 +7,37 @@ from baton_bench import LEASE, NAME, Bench
 from snowmelt.core.instant import Instant, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Received
-from snowmelt.protocols.arrow import Find, Place
+from snowmelt.protocols.arrow import Find, OrderPlace
 from snowmelt.protocols.baton.calls import (
     Acquire,
     GetBaton,
     Granted,
-    Kept,
+    HeldAt,
     Queued,
     Release,
     Released,
-    Saved,
-    Where,
+    Renewed,
+    ValueSaved,
 )
 from snowmelt.protocols.baton.fences import COUNT_BITS
-from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.messages import (
     Along,
     Arrived,
     Backup,
-    Census,
+    BatonGot,
+    BatonState,
+    BatonTaken,
+    CensusQuery,
+    CensusReply,
+    CensusRound,
     Drop,
     Fold,
-    Got,
     Pass,
     Reached,
-    Seek,
-    Standing,
-    Taken,
-    Tell,
-    Told,
+    SeekBaton,
     Version,
 )
+from snowmelt.protocols.baton.retired_names import NameRecord
 from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import Current
 from snowmelt.wire.codec import encode
@@ -233,13 +233,13 @@ def test_rule_11_a_pass_from_before_the_census_falls_and_comes_again(bench):
     (early,) = [word for word in bench.words if isinstance(word[2], Pass)]
     bench.words.clear()
     baton = bench.baton("n3")
-    baton.relay.tell(NodeId("n1"), Census(9, 9), asleep=False)
+    baton.relay.tell(NodeId("n1"), CensusRound(9, 9), asleep=False)
     bench.words.append(early)
     bench.run()
     assert bench.answer(second) is None
     bench.pass_time(BEAT)
     assert bench.answer(second) is None  # n2 has not answered that census
-    bench.baton("n2").relay.tell(NodeId("n1"), Census(9, 9), asleep=False)
+    bench.baton("n2").relay.tell(NodeId("n1"), CensusRound(9, 9), asleep=False)
     bench.pass_time(BEAT)
     assert bench.answer(second).fence == first.fence + 1
 
@@ -252,9 +252,11 @@ def test_rule_11_what_is_on_its_way_is_sent_again_with_the_answer(bench):
     bench.release("c1", 1, first)
     bench.words.clear()
     relay = bench.baton("n2").relay
-    told, again = (send.message for send in relay.tell(NodeId("n1"), Census(9, 9), asleep=False))
-    assert isinstance(told, Told)
-    assert (again.fence, again.census) == (first.fence + 1, Census(9, 9))
+    told, again = (
+        send.message for send in relay.tell(NodeId("n1"), CensusRound(9, 9), asleep=False)
+    )
+    assert isinstance(told, CensusReply)
+    assert (again.fence, again.census) == (first.fence + 1, CensusRound(9, 9))
 
 
 def test_rule_11_of_two_tokens_the_older_is_void(bench):
@@ -295,7 +297,7 @@ def test_rule_13_a_silent_holder_loses_it_and_one_that_renews_does_not(bench):
     second = bench.want("c2", "n3", 2)
     for _ in range(4):
         bench.pass_time(seconds(1.9))
-        assert bench.keep("c1", 1, first) == Kept(LEASE)
+        assert bench.keep("c1", 1, first) == Renewed(LEASE)
         assert isinstance(bench.answer(second), Queued | None)
         second = bench.want("c2", "n3", 2)
     waited = 0
@@ -361,7 +363,7 @@ def test_rule_14_a_saved_value_is_on_the_roots_disk_before_it_is_told(bench):
     bench.run(but=(Backup,))
     assert bench.answer(saved) is None
     bench.run()
-    assert bench.answer(saved) == Saved()
+    assert bench.answer(saved) == ValueSaved()
     assert any(b"kept" in value for value in bench.disk[NodeId("n1")].values())
 
 
@@ -383,7 +385,7 @@ def test_rule_14_an_older_value_never_takes_the_place_of_a_newer_one(bench):
     bench.run()
     bench.words.extend(late)
     bench.run()
-    assert bench.answer(saved) == Saved()
+    assert bench.answer(saved) == ValueSaved()
     written = [value for value in bench.disk[NodeId("n1")].values() if b"first" in value]
     assert not written
 
@@ -457,9 +459,9 @@ def test_rule_14_values_outlive_all_nodes_on_the_roots_disk(bench):
 
 def test_another_machine_of_the_node_holds_until_it_drops(bench):
     node = NodeId("n3")
-    bench.give(node, Announced(Seek(NAME, 9)))
+    bench.give(node, Announced(SeekBaton(NAME, 9)))
     bench.run()
-    (got,) = [fact for _, fact in bench.facts if isinstance(fact, Got)]
+    (got,) = [fact for _, fact in bench.facts if isinstance(fact, BatonGot)]
     assert (got.name, got.ticket, got.value) == (NAME, 9, b"")
     bench.pass_time(seconds(30))
     assert bench.states() == {"n3": "held"}
@@ -468,12 +470,12 @@ def test_another_machine_of_the_node_holds_until_it_drops(bench):
     bench.give(node, Announced(Drop(NAME, 9, b"17")))
     bench.run()
     assert bench.answer(waiting).value == b"17"
-    bench.give(node, Announced(Seek(NAME, 10)))
+    bench.give(node, Announced(SeekBaton(NAME, 10)))
     bench.run()
     bench.release("c1", 1, bench.answer(waiting))
     bench.run()
     bench.cut_off("n3")
-    assert (node, Taken(NAME, 10)) in bench.facts
+    assert (node, BatonTaken(NAME, 10)) in bench.facts
 
 
 def test_bad_names_and_values_are_refused_by_name(bench):
@@ -497,7 +499,7 @@ def test_words_from_nowhere_change_nothing(bench):
     first = bench.held("c1", "n2", 1)
     for word in (
         Arrived(NAME, first.fence),
-        Told(NAME, Census(1, 1), "held", 1, Version()),
+        CensusReply(NAME, CensusRound(1, 1), "held", 1, Version()),
     ):
         bench.words.append((NodeId("n9"), NodeId("n2"), word))
         bench.words.append((NodeId("n9"), NodeId("n1"), word))
@@ -531,7 +533,7 @@ def test_rule_6_the_whole_of_a_torn_chain_asks_anew(bench):
     bench.run()
     turns = bench.baton("n4").relay.turns
     assert [turn.cut for turn in turns if turn.ticket == 4] == [True]
-    assert bench.keep("c1", 1, first) == Kept(LEASE)
+    assert bench.keep("c1", 1, first) == Renewed(LEASE)
 
 
 # --- rule 15 --------------------------------------------------------------------------------------
@@ -553,14 +555,14 @@ def test_rule_15_a_name_that_nobody_uses_is_folded_by_all_and_costs_nothing_to_u
     granted = bench.answer(second)
     assert (granted.made, granted.value) == (first.made, b"left behind")
     assert granted.fence > first.fence
-    assert Tell not in said  # nothing was lost, so nothing is looked for
+    assert CensusQuery not in said  # nothing was lost, so nothing is looked for
 
 
 def test_rule_15_a_name_that_is_held_for_long_is_not_folded(bench):
     first = bench.held("c1", "n3", 1)
     for _ in range(150):
         bench.pass_time(seconds(1))
-        assert bench.keep("c1", 1, first) == Kept(LEASE)
+        assert bench.keep("c1", 1, first) == Renewed(LEASE)
     assert bench.states() == {"n3": "held"}
     bench.release("c1", 1, first)
     bench.pass_time(seconds(30))
@@ -619,7 +621,7 @@ def test_rule_15_an_old_pass_is_no_baton_after_the_folding(bench):
     (early,) = [word for word in bench.words if isinstance(word[2], Pass)]
     bench.run()
     (token,) = [bench.baton(node).relay.token for node in ("n3",)]
-    bench.release("c2", 2, Granted(token.fence, 0, b"", LEASE, Where(NodeId("n3"), 2, ADDRESS)))
+    bench.release("c2", 2, Granted(token.fence, 0, b"", LEASE, HeldAt(NodeId("n3"), 2, ADDRESS)))
     bench.pass_time(LONG)
     assert bench.kept("n3") == (0, 0)
     bench.words.append(early)
@@ -654,12 +656,12 @@ def test_rule_15_a_name_that_was_only_asked_for_is_folded(bench):
 
 def test_rule_15_to_be_asked_is_no_use_but_is_remembered(bench):
     first = bench.held("c1", "n2", 1)
-    bench.give(NodeId("n4"), Received(NodeId("n1"), Tell("another", Census(1, 5))))
-    bench.give(NodeId("n4"), Received(NodeId("n1"), Tell(NAME, Census(1, 5))))
+    bench.give(NodeId("n4"), Received(NodeId("n1"), CensusQuery("another", CensusRound(1, 5))))
+    bench.give(NodeId("n4"), Received(NodeId("n1"), CensusQuery(NAME, CensusRound(1, 5))))
     assert bench.kept("n4") == (0, 0)
-    place = Place(NodeId("n4"), OperationId(NodeId("n4"), 1), filler=True)
+    place = OrderPlace(NodeId("n4"), OperationId(NodeId("n4"), 1), filler=True)
     early = Pass(
-        NAME, NodeId("n2"), 2, place, first.fence + 1, first.made, b"", Version(), Census(1, 4)
+        NAME, NodeId("n2"), 2, place, first.fence + 1, first.made, b"", Version(), CensusRound(1, 4)
     )
     bench.give(NodeId("n4"), Received(NodeId("n2"), early))
     assert bench.states() == {"n2": "held"}
@@ -683,7 +685,7 @@ def test_rule_15_fences_grow_though_the_line_is_forgotten(bench):
     for node in bench.hosts:
         folds = bench.machine(node)._names.folds
         folds._most = 0
-        folds.put("another", Line())
+        folds.put("another", NameRecord())
         assert not list(folds)
     granted = bench.held("c2", "n4", 2)
     assert granted.fence > first.fence
@@ -734,9 +736,9 @@ def test_rule_15_a_root_folds_no_token_that_has_left_since_it_told(bench):
     """It forgot the last value, which none but it could keep, and asked for it for ever."""
     first = bench.held("c1", "n1", 1)
     bench.release("c1", 1, first, b"the last")
-    bench.pass_time_until(Told)
+    bench.pass_time_until(CensusReply)
     second = bench.want("c2", "n3", 2)
-    bench.run(but=(Told,))
+    bench.run(but=(CensusReply,))
     assert bench.answer(second).value == b"the last"
     bench.machine("n1")._ways._ways[NAME].awake = Instant(0)  # as when words were slow
     bench.run()
@@ -798,7 +800,7 @@ def test_rule_11_no_two_censuses_have_one_number_whatever_they_are_about(bench):
         bench.want("c1", "n3", number, name)
         while bench.words:
             word = bench.words[0][2]
-            if isinstance(word, Tell) and bench.words[0][1] == "n2":
+            if isinstance(word, CensusQuery) and bench.words[0][1] == "n2":
                 numbers.append(word.census.number)
             bench.run_one()
     assert len(numbers) == 3
@@ -806,14 +808,16 @@ def test_rule_11_no_two_censuses_have_one_number_whatever_they_are_about(bench):
 
 
 LARGEST = (1 << 64) - 1
-PLACE = Place(NodeId("n3"), OperationId(NodeId("c9"), 9))
+PLACE = OrderPlace(NodeId("n3"), OperationId(NodeId("c9"), 9))
 TOO_FAR = [
     Reached(NAME, LARGEST),
     Reached(NAME, 1 << 62),
     Backup(NAME, Version(LARGEST, 0), b"bad"),
     Backup(NAME, Version(0, LARGEST), b"bad"),
-    Pass(NAME, NodeId("n2"), 1, PLACE, LARGEST, 1, b"", Version(), Census()),
-    Pass(NAME, NodeId("n2"), 1, PLACE, LARGEST, LARGEST, b"bad", Version(LARGEST, 1), Census()),
+    Pass(NAME, NodeId("n2"), 1, PLACE, LARGEST, 1, b"", Version(), CensusRound()),
+    Pass(
+        NAME, NodeId("n2"), 1, PLACE, LARGEST, LARGEST, b"bad", Version(LARGEST, 1), CensusRound()
+    ),
 ]
 
 
@@ -833,11 +837,11 @@ def test_rule_16_a_number_one_cannot_count_on_from_is_dropped_and_the_baton_goes
 
 def test_rule_16_what_a_node_tells_of_a_baton_that_it_cannot_have_is_dropped(bench):
     asked = bench.want("c1", "n3", 1)
-    while not isinstance(bench.words[0][2], Tell):
+    while not isinstance(bench.words[0][2], CensusQuery):
         bench.run_one()
     tell = bench.words[0][2]
     for fence in (LARGEST, -(1 << 63)):
-        told = Told(NAME, tell.census, Standing.NOTHING, fence, Version())
+        told = CensusReply(NAME, tell.census, BatonState.NOTHING, fence, Version())
         bench.give(NodeId("n1"), Received(NodeId("n4"), told))
     bench.run()
     assert bench.answer(asked).fence < 1 << 60

@@ -12,12 +12,12 @@ from snowmelt.protocols.baton.calls import (
     KEEPS_AT_ONCE,
     Granted,
     Holding,
-    Keep,
-    KeepMany,
-    Kept,
-    KeptMany,
     Release,
-    Save,
+    Renew,
+    Renewed,
+    RenewedMany,
+    RenewMany,
+    SaveValue,
 )
 from snowmelt.protocols.baton.involved import STALE_MAX
 from snowmelt.protocols.calling import Declined, Elsewhere, Gone
@@ -31,7 +31,7 @@ def granted(bench: Bench, count: int, node: str = "n1") -> list[Granted]:
 
 def keep(bench: Bench, grants: list[Granted], node: str = "n1", client: str = "c1") -> Any:
     holdings = [Holding(f"name{at}", 100 + at, one.fence) for at, one in enumerate(grants)]
-    asked = bench.call(client, node, KeepMany(tuple(holdings), grants[0].where))
+    asked = bench.call(client, node, RenewMany(tuple(holdings), grants[0].where))
     bench.run()
     return bench.answer(asked)
 
@@ -41,7 +41,7 @@ def test_all_that_one_call_names_outlive_their_leases() -> None:
     grants = granted(bench, 20)
     for _ in range(4):
         bench.pass_time(seconds(2))
-        assert keep(bench, grants) == KeptMany(grants[0].lease)
+        assert keep(bench, grants) == RenewedMany(grants[0].lease)
 
 
 def test_those_that_are_lost_are_told_apart_and_why() -> None:
@@ -51,10 +51,10 @@ def test_those_that_are_lost_are_told_apart_and_why() -> None:
     bench.run()
     holdings = [Holding(f"name{at}", 100 + at, one.fence) for at, one in enumerate(grants)]
     more = (*holdings, Holding("never heard of", 7, 7), Holding("name0", 100, 7))
-    asked = bench.call("c1", "n1", KeepMany(more, grants[0].where))
+    asked = bench.call("c1", "n1", RenewMany(more, grants[0].where))
     unknown = "n1 knows nothing of this hold"
     lost = ((1, "it was given up already"), (3, unknown), (4, unknown))
-    assert bench.answer(asked) == KeptMany(grants[0].lease, lost)
+    assert bench.answer(asked) == RenewedMany(grants[0].lease, lost)
 
 
 def test_another_node_says_where_to_ask() -> None:
@@ -71,22 +71,22 @@ def test_too_many_for_one_call_are_refused() -> None:
     bench = Bench(1)
     (grant,) = granted(bench, 1)
     many = (Holding("name0", 100, grant.fence),) * (KEEPS_AT_ONCE + 1)
-    told = bench.answer(bench.call("c1", "n1", KeepMany(many, grant.where)))
+    told = bench.answer(bench.call("c1", "n1", RenewMany(many, grant.where)))
     assert told == Declined("TooLarge", "501 holds are too many for one call; at most 500")
 
 
 def test_the_connection_that_keeps_counts_and_not_the_one_that_asked_or_saved() -> None:
     bench = Bench(1)
     grants = granted(bench, 2)
-    assert keep(bench, grants, client="keeper") == KeptMany(grants[0].lease)
+    assert keep(bench, grants, client="keeper") == RenewedMany(grants[0].lease)
     one = grants[0]
-    bench.call("saver", "n1", Save("name0", 100, one.fence, one.where, b"x"))
+    bench.call("saver", "n1", SaveValue("name0", 100, one.fence, one.where, b"x"))
     bench.run()
     for gone in ("c1", "saver"):
         bench.give(NodeId("n1"), Announced(Gone(NodeId(gone))))
     bench.pass_time(seconds(2))
-    again = bench.call("keeper", "n1", Keep("name0", 100, one.fence, one.where))
-    assert isinstance(bench.answer(again), Kept)
+    again = bench.call("keeper", "n1", Renew("name0", 100, one.fence, one.where))
+    assert isinstance(bench.answer(again), Renewed)
     bench.give(NodeId("n1"), Announced(Gone(NodeId("keeper"))))
     bench.pass_time(seconds(2))
     assert [at for at, _ in keep(bench, grants, client="keeper").lost] == [0, 1]

@@ -6,18 +6,18 @@ import msgspec
 import pytest
 
 from snowmelt.protocols.multicast.calls import Position, Publication
-from snowmelt.protocols.multicast.line import ZERO, Arrival, Line
+from snowmelt.protocols.multicast.topic_log import ZERO, Arrival, TopicLog
 
 
 def one(number: int, era: int = 7, bodies: tuple[bytes, ...] = (b"x",)) -> Publication:
     return Publication(Position(era, number), 1_000 * era + number, bodies)
 
 
-def line(messages_max: int = 100, bytes_max: int = 1_000) -> Line:
-    return Line(messages_max, bytes_max)
+def line(messages_max: int = 100, bytes_max: int = 1_000) -> TopicLog:
+    return TopicLog(messages_max, bytes_max)
 
 
-def numbers(line: Line, start: Position = ZERO) -> list[int]:
+def numbers(line: TopicLog, start: Position = ZERO) -> list[int]:
     return [each.first.number for each in line.read(start, 10_000).publications]
 
 

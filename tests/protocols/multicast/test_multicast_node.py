@@ -22,7 +22,7 @@ from snowmelt.core.node import (
     Send,
     Started,
 )
-from snowmelt.protocols.baton.messages import Drop, Got, Seek
+from snowmelt.protocols.baton.messages import BatonGot, Drop, SeekBaton
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import CutOff, Member, View
 from snowmelt.protocols.multicast import MulticastNode, MulticastSettings
@@ -38,9 +38,15 @@ from snowmelt.protocols.multicast.calls import (
     Published,
     Underway,
 )
-from snowmelt.protocols.multicast.line import ZERO
-from snowmelt.protocols.multicast.messages import Fetch, Have, Heard, Said, Upto
+from snowmelt.protocols.multicast.messages import (
+    Acknowledge,
+    Broadcast,
+    FetchPublications,
+    Have,
+    Upto,
+)
 from snowmelt.protocols.multicast.node import MulticastAlarm
+from snowmelt.protocols.multicast.topic_log import ZERO
 from snowmelt.wire.codec import encode
 from work import lines_of
 
@@ -71,7 +77,7 @@ class Table:
         self.nodes: dict[NodeId, MulticastNode] = {}
         self._settings = settings
         self._starts: dict[NodeId, int] = {}
-        self._sought: list[tuple[NodeId, Seek]] = []
+        self._sought: list[tuple[NodeId, SeekBaton]] = []
         self._coming: deque[tuple[NodeId, Event[Any]]] = deque()
         self._calls = 0
         self._epoch = 0
@@ -123,7 +129,7 @@ class Table:
         for node, seek in sought:
             self.fence += 1
             value = self.values.get(seek.name, b"")
-            got = Got(seek.name, seek.ticket, self.fence, self.made, value)
+            got = BatonGot(seek.name, seek.ticket, self.fence, self.made, value)
             self.give(node, Announced(got))
 
     def beat(self, times: int = 1) -> None:
@@ -150,7 +156,7 @@ class Table:
                 self.sent.append(message)
                 if not self.lost(node, target, message):
                     self._coming.append((target, Received(node, message)))
-            case Announce(Seek() as seek):
+            case Announce(SeekBaton() as seek):
                 self._sought.append((node, seek))
                 if not self.baton_stays_away:
                     self.hand_out()
@@ -162,7 +168,7 @@ class Table:
                 pass
 
 
-def to(node: NodeId, kind: type = Said) -> Lost:
+def to(node: NodeId, kind: type = Broadcast) -> Lost:
     return lambda _, target, message: target == node and isinstance(message, kind)
 
 
@@ -435,7 +441,7 @@ def test_who_waits_gets_all_that_one_step_brings_though_it_is_more_than_is_kept(
     table.lost = nothing
     for at in range(2, 5):
         table.publish(N2, b"%d" % at)
-    table.give(N3, Received(N1, Said("a", (Publication(Position(start.era, 1), 2, (b"1",)),))))
+    table.give(N3, Received(N1, Broadcast("a", (Publication(Position(start.era, 1), 2, (b"1",)),))))
     told = table.answers[waiting]
     assert [one.bodies for one in told.publications] == [(b"1",), (b"2",), (b"3",), (b"4",)]
     assert not told.missed
@@ -583,18 +589,18 @@ def test_a_node_that_is_cut_off_sends_its_clients_away() -> None:
 def test_nobody_listens_to_strangers() -> None:
     table = Table((N1, N2))
     table.sent.clear()
-    table.give(N1, Received(N3, Said("a", ())))
+    table.give(N1, Received(N3, Broadcast("a", ())))
     assert table.sent == []
 
 
 def test_a_grant_that_nobody_wants_is_given_up() -> None:
     table = Table()
     machine = table.nodes[N1]
-    got = Got("multicast.a", 5, 9, 9, b"")
+    got = BatonGot("multicast.a", 5, 9, 9, b"")
     assert machine.handle(Announced(got), table.now) == [Announce(Drop("multicast.a", 5, None))]
     table.publish(N1, b"x")
     assert Announce(Drop("multicast.a", 5, None)) in machine.handle(Announced(got), table.now)
-    other = Got("index", 5, 9, 9, b"")
+    other = BatonGot("index", 5, 9, 9, b"")
     assert machine.handle(Announced(other), table.now) == []
 
 
@@ -693,12 +699,12 @@ def test_doubled_and_false_words_of_members_change_nothing() -> None:
     operation = table.call(N1, Publish("a", 5, (b"x",), POLL))
     at = Position(101, 0)
     far = (Position(9, 9),)
-    for word in (Heard("a", 2, (at, at), ()), Heard("a", 2, far, far)):
+    for word in (Acknowledge("a", 2, (at, at), ()), Acknowledge("a", 2, far, far)):
         table.give(N1, Received(N2, word))
     assert operation not in table.answers
-    table.give(N1, Received(N3, Heard("a", 1, (at,), ())))  # of an earlier process
+    table.give(N1, Received(N3, Acknowledge("a", 1, (at,), ())))  # of an earlier process
     assert operation not in table.answers
-    table.give(N1, Received(N3, Heard("a", 2, (at, at), ())))
+    table.give(N1, Received(N3, Acknowledge("a", 2, (at, at), ())))
     assert isinstance(table.answers[operation], Published)
     table.give(N1, Received(N2, Upto("a", Position(10**6, 0))))
     table.lost = nothing
@@ -714,7 +720,7 @@ LARGEST = (1 << 64) - 1
 )
 def test_a_position_one_cannot_count_on_from_is_dropped_and_the_topic_goes_on(at: Position) -> None:
     table = Table()
-    table.give(N1, Received(N2, Said("a", (Publication(at, 7, (b"bad",)),))))
+    table.give(N1, Received(N2, Broadcast("a", (Publication(at, 7, (b"bad",)),))))
     table.give(N1, Received(N2, Upto("a", at)))
     table.give(N1, Received(N2, Have("a", ZERO, at, at)))
     table.beat(3)
@@ -723,4 +729,4 @@ def test_a_position_one_cannot_count_on_from_is_dropped_and_the_topic_goes_on(at
     assert table.heard(N2) == table.heard(N3) == [b"good"]
     for word in table.sent:
         encode(word)
-    assert not any(isinstance(word, Fetch) for word in table.sent)
+    assert not any(isinstance(word, FetchPublications) for word in table.sent)

@@ -94,10 +94,10 @@ class Process:
         return self._calls
 
     def put(self, *bodies: bytes, patience: int = PATIENCE) -> int:
-        return self.ask(calls.Put(*batch_of(*bodies), patience, asker=7))
+        return self.ask(calls.PoolPut(*batch_of(*bodies), patience, asker=7))
 
     def get(self, count: int = 1, patience: int = PATIENCE, bytes_max: int = 1 << 30) -> int:
-        return self.ask(calls.Get(count, bytes_max, patience))
+        return self.ask(calls.PoolGet(count, bytes_max, patience))
 
     def ack(self, got: calls.Got, *intervals: Any, patience: int = PATIENCE) -> int:
         return self.ask(calls.Ack(got.token, intervals, patience))
@@ -116,7 +116,7 @@ class Process:
 
     @property
     def statistics(self) -> calls.PeerStatistics:
-        return self.told[self.ask(calls.Describe())]
+        return self.told[self.ask(calls.DescribePeer())]
 
     # --- its machine ------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Process:
         self.hear(Announced(Lost(other.name)))
 
     def reached(self, other: "Process") -> None:
-        self.hear(Announced(calls.Reached(other.name)))
+        self.hear(Announced(calls.Reachable(other.name)))
 
     # --- its disk ---------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class PoolBench:
             Acquaintance(one.name, one.name, Address("127.0.0.1", 1)) for one in producers
         )
         for process in list(self.processes.values()):
-            process.hear(Announced(calls.Known(known, tuple(one.id for one in known))))
+            process.hear(Announced(calls.PoolMembers(known, tuple(one.id for one in known))))
 
     # --- the post ---------------------------------------------------------------------------------
 

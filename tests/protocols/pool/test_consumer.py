@@ -6,7 +6,7 @@ from pool_bench import PoolBench, bodies_of
 from snowmelt.core.instant import seconds
 from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.pool import calls
-from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Request
+from snowmelt.protocols.pool.messages import Cancel, GiveBack, ObjectsLent, Request
 from snowmelt.protocols.pool.settings import Access, AccessKind, Delivery
 
 UNIFORM = Access(AccessKind.UNIFORM)
@@ -81,7 +81,7 @@ def test_an_answer_that_was_lost_comes_anew():
     maker.put(b"a")
     call = consumer.get()
     bench.deliver(Request)
-    bench.take(Found)
+    bench.take(ObjectsLent)
     bench.wait(1.1)
     assert bodies_of(consumer.told[call]) == [b"a"], "the cancel brought it back at once"
     assert maker.statistics.given == 2
@@ -104,7 +104,7 @@ def test_what_comes_for_an_attempt_that_is_over_goes_back():
     maker.put(b"a", b"b")
     call = consumer.get()
     bench.deliver(Request)
-    late = bench.take(Found)
+    late = bench.take(ObjectsLent)
     bench.wait(1.1, between=lambda: (bench.take(Cancel) and bench.deliver()) or bench.deliver())
     assert bodies_of(consumer.told[call])
     for letter in late:
@@ -146,7 +146,7 @@ def test_after_a_cancel_with_nobody_left_to_ask_nothing_of_that_attempt_is_used(
     maker.put(b"a")
     call = consumer.get()
     bench.deliver(Request)
-    late = bench.take(Found)
+    late = bench.take(ObjectsLent)
     consumer.lost(maker)  # the attempt is cancelled, and there is no other producer
     for letter in late:
         bench.hand(letter)
@@ -161,7 +161,7 @@ def test_what_is_on_its_way_in_pieces_is_waited_for():
         maker.put(b"large")
     call = consumer.get()
     bench.deliver(Request)
-    (letter,) = bench.take(Found)
+    (letter,) = bench.take(ObjectsLent)
     found = letter.message
     coming = calls.Coming(letter.source, found.number, found.attempt, found.token)
     consumer.hear(Announced(coming))
@@ -177,7 +177,7 @@ def test_what_was_on_its_way_in_pieces_is_asked_for_elsewhere_when_the_way_ends(
         maker.put(b"large")
     call = consumer.get()
     bench.deliver(Request)
-    (letter,) = bench.take(Found)
+    (letter,) = bench.take(ObjectsLent)
     found = letter.message
     consumer.hear(Announced(calls.Coming(letter.source, found.number, found.attempt, found.token)))
     consumer.lost(bench.processes[letter.source])

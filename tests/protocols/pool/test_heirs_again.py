@@ -7,7 +7,14 @@ from pool_bench import PoolBench, bodies_of
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.pool import adopting, calls
-from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Invite, Request, Settle
+from snowmelt.protocols.pool.messages import (
+    Cancel,
+    GiveBack,
+    Invite,
+    ObjectsLent,
+    Request,
+    SettleLoan,
+)
 
 
 def left_to_an_heir(*, spill, count=1, patience=60, given=True):
@@ -19,7 +26,7 @@ def left_to_an_heir(*, spill, count=1, patience=60, given=True):
     for number in range(count):
         leaver.put(b"%d" % number)
     stopped = leaver.stop(patience=seconds(patience))
-    bench.deliver((Invite, Request, Found) if given else (Invite, Request))
+    bench.deliver((Invite, Request, ObjectsLent) if given else (Invite, Request))
     heir.flush()
     return bench, leaver, heir, consumer, stopped
 
@@ -60,9 +67,9 @@ def live_again(bench, leaver, under=""):
 
 def deaf(bench):
     """Only what the leaver says comes, and what its heir gives back."""
-    while bench.deliver((Found, GiveBack, Cancel)):
+    while bench.deliver((ObjectsLent, GiveBack, Cancel)):
         pass
-    bench.take(Settle)
+    bench.take(SettleLoan)
 
 
 def comes_to(consumer, *producers):
@@ -120,7 +127,7 @@ def test_what_is_heard_before_it_is_done_is_not_written_again(heard):
 
 def test_an_heir_with_another_name_in_its_next_life_tells_that_it_has_it():
     bench, leaver, _, consumer, stopped = left_to_an_heir(spill=True)
-    bench.take(Settle)
+    bench.take(SettleLoan)
     heir = live_again(bench, leaver, under="r")
     bench.wait(2)
     assert leaver.told[stopped] == calls.Stopped(0), "nothing is told as left behind"
@@ -165,7 +172,9 @@ def test_who_remembers_as_much_as_it_may_takes_over_nothing_more(monkeypatch):
     bench.meet(other, heir)
     other.put(b"x")
     other.stop()
-    bench.wait(3, between=lambda: bench.deliver((Invite, Request, Found)) and bench.take(Settle))
+    bench.wait(
+        3, between=lambda: bench.deliver((Invite, Request, ObjectsLent)) and bench.take(SettleLoan)
+    )
     assert other.statistics.stock == 1, "it is asked elsewhere, or later"
 
 

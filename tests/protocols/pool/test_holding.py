@@ -7,7 +7,7 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.node import Received
 from snowmelt.protocols.pool import calls
-from snowmelt.protocols.pool.messages import GiveBack, Hold, Over, Settle, Settled
+from snowmelt.protocols.pool.messages import GiveBack, Hold, LoanSettled, Over, SettleLoan
 
 
 def lent(count, **settings):
@@ -34,12 +34,12 @@ def test_an_ack_without_patience_is_told_at_once():
     assert producer.statistics.settled == 1
 
 
-@pytest.mark.parametrize("word", [Settle, Settled])
+@pytest.mark.parametrize("word", [SettleLoan, LoanSettled])
 def test_an_ack_whose_word_is_lost_is_asked_again(word):
     bench, producer, consumer, got = lent(1)
     call = consumer.ack(got)
-    if word is Settled:
-        bench.deliver(Settle)
+    if word is LoanSettled:
+        bench.deliver(SettleLoan)
     bench.take(word)
     bench.wait(1)
     assert consumer.told[call] == calls.Acked()
@@ -58,7 +58,7 @@ def test_when_the_way_ends_a_producer_has_a_grace_to_confirm():
     bench, producer, consumer, got = lent(1, grace=seconds(2))
     call = consumer.ack(got)
     consumer.lost(producer)
-    bench.wait(2.1, between=lambda: bench.take(Settle))
+    bench.wait(2.1, between=lambda: bench.take(SettleLoan))
     assert consumer.told[call].error == "OutcomeUnknown"
 
 
@@ -84,7 +84,7 @@ def test_an_ack_of_the_rest_does_not_reach_what_went_back():
 def test_giving_back_the_rest_does_not_reach_what_is_done():
     bench, producer, consumer, got = lent(3)
     consumer.ack(got, Interval(0, 1), patience=0)
-    settle = bench.take(Settle)
+    settle = bench.take(SettleLoan)
     consumer.nack(got)
     bench.deliver()
     for letter in settle:  # it was overtaken
@@ -98,7 +98,7 @@ def test_what_is_not_held_any_more_cannot_be_done():
     for named in (Interval(0, 1), Interval(0, 3), Interval(2, 9), Interval(-4, -1)):
         declined = consumer.told[consumer.ack(got, named)]
         assert declined.error == "LeaseLost"
-    assert not bench.take(Settle)
+    assert not bench.take(SettleLoan)
     call = consumer.ack(got, Interval(1, 3))
     bench.deliver()
     assert consumer.told[call] == calls.Acked()

@@ -8,7 +8,14 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.pool import calls
 from snowmelt.protocols.pool.introductions import Acquaintance
-from snowmelt.protocols.pool.messages import Cancel, Found, Inquire, Request, Settle, Stocked
+from snowmelt.protocols.pool.messages import (
+    Cancel,
+    Inquire,
+    ObjectsLent,
+    Request,
+    SettleLoan,
+    Stocked,
+)
 from snowmelt.protocols.pool.settings import HOPS_MAX, Access, AccessKind
 
 UNIFORM = Access(AccessKind.UNIFORM)
@@ -171,7 +178,7 @@ def test_what_is_on_its_way_in_pieces_is_waited_for_whoever_answers_late():
     call = street.consumer.get()
     street.wait(1.5)
     maker.put(b"large")
-    (letter,) = street.bench.take(Found)
+    (letter,) = street.bench.take(ObjectsLent)
     found = letter.message
     coming = calls.Coming(letter.source, found.number, found.attempt, found.token)
     street.consumer.hear(Announced(coming))
@@ -222,7 +229,7 @@ def test_whatever_a_silent_one_says_shows_that_it_lives():
     street.consumer.get()
     street.wait(1.2)
     assert known(street.consumer, street.makers[0]).weight == 0
-    street.consumer.hear(Received(street.makers[0].name, Settle(0, 1)))
+    street.consumer.hear(Received(street.makers[0].name, SettleLoan(0, 1)))
     assert known(street.consumer, street.makers[0]).weight > 0
 
 
@@ -307,7 +314,7 @@ def test_of_very_many_as_many_are_asked_as_a_way_may_have():
     street = Street(3)
     ids = [NodeId(f"c-{n}") for n in range(HOPS_MAX + 50)]
     many = tuple(Acquaintance(one, one, Address("127.0.0.1", 1)) for one in ids)
-    street.consumer.hear(Announced(calls.Known(many, tuple(ids))))
+    street.consumer.hear(Announced(calls.PoolMembers(many, tuple(ids))))
     street.consumer.get()
     street.bench.wait(1.05, lambda: None)
     asked = street.sent(Inquire)

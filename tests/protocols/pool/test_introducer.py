@@ -24,9 +24,9 @@ from snowmelt.protocols.pool.introductions import (
     DescribePool,
     Introduce,
     ListPools,
+    PeerReport,
     Pools,
     PoolStatus,
-    Report,
 )
 from snowmelt.protocols.pool.roster import EVERY, PATIENCE
 
@@ -207,10 +207,10 @@ def test_a_pool_without_anybody_is_forgotten_and_its_timer_with_it(desk):
 def test_pools_are_described(desk):
     desk.says(EATER, EATS)
     desk.says(EATER, EATS, pool="birds")
-    fares = Report(age=seconds(2), got=5)
+    fares = PeerReport(age=seconds(2), got=5)
     desk.says(EATER, EATS, report=fares)
-    frames = PoolStatus("frames", (CAMERA,), (3,), (EATER,), (Report(),), (fares,))
-    birds = PoolStatus("birds", (), (), (EATER,), (), (Report(),))
+    frames = PoolStatus("frames", (CAMERA,), (3,), (EATER,), (PeerReport(),), (fares,))
+    birds = PoolStatus("birds", (), (), (EATER,), (), (PeerReport(),))
     assert desk.ask(DescribePool("frames")) == frames
     assert desk.ask(ListPools()) == Pools((birds, frames))
 
@@ -367,9 +367,9 @@ BAD = {
     "no port": {"address": Address("h", 0)},
     "a port that is none": {"address": Address("h", 70_000)},
     "a port below zero": {"address": Address("h", -1)},
-    "a report of a time before it came": {"report": Report(age=-1)},
-    "a report of endless objects": {"report": Report(got=2**63)},
-    "a report with a novel in it": {"report": Report(access="a" * 21)},
+    "a report of a time before it came": {"report": PeerReport(age=-1)},
+    "a report of endless objects": {"report": PeerReport(got=2**63)},
+    "a report with a novel in it": {"report": PeerReport(access="a" * 21)},
     "too many known": {"known": (MAKER,) * (PROCESSES_MAX + 1)},
 }
 
@@ -379,7 +379,9 @@ def test_what_nobody_should_be_told_is_refused(desk, bad):
     told = desk.ask(msgspec.structs.replace(MAKES, **bad), EATER)
     assert isinstance(told, Declined), told
     assert (told.error, "allowed" in told.text) == ("BadOption", True)
-    assert desk.ask(ListPools()) == Pools((PoolStatus("frames", (CAMERA,), (3,), (), (Report(),)),))
+    assert desk.ask(ListPools()) == Pools(
+        (PoolStatus("frames", (CAMERA,), (3,), (), (PeerReport(),)),)
+    )
 
 
 def test_a_name_that_is_none_has_no_description(desk):

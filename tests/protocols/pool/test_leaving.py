@@ -8,12 +8,12 @@ from snowmelt.core.node import Announced
 from snowmelt.protocols.pool import calls
 from snowmelt.protocols.pool.messages import (
     Cancel,
-    Found,
     GiveBack,
     Invite,
+    LoanSettled,
+    ObjectsLent,
     Request,
-    Settle,
-    Settled,
+    SettleLoan,
 )
 
 
@@ -112,7 +112,7 @@ def test_it_waits_for_those_that_hold_its_objects():
 
 
 def test_a_lost_word_costs_time_and_no_object():
-    for word in (Invite, Request, Found, Settle, Settled):
+    for word in (Invite, Request, ObjectsLent, SettleLoan, LoanSettled):
         bench, leaver, (heir,), _ = company()
         call = leaver.stop()
         dropped = []
@@ -151,7 +151,7 @@ def handed_over_without_confirmation(**settings):
     """The heir has the objects and has asked for the confirmation, which does not come."""
     bench, leaver, (heir,), consumer = company(count=1, **settings)
     leaver.stop(patience=seconds(60))
-    bench.deliver((Invite, Request, Found))
+    bench.deliver((Invite, Request, ObjectsLent))
     return bench, leaver, heir, consumer
 
 
@@ -165,7 +165,7 @@ def test_what_an_heir_was_given_is_its_own_though_nobody_hears_of_it():
 def test_the_loan_of_an_heir_does_not_end_by_itself():
     bench, leaver, heir, consumer = handed_over_without_confirmation(lease=seconds(1))
     leaver.lost(heir)
-    bench.wait(20, between=lambda: bench.take(Settle))
+    bench.wait(20, between=lambda: bench.take(SettleLoan))
     assert (leaver.statistics.stock, leaver.statistics.on_loan) == (0, 1)
     bench.deliver()
     bench.wait(1)
@@ -192,7 +192,7 @@ def test_what_an_heir_asked_for_before_it_left_too_is_not_adopted_by_the_dead(he
     assert heir.told[left] == calls.Stopped(0)
     for word in {Cancel, GiveBack} - set(heard):
         bench.take(word)
-    bench.deliver((Found, *heard))
+    bench.deliver((ObjectsLent, *heard))
     assert (leaver.statistics.stock, heir.statistics.stock) == (1, 0)
     bench.take(object)
     bench.wait(21, between=lambda: bench.take(object))
@@ -213,7 +213,7 @@ def handed_over_slowly():
     bench, leaver, (heir,), _ = company(count=1, lease=seconds(1))
     stopped = leaver.stop(patience=seconds(60))
     bench.deliver((Invite, Request))
-    (letter,) = bench.take(Found)
+    (letter,) = bench.take(ObjectsLent)
     found = letter.message
     coming = calls.Coming(leaver.name, found.number, found.attempt, found.token, found.lease)
     heir.hear(Announced(coming))
@@ -241,7 +241,7 @@ def test_a_handover_whose_way_ends_is_begun_anew():
 
 def test_a_handover_for_which_there_was_no_room_is_begun_anew():
     bench, leaver, heir, stopped, _, coming = handed_over_slowly()
-    heir.hear(Announced(calls.Refused(coming.source, coming.number, 1, coming.token)))
+    heir.hear(Announced(calls.NotReceived(coming.source, coming.number, 1, coming.token)))
     bench.wait(2)
     assert leaver.told[stopped] == calls.Stopped(0)
     assert heir.statistics.stock == 1

@@ -8,10 +8,16 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Received
 from snowmelt.protocols.pool.alarms import Alarms
-from snowmelt.protocols.pool.holding import Holding
-from snowmelt.protocols.pool.line import LINE_MAX
-from snowmelt.protocols.pool.messages import TOKENS_AT_ONCE, Found, Request, Settle, Span
+from snowmelt.protocols.pool.holding import HeldLoans
+from snowmelt.protocols.pool.messages import (
+    TOKENS_AT_ONCE,
+    ObjectsLent,
+    ObjectSpan,
+    Request,
+    SettleLoan,
+)
 from snowmelt.protocols.pool.settings import HOPS_MAX
+from snowmelt.protocols.pool.waiting_requests import LINE_MAX
 from work import lines_of
 
 
@@ -28,7 +34,7 @@ def test_every_other_object_of_a_loan_is_settled_with_work_that_grows_with_them(
         producer.put(*([b"x"] * count))
         got = consumer.fetch(count)
         odd = tuple(Interval(at, at + 1) for at in range(0, count, 2))
-        lines = lines_of(lambda: producer.hear(Received("c", Settle(0, got.token, odd))))
+        lines = lines_of(lambda: producer.hear(Received("c", SettleLoan(0, got.token, odd))))
         told = producer.statistics
         assert (told.settled, told.on_loan) == (count // 2, count // 2)
         return lines
@@ -60,10 +66,10 @@ def test_so_many_wait_in_line_and_no_more():
 
 def test_many_loans_of_one_producer_are_held_by_several_words():
     count = TOKENS_AT_ONCE + 100
-    holding = Holding(Alarms(), seconds(1))
+    holding = HeldLoans(Alarms(), seconds(1))
     edges = bytes(Batch.of([b"x"]).offsets)
     for token in range(count):
-        found = Found(1, 1, 1, token, seconds(9), 0.0, (Span(token, edges),), b"x")
+        found = ObjectsLent(1, 1, 1, token, seconds(9), 0.0, (ObjectSpan(token, edges),), b"x")
         holding.begin(NodeId("p"), found, Instant(0))
     words = [one.message.tokens for one in holding.hold_due(NodeId("p"), Instant(0))]
     assert max(map(len, words)) == TOKENS_AT_ONCE

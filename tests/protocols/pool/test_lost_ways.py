@@ -6,7 +6,7 @@ from pool_bench import Envelope, PoolBench, bodies_of
 from snowmelt.core.instant import seconds
 from snowmelt.core.node import Announced
 from snowmelt.protocols.pool import calls
-from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Invite, Request
+from snowmelt.protocols.pool.messages import Cancel, GiveBack, Invite, ObjectsLent, Request
 from snowmelt.protocols.pool.settings import Delivery
 
 ONCE = pytest.mark.parametrize("delivery", list(Delivery))
@@ -31,7 +31,7 @@ def passed_on(delivery):
 @ONCE
 def test_what_found_its_consumer_unreachable_is_there_for_its_next_attempt(delivery):
     bench, has, _, consumer, call = passed_on(delivery)
-    bench.take(Found)  # there was no link, and nobody was told
+    bench.take(ObjectsLent)  # there was no link, and nobody was told
     assert has.statistics.on_loan == 1
     bench.wait(1.1)
     assert bodies_of(consumer.told[call]) == [b"a"], "its attempt was cancelled there too"
@@ -40,7 +40,7 @@ def test_what_found_its_consumer_unreachable_is_there_for_its_next_attempt(deliv
 @ONCE
 def test_what_could_not_be_sent_is_taken_back_at_once(delivery):
     bench, has, _, consumer, _ = passed_on(delivery)
-    (letter,) = bench.take(Found)
+    (letter,) = bench.take(ObjectsLent)
     has.hear(Announced(calls.Unsent(consumer.name, letter.message)))
     assert (has.statistics.stock, has.statistics.on_loan) == (1, 0)
 
@@ -51,9 +51,9 @@ def test_what_was_told_before_is_not_taken_back_when_it_can_not_be_told_again():
     bench.meet(leaver, heir)
     leaver.put(b"a")
     leaver.stop()
-    bench.deliver((Invite, Request, Found))  # it is the heir's; its word is on its way
+    bench.deliver((Invite, Request, ObjectsLent))  # it is the heir's; its word is on its way
     again = []
-    bench.wait(1.1, between=lambda: again.extend(bench.take(Found)))
+    bench.wait(1.1, between=lambda: again.extend(bench.take(ObjectsLent)))
     for letter in again:
         leaver.hear(Announced(calls.Unsent(heir.name, letter.message)))
     assert len(again) == 1
@@ -95,10 +95,10 @@ def test_what_there_was_no_room_for_goes_back_and_is_asked_for_again():
     maker.put(b"a")
     call = consumer.get()
     bench.deliver(Request)
-    (letter,) = bench.take(Found)
+    (letter,) = bench.take(ObjectsLent)
     found = letter.message
     consumer.hear(Announced(calls.Coming(maker.name, found.number, 1, found.token, found.lease)))
-    consumer.hear(Announced(calls.Refused(maker.name, found.number, 1, found.token)))
+    consumer.hear(Announced(calls.NotReceived(maker.name, found.number, 1, found.token)))
     assert bench.deliver(GiveBack) == 1
     assert maker.statistics.stock == 1
     bench.wait(0.3)
@@ -112,10 +112,10 @@ def test_a_request_that_comes_after_the_word_that_it_is_over_is_given_nothing():
     bench.hand(_letter(consumer, last, Cancel(1, 1)))
     last.put(b"b")
     bench.hand(_letter(consumer, last, late))
-    assert not bench.take(Found)
+    assert not bench.take(ObjectsLent)
     assert last.statistics.stock == 1
     bench.hand(_letter(consumer, last, Request(consumer.name, 1, 2, 1, ())))
-    assert len(bench.take(Found)) == 1, "a later attempt is another"
+    assert len(bench.take(ObjectsLent)) == 1, "a later attempt is another"
     assert call not in consumer.told
 
 

@@ -9,13 +9,13 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool import calls
 from snowmelt.protocols.pool.messages import (
     Cancel,
-    Found,
     GiveBack,
     Hold,
+    LoanSettled,
+    ObjectsLent,
     Over,
     Request,
-    Settle,
-    Settled,
+    SettleLoan,
 )
 from snowmelt.protocols.pool.settings import Delivery
 
@@ -87,7 +87,7 @@ def test_a_request_in_line_is_dropped_when_its_consumer_is_elsewhere():
     assert producer.statistics.in_line == 1
     bench.now += seconds(2)
     producer.put(b"kept")
-    assert not bench.take(Found)
+    assert not bench.take(ObjectsLent)
     assert (producer.statistics.stock, producer.statistics.in_line) == (1, 0)
 
 
@@ -95,10 +95,10 @@ def test_a_full_producer_waits_until_an_object_leaves():
     _bench, producer, consumer = pair(buffers=2)
     first = producer.put(b"a", b"b")
     second = producer.put(b"c")
-    assert producer.told[first] == calls.Kept(2, Interval(0, 2))
+    assert producer.told[first] == calls.PoolReceipt(2, Interval(0, 2))
     assert second not in producer.told
     consumer.fetch()
-    assert producer.told[second] == calls.Kept(1, Interval(2, 3))
+    assert producer.told[second] == calls.PoolReceipt(1, Interval(2, 3))
 
 
 def test_bytes_are_bounded_too_with_those_on_loan():
@@ -116,7 +116,7 @@ def test_a_put_whose_time_is_over_tells_how_many_are_in():
     bench, producer, _ = pair(buffers=2)
     call = producer.put(b"a", b"b", b"c", patience=seconds(1))
     bench.wait(2)
-    assert producer.told[call] == calls.Kept(2, Interval(0, 2))
+    assert producer.told[call] == calls.PoolReceipt(2, Interval(0, 2))
     assert producer.statistics.stock == 2
 
 
@@ -136,7 +136,7 @@ def asking(producer, asker):
 
 
 def put_by(producer, asker, body=b"x"):
-    return producer.ask(calls.Put(*batch_of(body), seconds(60), asker))
+    return producer.ask(calls.PoolPut(*batch_of(body), seconds(60), asker))
 
 
 def test_one_buffer_is_told_of_to_one_of_three_threads():
@@ -215,7 +215,7 @@ def test_of_several_objects_as_many_come_in_as_there_is_room_for():
         assert got.spans[0].interval.start == first
         consumer.ack(got)
         bench.deliver()
-    assert producer.told[call] == calls.Kept(8, Interval(0, 8))
+    assert producer.told[call] == calls.PoolReceipt(8, Interval(0, 8))
 
 
 # --- rules 4 and 5 --------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def test_at_most_once_what_is_not_heard_of_is_dropped():
     producer.put(b"a")
     call = consumer.get()
     bench.deliver(Request)
-    bench.take(Found)
+    bench.take(ObjectsLent)
     consumer.ask(calls.Withdraw(call))
     bench.take(Cancel)
     bench.wait(4)
@@ -276,9 +276,9 @@ def test_at_most_once_nobody_waits_for_the_settlement():
     producer.put(b"a")
     got = consumer.fetch()
     assert got.token == 0
-    assert not bench.take(Settle)
+    assert not bench.take(SettleLoan)
     bench.wait(0.01)
-    bench.deliver(Settle)
+    bench.deliver(SettleLoan)
     assert producer.statistics.settled == 1
 
 
@@ -287,15 +287,15 @@ def test_at_most_once_the_settlement_travels_with_the_next_request():
     producer.put(b"a")
     consumer.fetch()
     consumer.get()
-    assert bench.take(Settle)
+    assert bench.take(SettleLoan)
 
 
 def test_a_settlement_is_confirmed_again_when_it_is_asked_again():
     bench, producer, consumer = pair()
     producer.put(b"a")
     call = consumer.ack(consumer.fetch())
-    bench.deliver(Settle)
-    assert len(bench.take(Settled)) == 1
+    bench.deliver(SettleLoan)
+    assert len(bench.take(LoanSettled)) == 1
     bench.wait(1)
     assert consumer.told[call] == calls.Acked()
     assert producer.statistics.settled == 1
@@ -317,8 +317,8 @@ def test_a_confirmation_is_repeated_after_the_rest_of_the_loan_went_back():
     producer.put(b"a", b"b", b"c")
     got = consumer.fetch(3)
     call = consumer.ack(got, Interval(0, 1))
-    bench.deliver(Settle)
-    bench.take(Settled)
+    bench.deliver(SettleLoan)
+    bench.take(LoanSettled)
     consumer.nack(got, Interval(1, 3))
     bench.wait(1)
     assert consumer.told[call] == calls.Acked()
@@ -333,8 +333,8 @@ def test_of_a_loan_that_is_over_only_what_was_settled_is_confirmed():
     bench.deliver()
     producer.hear(Received("c", GiveBack(got.token)))
     for intervals in ((Interval(0, 1),), (Interval(1, 2),), (Interval(0, 2),), ()):
-        producer.hear(Received("c", Settle(9, got.token, intervals)))
-    told = messages(bench.take(Settled))
+        producer.hear(Received("c", SettleLoan(9, got.token, intervals)))
+    told = messages(bench.take(LoanSettled))
     assert [one.lost for one in told] == [False, True, True, True]
     assert producer.statistics.stock == 1
 
@@ -346,10 +346,10 @@ def test_what_was_given_back_is_not_confirmed_as_settled():
     consumer.nack(got, Interval(0, 1))
     bench.deliver()
     for intervals in ((Interval(0, 1),), ()):
-        producer.hear(Received("c", Settle(9, got.token, intervals)))
-    told = messages(bench.take(Settled))
-    assert told == [Settled(9, lost=True), Settled(9, lost=False)]
-    producer.hear(Received("c", Settle(9, got.token, (Interval(0, 1),))))
+        producer.hear(Received("c", SettleLoan(9, got.token, intervals)))
+    told = messages(bench.take(LoanSettled))
+    assert told == [LoanSettled(9, lost=True), LoanSettled(9, lost=False)]
+    producer.hear(Received("c", SettleLoan(9, got.token, (Interval(0, 1),))))
     assert producer.statistics.stock == 1
 
 
@@ -385,7 +385,7 @@ def test_a_request_said_twice_is_answered_once():
     consumer.get()
     bench.double()
     assert bench.deliver(Request) == 2
-    assert len(bench.take(Found)) == 1
+    assert len(bench.take(ObjectsLent)) == 1
 
 
 def test_everything_said_twice_gives_each_object_once():
@@ -427,8 +427,8 @@ def test_another_consumers_word_about_a_loan_changes_nothing():
     bench, producer, consumer = pair()
     producer.put(b"a")
     got = consumer.fetch()
-    for word in (Settle(5, got.token), GiveBack(got.token), Cancel(1, 1), Hold((got.token,))):
+    for word in (SettleLoan(5, got.token), GiveBack(got.token), Cancel(1, 1), Hold((got.token,))):
         producer.hear(Received("thief", word))
     assert producer.statistics.on_loan == 1
     told = [letter.message for letter in bench.post if letter.target == "thief"]
-    assert told == [Settled(5, lost=True), Over((got.token,))]
+    assert told == [LoanSettled(5, lost=True), Over((got.token,))]

@@ -3,7 +3,7 @@
 import pytest
 
 from snowmelt.core.instant import SECOND, Instant
-from snowmelt.protocols.pool.rate import REMEMBERED, Rate, Taking
+from snowmelt.protocols.pool.rate import REMEMBERED, Rate, TakeRate
 
 
 def at(seconds):
@@ -90,7 +90,7 @@ def test_a_clock_that_stands_or_a_huge_batch_is_no_harm():
 
 
 def test_what_is_taken_is_seen_within_seconds_and_forgotten_within_seconds():
-    taking = Taking()
+    taking = TakeRate()
     assert taking.seen(1_000, at(1_000_000)) == 0, "when they were taken is not known"
     for number in range(1, 21):
         rate = taking.seen(1_000 + 50 * number, at(1_000_000 + 0.5 * number))

@@ -15,10 +15,10 @@ from snowmelt.protocols.pool.introductions import (
     Acquaintance,
     Introduce,
     Introduced,
+    PeerReport,
     PoolStatus,
-    Report,
 )
-from snowmelt.protocols.pool.messages import Found, Request
+from snowmelt.protocols.pool.messages import ObjectsLent, Request
 from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import Access, AccessKind, Delivery, PoolSettings
 
@@ -37,7 +37,7 @@ class Desk:
         self.peer = PoolPeer(EATER, "frames", settings, Random(1), contacts=(NODE,))
         self.calls = 0
         self.sent = []
-        self.give(Announced(calls.Listening(HERE)))
+        self.give(Announced(calls.ListensAt(HERE)))
 
     def give(self, event):
         effects = self.peer.handle(event, self.now)
@@ -54,24 +54,24 @@ class Desk:
 
     def report(self):
         """What it says now."""
-        self.give(Announced(calls.Listening(HERE)))
+        self.give(Announced(calls.ListensAt(HERE)))
         words = [one.body for one in self.sent if isinstance(one, Call)]
         return words[-1].report
 
     def put(self):
-        return self.call(calls.Put(bytes(FRAME.offsets), bytes(FRAME.blob), seconds(60)))
+        return self.call(calls.PoolPut(bytes(FRAME.offsets), bytes(FRAME.blob), seconds(60)))
 
     def get(self):
-        return self.call(calls.Get(1, 1 << 20, seconds(60)))
+        return self.call(calls.PoolGet(1, 1 << 20, seconds(60)))
 
     def meets(self, producer):
         told = calls.Acquaintance(producer, producer, HERE)
-        self.give(Announced(calls.Known((told,), (producer,))))
+        self.give(Announced(calls.PoolMembers((told,), (producer,))))
 
     def finds(self, token, hop=2):
         want = [one for one in self.sent if isinstance(one, Request)][-1]
-        spans = (msgspec.convert((0, bytes(FRAME.offsets)), calls.Span),)
-        found = Found(
+        spans = (msgspec.convert((0, bytes(FRAME.offsets)), calls.ObjectSpan),)
+        found = ObjectsLent(
             want.number, want.attempt, hop, token, seconds(30), 5.0, spans, bytes(FRAME.blob)
         )
         return self.give(Received(MAKER, found))
@@ -122,7 +122,7 @@ def test_a_consumer_tells_how_much_it_takes_and_hears_what_all_take():
     rates = [Acquaintance(one, one, HERE, rate) for one, rate in ((MAKER, 900.0), (EATER, 30.0))]
     told = Introduced(1, True, seconds(1), tuple(rates), (MAKER, EATER), taken=60.0)
     desk.give(Received(NODE, Answer(asked.number, told)))
-    known = desk.call(calls.Describe())[0].producers
+    known = desk.call(calls.DescribePeer())[0].producers
     assert [round(one.weight, 3) for one in known] == [0.667, 0.333]
 
 
@@ -137,9 +137,9 @@ def test_who_asks_ahead_uses_what_it_has():
 
 
 def test_an_older_process_reports_nothing_and_is_understood():
-    word = Introduce("frames", HERE, "", produces=False, consumes=True, report=Report(age=5))
+    word = Introduce("frames", HERE, "", produces=False, consumes=True, report=PeerReport(age=5))
     older = msgspec.to_builtins(word)[:-2]
-    assert msgspec.convert(older, Introduce).report == Report()
+    assert msgspec.convert(older, Introduce).report == PeerReport()
     newer = [*msgspec.to_builtins(word), "of a later release"]
     assert msgspec.convert(newer, Introduce) == word
     assert msgspec.convert(["pool.status", "frames", [], [], []], PoolStatus).made == ()

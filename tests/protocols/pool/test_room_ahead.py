@@ -31,7 +31,7 @@ class Told(PoolBench):
         self.producer.put(bytes(size))
 
     def into(self, body, place):
-        return self.producer.ask(calls.Put(*batch_of(body), 0, 0, place.size))
+        return self.producer.ask(calls.PoolPut(*batch_of(body), 0, 0, place.size))
 
     @property
     def stock(self):

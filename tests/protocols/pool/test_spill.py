@@ -6,7 +6,7 @@ from pool_bench import PoolBench, bodies_of
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.pool import calls
-from snowmelt.protocols.pool.messages import Settled
+from snowmelt.protocols.pool.messages import LoanSettled
 
 FULL = "the disk is full"
 
@@ -34,7 +34,7 @@ def test_a_put_is_answered_when_its_objects_are_on_the_disk():
     bench.deliver()
     assert (call in producer.told, producer.statistics.stock) == (False, 0)
     producer.flush()
-    assert producer.told[call] == calls.Kept(1, Interval(0, 1))
+    assert producer.told[call] == calls.PoolReceipt(1, Interval(0, 1))
     assert bench.deliver() == 1, "who waited in line has it"
 
 
@@ -133,7 +133,7 @@ def test_a_settlement_asked_again_while_the_disk_is_told_is_done_once():
     bench.wait(3)
     assert (len(producer.asked), call in consumer.told) == (1, False)
     producer.flush()
-    assert len(bench.take(Settled)) == 1
+    assert len(bench.take(LoanSettled)) == 1
     bench.wait(1)
     assert consumer.told[call] == calls.Acked()
 

@@ -17,16 +17,16 @@ from snowmelt.protocols.pool.introductions import Introduced
 from snowmelt.protocols.pool.messages import (
     HOPS_COUNTED,
     Cancel,
-    Found,
     GiveBack,
     Hold,
     Inquire,
     Invite,
+    LoanSettled,
+    ObjectsLent,
+    ObjectSpan,
     Over,
     Request,
-    Settle,
-    Settled,
-    Span,
+    SettleLoan,
     Stocked,
 )
 from snowmelt.protocols.pool.settings import ASKED_BYTES_MAX, ASKED_OBJECTS_MAX
@@ -55,10 +55,10 @@ def found(want, **more):
         "token": 77,
         "lease": seconds(30),
         "rate": 1.0,
-        "spans": (Span(0, EDGES),),
+        "spans": (ObjectSpan(0, EDGES),),
         "blob": b"body",
     }
-    return Found(**fields | more)
+    return ObjectsLent(**fields | more)
 
 
 STRANGE = [
@@ -107,12 +107,12 @@ MALFORMED = [
     {"blob": b"bod"},
     {"blob": b"bodys"},
     {"blob": b""},
-    {"spans": (Span(0, b""),)},
-    {"spans": (Span(0, b"abc"),)},
-    {"spans": (Span(0, EDGES[:5]),)},
-    {"spans": (Span(0, b"\xff" * 8),)},
-    {"spans": (Span(0, EDGES[4:] + EDGES[:4]),)},
-    {"spans": (Span(0, EDGES), Span(1, EDGES))},
+    {"spans": (ObjectSpan(0, b""),)},
+    {"spans": (ObjectSpan(0, b"abc"),)},
+    {"spans": (ObjectSpan(0, EDGES[:5]),)},
+    {"spans": (ObjectSpan(0, b"\xff" * 8),)},
+    {"spans": (ObjectSpan(0, EDGES[4:] + EDGES[:4]),)},
+    {"spans": (ObjectSpan(0, EDGES), ObjectSpan(1, EDGES))},
 ]
 
 
@@ -147,7 +147,7 @@ def test_strange_numbers_in_what_is_found_do_no_harm(rate, start):
     bench, _, consumer = pair()
     consumer.get()
     (letter,) = bench.take(Request)
-    word = found(letter.message, rate=rate, spans=(Span(start, EDGES),), hop=-HUGE)
+    word = found(letter.message, rate=rate, spans=(ObjectSpan(start, EDGES),), hop=-HUGE)
     consumer.hear(Received("p", word))
     assert [one.weight for one in consumer.statistics.producers] == [1.0]
 
@@ -163,20 +163,26 @@ def test_strange_numbers_in_what_is_found_do_no_harm(rate, start):
     ids=str,
 )
 @pytest.mark.parametrize("spill", [False, True])
-@pytest.mark.parametrize("word", [Settle, GiveBack])
+@pytest.mark.parametrize("word", [SettleLoan, GiveBack])
 def test_strange_intervals_settle_and_give_back_what_is_there_once(intervals, spill, word):
     _bench, producer, consumer = pair(spill=spill, buffers=9)
     producer.put(b"a", b"b", b"c")
     producer.flush()
     got = consumer.fetch(3)
-    made = Settle(5, got.token, intervals) if word is Settle else GiveBack(got.token, intervals)
+    made = (
+        SettleLoan(5, got.token, intervals)
+        if word is SettleLoan
+        else GiveBack(got.token, intervals)
+    )
     for _ in range(2):
         consumer.bench.processes["p"].hear(Received("c", made))
         producer.flush()
     named = sum(any(n in one for one in intervals) for n in range(3))
     statistics = producer.statistics
     assert statistics.on_loan == 3 - named
-    assert (statistics.settled, statistics.stock) == ((named, 0) if word is Settle else (0, named))
+    assert (statistics.settled, statistics.stock) == (
+        (named, 0) if word is SettleLoan else (0, named)
+    )
 
 
 def test_a_million_tokens_are_answered_in_good_time():
@@ -203,7 +209,7 @@ words = st.one_of(
         st.integers(1, 3) | st.just(ASKED_BYTES_MAX),
     ),
     st.builds(
-        Found,
+        ObjectsLent,
         small,
         small,
         hops,
@@ -212,15 +218,17 @@ words = st.one_of(
         st.floats(),
         st.lists(
             st.builds(
-                Span, st.integers(0, 3) | st.just(1 << 62), st.binary(max_size=9) | st.just(EDGES)
+                ObjectSpan,
+                st.integers(0, 3) | st.just(1 << 62),
+                st.binary(max_size=9) | st.just(EDGES),
             ),
             max_size=2,
         ).map(tuple),
         st.binary(max_size=4),
     ),
     st.builds(Cancel, small, small),
-    st.builds(Settle, small, small, some),
-    st.builds(Settled, small, st.booleans()),
+    st.builds(SettleLoan, small, small, some),
+    st.builds(LoanSettled, small, st.booleans()),
     st.builds(GiveBack, small, some),
     st.builds(Hold, st.lists(small, max_size=3).map(tuple)),
     st.builds(Over, st.lists(small, max_size=3).map(tuple)),

@@ -18,13 +18,13 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode, calls
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.disk import Disk, Ending
 
 ME = NodeId("n1")
 WALL = 10**18
-NONE_AT_HAND = Limits(recent_bytes=0)
+NONE_AT_HAND = QueueLimits(recent_bytes=0)
 
 
 class Alone:

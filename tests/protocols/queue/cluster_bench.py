@@ -28,7 +28,7 @@ from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.membership import CutOff, Member, View
 from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.queue.calls import Get, Open, Put
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt_world.disk import Disk, Ending
@@ -65,7 +65,7 @@ class Slot:
 class ClusterBench:
     """Nodes n1, n2, ...; the first one decides."""
 
-    def __init__(self, count: int, limits: Limits = LIMITS) -> None:
+    def __init__(self, count: int, limits: QueueLimits = LIMITS) -> None:
         self.limits = limits
         self.now = Instant(1)
         self.epoch = 0
@@ -171,7 +171,7 @@ class ClusterBench:
         """Where the queue is at home, as the coordinator knows it."""
         node = self.slots[NodeId("n1")].node
         assert node is not None
-        return node._registry._kept.known[queue]
+        return node._controller._kept.known[queue]
 
     def terms(self, name: str) -> Terms:
         """Whom a node leads."""

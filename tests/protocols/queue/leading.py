@@ -17,7 +17,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode, calls, words
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.disk import Disk
 
@@ -54,7 +54,7 @@ class Leading:
 
     def home(self, queue, leader, term, *, active=True):
         master, mirror = (N1, N2) if leader == N1 else (leader, N1)
-        return Home(
+        return Assignment(
             queue, term, keeper(master), (keeper(mirror),), self.settings,
             run=f"{keeper(master)}/1", active=active,
         )  # fmt: skip

@@ -21,9 +21,9 @@ from snowmelt.core.record import Write
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode
 from snowmelt.protocols.queue.calls import Open, Put
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt_world.disk import Disk, Ending
 
 ME = Member(NodeId("n1"), Address("127.0.0.1", 4410), birth=1, start=1)
@@ -33,7 +33,7 @@ WALL = 10**18
 class NodeBench:
     """A node that leads all its queues; its disk answers at once unless it is `held`."""
 
-    def __init__(self, limits: Limits = LIMITS, hours: int = 0) -> None:
+    def __init__(self, limits: QueueLimits = LIMITS, hours: int = 0) -> None:
         self.now = Instant(0)
         self.limits = limits
         self._wall = WALL + hours * seconds(3600)
@@ -73,7 +73,7 @@ class NodeBench:
         self.pass_time(2)
 
     @property
-    def state(self) -> State:
+    def state(self) -> QueueState:
         """Of queue q."""
         return self.node._terms.leaders["q"].state
 

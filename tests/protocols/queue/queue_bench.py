@@ -20,7 +20,7 @@ from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.node import QueueNode, QueueTimer
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence, keeper_of
@@ -41,7 +41,7 @@ class One:
         self.machine = QueueNode(member.id, Random(1), limits=limits)
         self.disk = {}
         self.hurt = {}
-        self.machine._desk.set_presence(Presence(View(1, 1, MEMBERS[0].id, MEMBERS)))
+        self.machine._outbox.set_presence(Presence(View(1, 1, MEMBERS[0].id, MEMBERS)))
 
     def found(self, key):
         if key in self.hurt:
@@ -85,7 +85,7 @@ class Bench:
         mine = next(name for name in names if name.startswith(f"{node}/"))
         others = tuple(name for name in names if name != mine)
         before = (mine,) if term == 1 else tuple(names)
-        home = Home("q", term, mine, others, self.settings, before=before)
+        home = Assignment("q", term, mine, others, self.settings, before=before)
         self.leader_id = NodeId(node)
         self.one.machine._terms._take_over(home)
         self.turn(node, Expired(QueueTimer.TICK))

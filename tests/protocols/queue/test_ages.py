@@ -14,15 +14,15 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.ages import Ages, Delivered
+from snowmelt.protocols.queue.ages import Ages, DeliveryAges
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.put_times import PutTimes
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import State, leased
+from snowmelt.protocols.queue.state import QueueState, leased
 
 
-def put(state: State, count: int, wall: int, **more: Any) -> int:
+def put(state: QueueState, count: int, wall: int, **more: Any) -> int:
     """As a leader does, without bodies at hand."""
     batch = state.put(count, 10 * count, term=1, **more)
     if wall > state.times.due[more.get("priority", 0)]:
@@ -30,7 +30,7 @@ def put(state: State, count: int, wall: int, **more: Any) -> int:
     return batch.start
 
 
-def ages(state: State) -> Ages:
+def ages(state: QueueState) -> Ages:
     return Ages("q", state, Bodies(0))
 
 
@@ -41,7 +41,7 @@ gaps = st.lists(st.sampled_from([1, 10**8, SECOND, 90 * SECOND, 86_400 * SECOND]
 def test_an_item_is_as_old_as_its_mark_says_within_a_second_or_a_thirtieth(
     some: list[int], ended: int
 ) -> None:
-    state, wall, put_at = State(QueueSettings()), WALL, dict[int, int]()
+    state, wall, put_at = QueueState(QueueSettings()), WALL, dict[int, int]()
     for gap in some:
         for _ in range(3):
             wall += gap
@@ -57,7 +57,7 @@ def test_an_item_is_as_old_as_its_mark_says_within_a_second_or_a_thirtieth(
 
 
 def test_marks_are_few_for_years_of_puts() -> None:
-    state, wall = State(QueueSettings()), WALL
+    state, wall = QueueState(QueueSettings()), WALL
     for minute in range(200_000):
         wall += (1 if minute % 100 else 3_600) * SECOND
         put(state, 1, wall)
@@ -72,7 +72,7 @@ def test_marks_are_few_for_years_of_puts() -> None:
 
 
 def test_a_put_within_a_second_writes_no_mark() -> None:
-    state = State(QueueSettings())
+    state = QueueState(QueueSettings())
     put(state, 1, WALL)
     state.changes()
     put(state, 1, WALL + SECOND)
@@ -82,7 +82,7 @@ def test_a_put_within_a_second_writes_no_mark() -> None:
 
 
 def test_the_oldest_of_several_priorities_is_found_wherever_it_is() -> None:
-    state = State(QueueSettings(priorities=3))
+    state = QueueState(QueueSettings(priorities=3))
     for at, priority in enumerate([2, 0, 1, 0]):
         put(state, 1, WALL + 10 * at * SECOND, priority=priority)
     told, wall = ages(state), WALL + 100 * SECOND
@@ -96,7 +96,7 @@ def test_the_oldest_of_several_priorities_is_found_wherever_it_is() -> None:
 
 
 def test_by_keys_the_oldest_need_not_be_the_most_urgent() -> None:
-    state = State(QueueSettings(priorities=ANY))
+    state = QueueState(QueueSettings(priorities=ANY))
     for at, key in enumerate([7, 3, 5]):
         put(state, 1, WALL + 10 * at * SECOND, keys=packed([key]))
     told, wall = ages(state), WALL + 100 * SECOND
@@ -108,7 +108,7 @@ def test_a_look_at_many_items_under_many_leases_costs_no_more() -> None:
     """The first look meets each lease once; later ones only those that are new."""
     costs = []
     for count in (100, 20_000):
-        state = State(QueueSettings())
+        state = QueueState(QueueSettings())
         for number in range(count):
             put(state, 10, WALL + number * SECOND)
             state.take(OperationId(NodeId("c"), number), number + 1, state.first(1, 1 << 20))
@@ -125,7 +125,7 @@ def test_a_look_at_many_items_under_many_leases_costs_no_more() -> None:
 
 
 def test_the_mean_age_at_delivery_is_of_the_last_half_minute_or_minute() -> None:
-    told, second = Delivered(), 10**9
+    told, second = DeliveryAges(), 10**9
 
     def get(now: int, count: int, age: int) -> None:
         if now >= told.until:
@@ -219,6 +219,6 @@ def test_counts_only_grow_and_fit_together() -> None:
 def test_times_that_are_not_known_have_no_age() -> None:
     times = PutTimes({}, 1)
     assert times.at(7) == 0
-    state = State(QueueSettings())
+    state = QueueState(QueueSettings())
     state.put(1, 10, term=1)
     assert ages(state).ready(WALL) is None

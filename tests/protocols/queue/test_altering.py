@@ -218,7 +218,9 @@ def test_who_makes_no_such_queue_alters_none() -> None:
 def test_who_leads_is_killed_when_it_is_decided_and_the_next_has_the_new_settings() -> None:
     bench, master, _ = three()
     bench.told(master, 1)
-    bench.drops.append(lambda _s, target, one: target == master and isinstance(one, messages.Home))
+    bench.drops.append(
+        lambda _s, target, one: target == master and isinstance(one, messages.Assignment)
+    )
     bench.call(master, Alter(bench.queue, (("items_max", 7),)))
     bench.run(1)
     assert bench.home(bench.queue).settings.items_max == 7
@@ -233,7 +235,7 @@ def test_who_leads_is_killed_when_it_is_decided_and_the_next_has_the_new_setting
 def test_who_leads_is_killed_before_it_is_decided_and_nothing_is_altered() -> None:
     bench, master, _ = three()
     bench.told(master, 1)
-    bench.drops.append(lambda _s, _t, one: isinstance(one, messages.Alter))
+    bench.drops.append(lambda _s, _t, one: isinstance(one, messages.ChangeSettings))
     bench.call(master, Alter(bench.queue, (("items_max", 7),)))
     bench.run(1)
     bench.kill(master)
@@ -247,7 +249,7 @@ def test_who_leads_is_killed_before_it_is_decided_and_nothing_is_altered() -> No
 def test_a_word_of_an_earlier_term_alters_nothing() -> None:
     bench, master, _ = three()
     alter(bench, items_max=7)
-    word = bench.messages("Alter")[-1]
+    word = bench.messages("ChangeSettings")[-1]
     alter(bench, items_max=8)
     bench.receive(master, "n1", word)
     bench.run(2)

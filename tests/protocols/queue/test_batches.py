@@ -4,7 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.queue.batches import BLOCK_BATCHES, BLOCK_ITEMS, STAGED, Batch, Batches
+from snowmelt.protocols.queue.batches import (
+    BLOCK_BATCHES,
+    BLOCK_ITEMS,
+    STAGED,
+    Batches,
+    StoredBatch,
+)
 
 
 def filled(counts, staged=()):
@@ -15,7 +21,7 @@ def filled(counts, staged=()):
         if number in staged:
             place -= count
             shift = place - at
-        batches.add(Batch(at, at + count, 10 * count, 1, shift))
+        batches.add(StoredBatch(at, at + count, 10 * count, 1, shift))
         at += count
     return batches, at
 
@@ -87,7 +93,7 @@ def test_a_place_of_its_own_costs_six_bytes_and_nothing_where_there_is_none():
 def test_the_first_of_several_batches_by_items_by_bytes_and_by_batches():
     batches = Batches({})
     for start, stop, size in ((0, 1, 10), (1, 2, 10), (2, 6, 400), (6, 7, 10), (9, 10, 10)):
-        batches.add(Batch(start, stop, size, 1))
+        batches.add(StoredBatch(start, stop, size, 1))
     live, whole = batches.live, 1 << 20
     assert batches.some(live, 0, 99, whole, 99) == [Interval(0, 7), Interval(9, 10)]
     assert batches.some(live, 0, 4, whole, 99) == [Interval(0, 4)]

@@ -11,7 +11,7 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.calls import Get, Pause, Put, Run, Settle
+from snowmelt.protocols.queue.calls import Get, Pause, PriorityRun, Put, Settle
 from snowmelt.protocols.queue.settings import ANY
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 
@@ -22,7 +22,7 @@ def put(number, ranks, *, keyed):
     blob = bytes(batch.offsets), bytes(batch.blob)
     if keyed:
         return Put("q", "p", number, *blob, keys=packed(sorted(ranks)))
-    runs = tuple([Run(rank, ranks.count(rank)) for rank in sorted(set(ranks))])
+    runs = tuple([PriorityRun(rank, ranks.count(rank)) for rank in sorted(set(ranks))])
     return Put("q", "p", number, *blob, runs=runs)
 
 

@@ -10,15 +10,15 @@ from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls, followers
+from snowmelt.protocols.queue import calls, follower_progress
 from snowmelt.protocols.queue.labels import Labels, pack
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import FRAME_BYTES_MAX
 
 FITS = 1 << 20
 LABELS = pack(Labels(headers=({"name": "x" * 60_000},) * 200))  # 12 MB for 200 items
-PLACE = calls.Place(NodeId("n1"), Address("127.0.0.1", 4411))
+PLACE = calls.NodeAddress(NodeId("n1"), Address("127.0.0.1", 4411))
 
 
 def labelled(nodes: Nodes, puts: int) -> None:
@@ -145,7 +145,7 @@ def test_the_largest_puts_that_come_while_a_disk_is_busy_are_copied_in_several_s
     first = [one.first if hold else one.start for one in told]
     assert [one - first[0] for one in first] == [0, 1, 2, 3]
     assert all(len(encode(message)) < FRAME_BYTES_MAX for _, _, message in bench.sent)
-    assert not bench.messages("Piece")
+    assert not bench.messages("SnapshotChunk")
 
 
 def test_what_is_larger_than_its_neighbours_is_handed_out_though_it_fits_no_answer() -> None:
@@ -168,7 +168,7 @@ def test_what_many_calls_changed_at_once_is_copied_though_it_fits_no_frame(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each of them is small, and has hundreds of items fail for one long reason."""
-    monkeypatch.setattr(followers, "STEP_MAX", 1 << 20)
+    monkeypatch.setattr(follower_progress, "STEP_MAX", 1 << 20)
     bench = ClusterBench(3)
     leader = bench.open(replicas=2, durable_copies=2)
     bench.run(1)
@@ -187,7 +187,7 @@ def test_what_many_calls_changed_at_once_is_copied_though_it_fits_no_frame(
     bench.run(3)
     assert all(isinstance(bench.answers[one], calls.Settled) for one in asked)
     assert max(len(encode(message)) for _, _, message in bench.sent) < 3 << 20
-    assert len(bench.messages("Piece")) > 3
+    assert len(bench.messages("SnapshotChunk")) > 3
 
 
 def test_bodies_and_headers_that_fit_no_frame_together_are_refused() -> None:
@@ -198,7 +198,7 @@ def test_bodies_and_headers_that_fit_no_frame_together_are_refused() -> None:
     assert told.error == "TooLarge"
 
 
-def failed(count: int, limits: Limits) -> NodeBench:
+def failed(count: int, limits: QueueLimits) -> NodeBench:
     """So many items, of which each failed with another long reason."""
     bench = NodeBench(limits)
     bench.open()
@@ -211,7 +211,7 @@ def failed(count: int, limits: Limits) -> NodeBench:
 
 
 def test_what_failed_with_long_reasons_is_leased_as_far_as_they_can_be_told() -> None:
-    bench = failed(4_000, Limits(spans_bytes=1 << 20))
+    bench = failed(4_000, QueueLimits(spans_bytes=1 << 20))
     answer = bench.answer(calls.Get("q", 100_000, 1 << 40, Duration(0)))
     assert len(encode(answer)) < 2 << 20
     told = sum(part.count for part in answer.parts)
@@ -220,7 +220,7 @@ def test_what_failed_with_long_reasons_is_leased_as_far_as_they_can_be_told() ->
 
 
 def test_a_peek_tells_no_more_than_an_answer_holds() -> None:
-    bench = failed(400, Limits(spans_bytes=20 << 10))
+    bench = failed(400, QueueLimits(spans_bytes=20 << 10))
     seen = bench.answer(calls.Peek("q", 100_000, 1 << 40))
     assert 10 <= sum(part.count for part in seen.parts) <= 20
     assert len(encode(seen)) < 30 << 10

@@ -7,7 +7,7 @@ from three_bench import Three, settled, without_steps
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import BULK
 from snowmelt.protocols.queue import copy
-from snowmelt.protocols.queue.words import Append, Piece
+from snowmelt.protocols.queue.words import Append, SnapshotChunk
 
 PACE = 0.01
 
@@ -50,7 +50,7 @@ def test_what_was_kept_for_a_copy_on_its_way_is_erased_by_who_leads_next(monkeyp
     without_steps(bench, first)
     for number in range(3):
         bench.told(bench.master, number)
-    bench.drops[:] = [lambda _s, target, one: target == first and isinstance(one, Piece)]
+    bench.drops[:] = [lambda _s, target, one: target == first and isinstance(one, SnapshotChunk)]
     bench.run(1)
     assert bench.leader().followers.sends
     monkeypatch.undo()

@@ -14,17 +14,17 @@ from snowmelt.protocols.queue.calls import (
     Describe,
     Get,
     ListQueues,
-    Publish,
+    PublishStaged,
     Purge,
     Put,
     PutDone,
     Receipt,
-    Release,
+    ReleaseGroup,
     Settle,
     Settled,
 )
 from snowmelt.protocols.queue.deadlines import Deadlines
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.open_calls import PUT_COST
 
 EMPTY = bytes(8)
@@ -32,7 +32,7 @@ EMPTY = bytes(8)
 
 
 def crowded(**limits: int) -> NodeBench:
-    bench = NodeBench(Limits(**limits))
+    bench = NodeBench(QueueLimits(**limits))
     bench.open()
     return bench
 
@@ -54,7 +54,7 @@ def test_groups() -> None:
     told = [bench.answer(ask) for ask in asks]
     refused(told[2], "Full", "queue 'q' has 2 groups already; release some")
     assert bench.answer(asks[1]) == told[1]
-    bench.answer(Release("q", "g0"))
+    bench.answer(ReleaseGroup("q", "g0"))
     assert isinstance(bench.answer(asks[2]), Assigned)
 
 
@@ -63,7 +63,7 @@ def test_staged_batches() -> None:
     receipts = [bench.answer(put(at, hold=seconds(9))) for at in range(2)]
     refused(bench.answer(put(3, hold=seconds(9))), "Full", "2 batches are staged in queue 'q'")
     assert isinstance(bench.answer(put(4)), PutDone)
-    bench.answer(Publish("q", "p", 9, (receipts[0],)))
+    bench.answer(PublishStaged("q", "p", 9, (receipts[0],)))
     assert isinstance(bench.answer(put(5, hold=seconds(9))), Receipt)
 
 

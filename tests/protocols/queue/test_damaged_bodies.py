@@ -8,7 +8,7 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.words import Fetch, Fetched, Piece
+from snowmelt.protocols.queue.words import FetchBodies, FetchedBodies, SnapshotChunk
 
 ITEMS = [b"%03d" % at for at in range(600)]
 
@@ -57,7 +57,7 @@ def test_what_was_damaged_is_mended_on_the_leaders_disk() -> None:
     nodes.view(*nodes.members)
     nodes.pass_time(3)
     nodes.sent.clear()
-    nodes.lost = lambda _, __, message: isinstance(message, Fetch)
+    nodes.lost = lambda _, __, message: isinstance(message, FetchBodies)
     assert all_got(nodes) == ITEMS
 
 
@@ -106,7 +106,7 @@ def test_a_copy_that_is_made_has_what_its_leader_could_not_read() -> None:
     nodes.view(*[name for name in nodes.members if name != gone])
     nodes.pass_time(10)
     assert nodes.status().short_of_copies == 0
-    assert any(to == new for _, to, word in nodes.sent if isinstance(word, Piece))
+    assert any(to == new for _, to, word in nodes.sent if isinstance(word, SnapshotChunk))
     for name in set(nodes.members) - {new}:
         nodes.lose(name)
     assert len(nodes.bodies(new)) == 6
@@ -118,15 +118,15 @@ def test_what_is_said_of_bodies_in_another_term_or_of_others_is_ignored(earlier:
     nodes = three_copies({})
     status = nodes.status()
     nodes.lose(status.leader, damage=True, first=100, stop=200)
-    nodes.lost = lambda _, __, message: isinstance(message, Fetched)
+    nodes.lost = lambda _, __, message: isinstance(message, FetchedBodies)
     get = calls.Get("q", 1_000, 1 << 20, seconds(0))
     waits = nodes.asked(get, status.leader)
-    (named,) = {one.batches for _, _, one in nodes.sent if isinstance(one, Fetch)}
+    (named,) = {one.batches for _, _, one in nodes.sent if isinstance(one, FetchBodies)}
     for name in status.followers:
         member = nodes.members[NodeId(name)]
         keeper = f"{member.id}/{member.birth:x}"
         others = named if earlier else ()
-        word = Fetched("q", status.term - earlier, keeper, others, ())
+        word = FetchedBodies("q", status.term - earlier, keeper, others, ())
         nodes.receive(name, status.leader, word)
     assert nodes.status().lost == 0
     nodes.lost = lambda *_: False

@@ -12,7 +12,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import (
     Describe,
     Get,
-    Publish,
+    PublishStaged,
     Purge,
     Put,
     PutDone,
@@ -54,7 +54,7 @@ def test_what_is_published_is_as_late_as_it_was_meant_from_when_it_was_staged(ho
     staged = msgspec.structs.replace(put(1, due_of(2.0)), hold=seconds(60))
     receipt = bench.answer(staged)
     bench.pass_time(1)
-    assert isinstance(bench.answer(Publish("q", "p", 1, (receipt,))), PutDone)
+    assert isinstance(bench.answer(PublishStaged("q", "p", 1, (receipt,))), PutDone)
     assert taken(bench).token == 0
     bench.pass_time(1)
     assert taken(bench).token

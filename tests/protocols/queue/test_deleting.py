@@ -14,11 +14,11 @@ from snowmelt.core.record import BULK
 from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.calls import Describe, Get, Open, Put, Settle
 from snowmelt.protocols.queue.deletes import Delete, Deleted
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.settings import QueueSettings
 
 
-def with_three(count: int = 3, limits: Limits = LIMITS, **settings: Any) -> ClusterBench:
+def with_three(count: int = 3, limits: QueueLimits = LIMITS, **settings: Any) -> ClusterBench:
     """Queue q on three nodes, with three items."""
     bench = ClusterBench(count, limits)
     bench.open("q", replicas=min(count, 3), **settings)
@@ -159,13 +159,13 @@ def test_a_copy_that_comes_back_is_erased(anew: bool, restarts: bool) -> None:
 
 
 def test_a_copy_that_comes_back_when_the_grave_is_forgotten_is_erased() -> None:
-    bench = with_three(limits=Limits(graves=2))
+    bench = with_three(limits=QueueLimits(graves=2))
     away(bench, "n3")
     bench.ask("n2", Delete("q"))
     for number in range(9):
         bench.open(f"other{number}", replicas=1)
         assert bench.ask("n2", Delete(f"other{number}")).counted
-    kept = bench.slots[NodeId("n1")].node._registry._kept
+    kept = bench.slots[NodeId("n1")].node._controller._kept
     assert "q" not in kept.graves
     assert kept.floor > 1
     back(bench, "n3")
@@ -226,7 +226,7 @@ def test_a_leader_that_closed_it_leads_again_when_nobody_wrote_that_down() -> No
     bench = ClusterBench(4)
     queue, *_ = bench.beside(replicas=3)
     bench.put("n2", 1, queue)
-    bench.drops.append(lambda *one: isinstance(one[2], messages.Closed))
+    bench.drops.append(lambda *one: isinstance(one[2], messages.CopyClosed))
     bench.call("n2", Delete(queue))
     bench.run(1)
     bench.drops.clear()

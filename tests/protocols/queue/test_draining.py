@@ -6,7 +6,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.drains import Drain, Drained
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.words import Piece
+from snowmelt.protocols.queue.words import SnapshotChunk
 
 ONE = (b"\x00\x00\x00\x00\x03\x00\x00\x00", b"one")
 
@@ -62,7 +62,7 @@ def test_the_coordinator_is_drained_as_any_other() -> None:
 def test_it_is_not_empty_before_others_have_what_it_has() -> None:
     nodes = Nodes(3)
     filled(nodes, replicas=1)
-    nodes.lost = lambda _, target, message: isinstance(message, Piece) and target != "n3"
+    nodes.lost = lambda _, target, message: isinstance(message, SnapshotChunk) and target != "n3"
     drained(nodes, "n3")
     nodes.pass_time(20)
     told = drained(nodes, "n3")

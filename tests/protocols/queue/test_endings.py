@@ -9,14 +9,14 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue.endings import ENDED, FOLD
 from snowmelt.protocols.queue.records import changed, records, restored
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 
 
 class Written:
     """A queue, and its records as a disk has them."""
 
     def __init__(self, items, each):
-        self.state, self.disk = State(QueueSettings()), {}
+        self.state, self.disk = QueueState(QueueSettings()), {}
         self.left = Random(7).sample(range(items), 20_000)
         for _ in range(items // each):
             self.state.put(each, 100 * each, term=1)

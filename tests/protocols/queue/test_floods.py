@@ -14,12 +14,12 @@ from snowmelt.core.node import Persist, Requested, Send
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.queue.calls import Open, Opened
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.directory import Directory
+from snowmelt.protocols.queue.creation import QueueCreation
 from snowmelt.protocols.queue.founding import LONGEST, Foundations
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.making import Making
-from snowmelt.protocols.queue.messages import Home, Where
+from snowmelt.protocols.queue.messages import Assignment, LocateQueue
+from snowmelt.protocols.queue.metadata_cache import MetadataCache
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence, keeper_of, node_of
 
@@ -33,7 +33,7 @@ class Flood(NodeBench):
 
     def __init__(self, queues: int, **limits: int) -> None:
         super().__init__()
-        self.node._desk.limits = msgspec.structs.replace(LIMITS, **limits)
+        self.node._outbox.limits = msgspec.structs.replace(LIMITS, **limits)
         self.held = True
         self.flushes = 0
         self.most = 0
@@ -69,7 +69,7 @@ def test_who_opens_one_queue_does_not_wait_for_who_opens_thousands() -> None:
 def test_each_queue_that_is_made_is_asked_for_and_told_a_few_times_however_many_there_are() -> None:
     counts = dict[int, float]()
     for queues in (100, 900):
-        with Counted(Making.where, Directory.heard) as counted:
+        with Counted(QueueCreation.where, MetadataCache.heard) as counted:
             bench = Flood(queues)
             while len(bench.told) < queues:
                 bench.flush()
@@ -96,8 +96,8 @@ def test_a_queue_whose_master_is_dead_is_not_waited_for_by_the_next_for_long() -
     of_n2 = [name for name in names if master_of(name, nodes) == "n2"]
     of_n1 = [name for name in names if master_of(name, nodes) == "n1"]
     for node in nodes.nodes.values():
-        node._desk.limits = msgspec.structs.replace(LIMITS, foundations=1)
-    nodes.lost = lambda _, target, message: target == "n2" and isinstance(message, Home)
+        node._outbox.limits = msgspec.structs.replace(LIMITS, foundations=1)
+    nodes.lost = lambda _, target, message: target == "n2" and isinstance(message, Assignment)
     operation = OperationId(NodeId("c-2"), 1)
     for name in of_n2[:2]:
         nodes._events.append((NodeId("n1"), Requested(operation, Open(name, QueueSettings()))))
@@ -113,12 +113,12 @@ def master_of(queue: str, nodes: Nodes) -> str:
 
 
 def test_what_nobody_waits_for_any_more_is_not_made() -> None:
-    desk = Desk(ME.id, Random(1), msgspec.structs.replace(LIMITS, foundations=1))
+    desk = Outbox(ME.id, Random(1), msgspec.structs.replace(LIMITS, foundations=1))
     foundations = Foundations(desk)
-    told = [foundations.begins(ME.id, Where(name, None, "c-1")) for name in ("a", "b", "c")]
+    told = [foundations.begins(ME.id, LocateQueue(name, None, "c-1")) for name in ("a", "b", "c")]
     assert told == [True, False, False]
     desk.now = Instant(seconds(1.5))
-    assert not foundations.begins(ME.id, Where("c", None, "c-1"))  # asked for again
+    assert not foundations.begins(ME.id, LocateQueue("c", None, "c-1"))  # asked for again
     desk.now = Instant(seconds(11))
     foundations.ended("a")
     wish = foundations.next()
@@ -128,9 +128,9 @@ def test_what_nobody_waits_for_any_more_is_not_made() -> None:
 
 
 def test_of_many_who_wait_to_hear_of_a_queue_some_ask_again_each_time_in_turn() -> None:
-    desk = Desk(MEMBERS[0].id, Random(1), msgspec.structs.replace(LIMITS, asked_again=2))
+    desk = Outbox(MEMBERS[0].id, Random(1), msgspec.structs.replace(LIMITS, asked_again=2))
     desk.set_presence(Presence(View(1, 1, MEMBERS[1].id, MEMBERS)))
-    directory = Directory(desk)
+    directory = MetadataCache(desk)
     for name in "abcde":
         call = OperationId(NodeId("c-1"), 1), Open(name)
         assert directory.ask(name, call, QueueSettings())

@@ -15,7 +15,7 @@ from snowmelt.core.node import Persisted, PersistFailed
 from snowmelt.core.record import BULK, Write
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import copy, sending
-from snowmelt.protocols.queue import disk as writes
+from snowmelt.protocols.queue import write_queue as writes
 from snowmelt.protocols.queue.calls import (
     Assign,
     Assigned,

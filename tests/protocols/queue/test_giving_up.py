@@ -15,12 +15,12 @@ from snowmelt.protocols.queue import sending
 from snowmelt.protocols.queue.calls import Describe, PutDone
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.disk import Disk
-from snowmelt.protocols.queue.followers import Follower
+from snowmelt.protocols.queue.follower_progress import FollowerProgress
 from snowmelt.protocols.queue.messages import Aside
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.transfer import Transfer
-from snowmelt.protocols.queue.words import Bring, Head, OwnStep, Piece
+from snowmelt.protocols.queue.words import Bring, Head, OwnStep, SnapshotChunk
+from snowmelt.protocols.queue.write_queue import WriteQueue
 
 
 def copies(bench: ClusterBench, name: str) -> Copies:
@@ -182,7 +182,7 @@ def requested(bench: Three, operation: Any, number: int) -> Any:
 
 
 @pytest.mark.parametrize("asks", [False, True], ids=["idle", "asked all the time"])
-@pytest.mark.parametrize("lost", [(Piece, 1), (Piece, 2), (Bring, 1), (Bring, 2)])
+@pytest.mark.parametrize("lost", [(SnapshotChunk, 1), (SnapshotChunk, 2), (Bring, 1), (Bring, 2)])
 def test_a_piece_of_a_copy_that_is_lost_comes_again(
     lost: tuple[type, int], asks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,7 +214,7 @@ def test_a_piece_of_a_copy_that_is_lost_comes_again(
 def test_a_copy_on_its_way_has_its_pieces_as_long_as_nothing_new_is_in_it() -> None:
     copy = Copy("q")
     copy.head = Head(1, 1)
-    follower = Follower(sending=Sending(copy))
+    follower = FollowerProgress(sending=Sending(copy))
     before = follower.sending
     follower.send_anew(copy)
     assert follower.sending is before
@@ -224,7 +224,7 @@ def test_a_copy_on_its_way_has_its_pieces_as_long_as_nothing_new_is_in_it() -> N
 
 
 def test_a_disk_on_which_nothing_waits_is_not_full() -> None:
-    disk = Disk()
+    disk = WriteQueue()
     disk.write("q", (), OwnStep(Head(1, 1)))
     assert isinstance(disk.begin(Instant(1)), Persist)
     disk.failed("no space", Instant(1))

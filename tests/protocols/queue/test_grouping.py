@@ -42,7 +42,7 @@ def positions(located):
 
 
 def release(bench, name):
-    return bench.ask(calls.Release("q", name))
+    return bench.ask(calls.ReleaseGroup("q", name))
 
 
 def flushed(bench):
@@ -205,7 +205,7 @@ def test_what_a_released_group_held_is_ready_in_the_same_step():
     bench = filled(10)
     lease = begin(bench, most=4)
     assign(bench, "g", (lease, 1))
-    operation = bench.begin(calls.Release("q", "g"))
+    operation = bench.begin(calls.ReleaseGroup("q", "g"))
     bench.run()
     assert bench.told[operation] == Changed(3)
     assert list(flushed(bench).ready) == [Interval(1, 10)]
@@ -216,7 +216,7 @@ def test_what_a_released_group_held_is_ready_in_the_same_step():
 def test_a_release_that_is_asked_again_does_not_end_the_group_that_began_since():
     bench = filled(10)
     begin(bench, most=4)
-    operation = bench.begin(calls.Release("q", "g"))
+    operation = bench.begin(calls.ReleaseGroup("q", "g"))
     bench.run()
     lease = begin(bench, most=4, reader="r2")
     bench._numbers = operation.number - 1

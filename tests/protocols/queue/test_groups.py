@@ -5,13 +5,13 @@ from random import Random
 import pytest
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.groups import Group
+from snowmelt.protocols.queue.groups import GroupState
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_a_group_is_the_list_of_what_it_was_given(seed: int) -> None:
     chance = Random(seed)
-    group, rows, at = Group(1, "r", 0, [], 0), list[int](), 0
+    group, rows, at = GroupState(1, "r", 0, [], 0), list[int](), 0
     for _ in range(30):
         if not group.held:
             for _ in range(chance.randrange(1, 5)):

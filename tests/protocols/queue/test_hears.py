@@ -6,7 +6,15 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import MESSAGES, QueueNode, calls, words
 from snowmelt.protocols.queue.parted import words as parted
 
-WITHIN = {parted.Post, parted.News, words.Undo, words.Wants, words.Again, words.Heard, words.Kept}
+WITHIN = {
+    parted.Post,
+    parted.News,
+    words.Undo,
+    words.ReadBodies,
+    words.Again,
+    words.CallRouted,
+    words.AssignmentStored,
+}
 
 
 def test_all_that_is_sent_is_heard():

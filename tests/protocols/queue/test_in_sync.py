@@ -9,14 +9,14 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Send
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.followers import Follower, Followers
+from snowmelt.protocols.queue.follower_progress import FollowerProgress, Followers
 from snowmelt.protocols.queue.in_sync import InSync
-from snowmelt.protocols.queue.messages import Among, Home
+from snowmelt.protocols.queue.messages import Among, Assignment
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.send_window import SendWindow
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.takeover import TakeOver
-from snowmelt.protocols.queue.ways import Ways
 from snowmelt.protocols.queue.words import Head
 
 ANN, BOB, COB = KEEPERS = ("n1/1", "n2/1", "n3/1")
@@ -27,8 +27,8 @@ class Bench:
 
     def __init__(self, durable):
         settings = QueueSettings(replicas=3, durable_copies=durable)
-        self.home = Home("q", 5, ANN, (BOB, COB), settings, active=True)
-        self.desk = Desk(NodeId("n1"), Random(1))
+        self.home = Assignment("q", 5, ANN, (BOB, COB), settings, active=True)
+        self.desk = Outbox(NodeId("n1"), Random(1))
         members = tuple(
             Member(NodeId(f"n{at}"), Address("127.0.0.1", 4410 + at), birth=1, start=1)
             for at in (1, 2, 3)
@@ -36,11 +36,11 @@ class Bench:
         self.desk.now = Instant(0)
         self.desk.set_presence(Presence(View(1, 1, NodeId("n9"), members)))
         self.copy = Copy("q")
-        self.others = {BOB: Follower(appended=0), COB: Follower(appended=0)}
+        self.others = {BOB: FollowerProgress(appended=0), COB: FollowerProgress(appended=0)}
         self.set = InSync(
             self.desk,
             self.home,
-            Followers(self.desk, self.home, self.copy, self.others, Ways(1 << 20)),
+            Followers(self.desk, self.home, self.copy, self.others, SendWindow(1 << 20)),
         )
         self.safe = 0
 
@@ -59,7 +59,7 @@ class Bench:
 
     def written(self, number, *members):
         """The controller's word."""
-        told = Home("q", 5, ANN, (BOB, COB), self.home.settings, in_sync=members, sets=number)
+        told = Assignment("q", 5, ANN, (BOB, COB), self.home.settings, in_sync=members, sets=number)
         self.set.written(told)
 
 
@@ -109,7 +109,7 @@ def test_where_a_majority_is_durable_nobody_is_left_out():
 
 def taking(*before, durable=1):
     settings = QueueSettings(replicas=3, durable_copies=durable)
-    one = TakeOver(Home("q", 6, BOB, (COB, ANN), settings, before=before))
+    one = TakeOver(Assignment("q", 6, BOB, (COB, ANN), settings, before=before))
     one.fenced = True
     return one
 

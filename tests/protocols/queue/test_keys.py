@@ -18,19 +18,19 @@ from snowmelt.protocols.queue.calls import (
     Describe,
     Get,
     Peek,
-    Publish,
+    PriorityRun,
+    PublishStaged,
     Purge,
     Put,
-    Run,
     Select,
     Settle,
 )
-from snowmelt.protocols.queue.keys import Keys
+from snowmelt.protocols.queue.keys import KeysByPosition
 from snowmelt.protocols.queue.labels import Labels, pack
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.records import changed, records, restored
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -135,7 +135,7 @@ def test_what_is_not_alike_is_told_apart_and_in_order(alone):
 
 
 def test_what_fits_no_answer_goes_back_to_its_place():
-    alone = Alone.of(Limits(recent_bytes=0, answer_bytes=400), priorities=ANY)
+    alone = Alone.of(QueueLimits(recent_bytes=0, answer_bytes=400), priorities=ANY)
     alone.said(put(1, range(9, 0, -1), [str(at) * 100 for at in range(9, 0, -1)]))
     taken = []
     for _ in range(9):
@@ -166,7 +166,7 @@ def test_what_waits_to_be_published_keeps_its_keys(alone):
     receipt = alone.said(put(1, (9, 2), "ab", hold=seconds(60)))
     alone.said(put(2, (5,), "c"))
     alone.killed()
-    alone.said(Publish("q", "p", 3, (receipt,)))
+    alone.said(PublishStaged("q", "p", 3, (receipt,)))
     assert shown(got(alone).parts) == [(2, "b"), (5, "c"), (9, "a")]
 
 
@@ -193,7 +193,7 @@ def test_nothing_is_left_of_what_was_purged(alone):
         (ANY, put(1, (), "a")),
         (ANY, put(1, (1, 2), "a")),
         (1, put(1, (1,), "a")),
-        (ANY, put(1, (1,), "a", runs=(Run(0, 1),))),
+        (ANY, put(1, (1,), "a", runs=(PriorityRun(0, 1),))),
     ],
 )
 def test_a_put_has_a_key_for_each_item_where_there_are_keys_and_none_elsewhere(settings, wrong):
@@ -228,7 +228,7 @@ def test_a_copy_that_is_brought_up_has_the_keys():
 
 
 def test_a_thousand_of_any_keys_are_written_in_16_kb():
-    state, disk, chance = State(QueueSettings(priorities=ANY)), {}, Random(3)
+    state, disk, chance = QueueState(QueueSettings(priorities=ANY)), {}, Random(3)
     sizes = []
 
     def step():
@@ -256,7 +256,7 @@ def test_a_thousand_of_any_keys_are_written_in_16_kb():
 
 
 def test_a_page_goes_when_nothing_of_it_lives():
-    batches, keys = Batches({}), Keys({})
+    batches, keys = Batches({}), KeysByPosition({})
     keys.add(100, packed(range(100)))
     assert list(keys.of(Interval(120, 130))) == list(range(20, 30))
     keys.forget(Interval(0, 128), batches.live)

@@ -8,11 +8,11 @@ from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Send
 from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.followers import Follower, Followers
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.follower_progress import FollowerProgress, Followers
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.send_window import LOST_AFTER, SendWindow
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.ways import LOST_AFTER, Ways
 from snowmelt.protocols.queue.words import Append, Body, Head
 
 LARGE = 20 << 20
@@ -27,11 +27,11 @@ class Bench:
     """A leader's followers, and what they are sent."""
 
     def __init__(self):
-        self.ways = Ways(32 << 20)
-        self.desk = Desk(NodeId("n1"), Random(1))
+        self.ways = SendWindow(32 << 20)
+        self.desk = Outbox(NodeId("n1"), Random(1))
         self.copy = Copy("q")
-        home = Home("q", 1, "n1/1", ("n2/1",), QueueSettings(replicas=2))
-        self.one = Follower(appended=1, told=1)
+        home = Assignment("q", 1, "n1/1", ("n2/1",), QueueSettings(replicas=2))
+        self.one = FollowerProgress(appended=1, told=1)
         self.followers = Followers(self.desk, home, self.copy, {"n2/1": self.one}, self.ways)
         self.desk.now = Instant(0)
         self.copy.head = Head(1, 1)

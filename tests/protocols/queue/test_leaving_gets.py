@@ -13,23 +13,23 @@ from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.parted.gathered import Gathered
-from snowmelt.protocols.queue.parted.seen import Seen
+from snowmelt.protocols.queue.parted.phase_stamp import PhaseStamp
 from snowmelt.protocols.queue.parted.words import (
-    Ask,
-    Given,
+    CancelPartedGet,
     Grant,
-    Leave,
-    Left,
+    NextPhase,
     Nothing,
     Numbers,
+    PartedGet,
+    PartedGetCancelled,
+    PartialAnswer,
+    PartitionReport,
     Ready,
-    Report,
-    Turn,
-    Want,
+    RequestNumbers,
 )
 
 ANCHOR = 7
-SEEN = Seen(ANCHOR, 1, 1 << 40)
+SEEN = PhaseStamp(ANCHOR, 1, 1 << 40)
 LONG = seconds(1_000)
 CLIENT = NodeId("c-1")
 
@@ -52,7 +52,7 @@ def test_a_get_that_waits_is_answered_and_what_comes_is_the_next_ones():
     bench.ask(get())
     first = bench.calls
     bench.ask(get())
-    assert bench.said(calls.Leave("q", first)) == calls.Left()
+    assert bench.said(calls.CancelGet("q", first)) == calls.GetCancelled()
     assert bench.answers[first].token == 0
     put(bench)
     assert bench.answers[first + 1].token
@@ -66,7 +66,7 @@ def test_what_was_leased_to_it_goes_to_the_next_and_has_not_failed():
     left = bench.calls
     bench.flush()
     bench.ask(get())
-    assert bench.said(calls.Leave("q", left)) == calls.Left()
+    assert bench.said(calls.CancelGet("q", left)) == calls.GetCancelled()
     leased = bench.answers[left + 1]
     assert (leased.parts[0].failures, leased.parts[0].reason) == (0, "")
     status = bench.said(calls.Describe("q"))
@@ -78,7 +78,7 @@ def test_one_that_comes_behind_its_leave_settles_and_has_nothing():
     put(bench)
     leased = bench.said(get())
     put(bench, 2)
-    bench.ask(calls.Leave("q", 99))
+    bench.ask(calls.CancelGet("q", 99))
     settle = calls.Settle("q", leased.token, (Interval(0, 1),))
     bench.give(Requested(OperationId(CLIENT, 99), get(settle=settle)))
     bench.flush()
@@ -117,7 +117,7 @@ def op(number):
 
 
 def want(number, since=5):
-    return Want("log/0", op(number), 1, 1 << 20, LONG, since=since)
+    return PartedGet("log/0", op(number), 1, 1 << 20, LONG, since=since)
 
 
 @pytest.fixture
@@ -133,10 +133,10 @@ def anchor():
 
 def phase(anchor, **reports):
     """The others report; what they were told in this phase."""
-    turns = anchor.told(Turn)
+    turns = anchor.told(NextPhase)
     for turn in turns:
         runs = reports.get(turn.queue.replace("/", ""), ())
-        anchor.hear(N3, Report(turn.queue, turn.term, turn.anchor, turn.number, runs))
+        anchor.hear(N3, PartitionReport(turn.queue, turn.term, turn.anchor, turn.number, runs))
     anchor.agree()
     return turns
 
@@ -153,12 +153,15 @@ def waiting(anchor, *numbers):
 
 def test_one_that_waits_at_the_anchor_is_forgotten_at_once(anchor):
     waiting(anchor, 1, 2)
-    anchor.hear(N3, Leave("log/0", op(1)))
-    assert (anchor.told(Left), anchor.told(Turn)) == ([Left("log/0", op(1))], [])
+    anchor.hear(N3, CancelPartedGet("log/0", op(1)))
+    assert (anchor.told(PartedGetCancelled), anchor.told(NextPhase)) == (
+        [PartedGetCancelled("log/0", op(1))],
+        [],
+    )
     anchor.hear(N3, Ready("log/1", ANCHOR))
     anchor.agree()
     phase(anchor, log1=(5, 6, 4))
-    grants = [one for turn in anchor.told(Turn) for one in turn.grants]
+    grants = [one for turn in anchor.told(NextPhase) for one in turn.grants]
     assert [one.operation for one in grants] == [op(2)]
 
 
@@ -167,24 +170,24 @@ def test_one_that_was_granted_something_is_named_behind_its_grant(anchor):
     anchor.hear(N3, Ready("log/1", ANCHOR))
     anchor.agree()
     phase(anchor, log1=(5, 6, 4))
-    anchor.hear(N3, Leave("log/0", op(1)))
+    anchor.hear(N3, CancelPartedGet("log/0", op(1)))
     anchor.agree()
-    assert anchor.told(Left) == []
-    turns = anchor.told(Turn)
+    assert anchor.told(PartedGetCancelled) == []
+    turns = anchor.told(NextPhase)
     by_part = {one.queue: one for one in turns}
     assert [one.operation for one in by_part["log/1"].grants] == [op(1)]
     assert {one.queue for one in turns if one.left == (op(1),)} == {"log/1", "log/2"}
     for turn in by_part.values():
-        anchor.hear(N3, Report(turn.queue, turn.term, turn.anchor, turn.number))
+        anchor.hear(N3, PartitionReport(turn.queue, turn.term, turn.anchor, turn.number))
     anchor.agree()
-    assert anchor.told(Left) == [Left("log/0", op(1))]
+    assert anchor.told(PartedGetCancelled) == [PartedGetCancelled("log/0", op(1))]
 
 
 def test_one_that_another_anchor_may_have_served_is_named_to_all(anchor):
-    anchor.hear(N3, Leave("log/0", op(4)))
+    anchor.hear(N3, CancelPartedGet("log/0", op(4)))
     anchor.agree()
     assert [one.left for one in phase(anchor)] == [(op(4),)] * 2
-    assert anchor.told(Left) == [Left("log/0", op(4))]
+    assert anchor.told(PartedGetCancelled) == [PartedGetCancelled("log/0", op(4))]
     anchor.hear(N3, want(4))
     assert anchor.told(Nothing) == [Nothing("log/0", op(4))]
 
@@ -192,25 +195,25 @@ def test_one_that_another_anchor_may_have_served_is_named_to_all(anchor):
 def test_a_client_that_is_gone_may_ask_again_at_another_door(anchor):
     waiting(anchor, 1)
     anchor.hear(N2, want(1))
-    anchor.hear(N3, Leave("log/0", op(1), since=5))
-    assert anchor.told(Left) == [Left("log/0", op(1))]
+    anchor.hear(N3, CancelPartedGet("log/0", op(1), since=5))
+    assert anchor.told(PartedGetCancelled) == [PartedGetCancelled("log/0", op(1))]
     anchor.agree()
     anchor.hear(N3, Ready("log/1", ANCHOR))
     anchor.agree()
     phase(anchor, log1=(5, 6, 4))
-    grants = [one for turn in anchor.told(Turn) for one in turn.grants]
+    grants = [one for turn in anchor.told(NextPhase) for one in turn.grants]
     assert [one.operation for one in grants] == [op(1)]
 
 
 def test_a_client_that_is_gone_and_asks_again_here_waits_anew(anchor):
     waiting(anchor, 1)
-    anchor.hear(N3, Leave("log/0", op(1), since=5))
+    anchor.hear(N3, CancelPartedGet("log/0", op(1), since=5))
     anchor.hear(N3, want(1, since=6))
-    anchor.hear(N3, Leave("log/0", op(1), since=5))  # the network says it twice
+    anchor.hear(N3, CancelPartedGet("log/0", op(1), since=5))  # the network says it twice
     anchor.agree()
     assert anchor.told(Nothing) == []
     phase(anchor, log2=(5, 6, 4))
-    grants = [one for turn in anchor.told(Turn) for one in turn.grants]
+    grants = [one for turn in anchor.told(NextPhase) for one in turn.grants]
     assert [one.operation for one in grants] == [op(1)]
 
 
@@ -220,21 +223,21 @@ def test_what_was_given_to_a_client_that_is_gone_goes_back_if_that_door_asked_fo
     anchor.hear(N3, Ready("log/1", ANCHOR))
     anchor.agree()
     phase(anchor, log1=(5, 6, 4))
-    anchor.hear(N3, Leave("log/0", op(1), since=since))
+    anchor.hear(N3, CancelPartedGet("log/0", op(1), since=since))
     anchor.agree()
     asked_last = since == 5
-    assert any(turn.left for turn in anchor.told(Turn)) == asked_last
-    assert len(anchor.told(Left)) == (not asked_last)
+    assert any(turn.left for turn in anchor.told(NextPhase)) == asked_last
+    assert len(anchor.told(PartedGetCancelled)) == (not asked_last)
 
 
 def test_one_that_comes_again_while_it_is_asked_for_is_asked_for_by_the_next_phase(anchor):
     anchor.hear(N3, want(1, since=5))
     anchor.agree()
-    anchor.hear(N3, Leave("log/0", op(1), since=5))
+    anchor.hear(N3, CancelPartedGet("log/0", op(1), since=5))
     anchor.hear(N3, want(1, since=6))
     asked = [one.asked for one in phase(anchor)]
     anchor.agree()
-    later = [one.asked for one in anchor.told(Turn)]
+    later = [one.asked for one in anchor.told(NextPhase)]
     assert asked == later[-2:] == [(op(1),)] * 2
 
 
@@ -258,7 +261,9 @@ def test_a_phase_costs_the_same_however_many_gets_wait():
 
 
 def turn(number, granted=0, **more):
-    return Turn("log/1", TERM, ANCHOR, number, granted, count=9, size=1 << 40, upto=1 << 40, **more)
+    return NextPhase(
+        "log/1", TERM, ANCHOR, number, granted, count=9, size=1 << 40, upto=1 << 40, **more
+    )
 
 
 @pytest.fixture
@@ -267,7 +272,7 @@ def part():
     leading = Leading("log/1")
     leading.hear(N2, leading.home("log/0", N3, ANCHOR))
     leading.put(1)
-    (ask,) = leading.told(Ask)
+    (ask,) = leading.told(RequestNumbers)
     leading.hear(N3, Numbers("log/1", TERM, ANCHOR, ask.number, 10))
     leading.agree()
     leading.sent.clear()
@@ -278,21 +283,21 @@ def test_what_was_granted_to_one_that_left_is_in_the_report(part):
     grant = Grant(op(1), N3, (10, 11), (1,), SEEN)
     part.hear(N3, turn(2, 2, grants=(grant,), left=(op(1),)))
     part.agree()
-    assert part.told(Given) == []
-    assert [one.runs for one in part.told(Report)] == [(10, 11, 4)]
+    assert part.told(PartialAnswer) == []
+    assert [one.runs for one in part.told(PartitionReport)] == [(10, 11, 4)]
 
 
 def test_what_was_delivered_to_one_that_left_is_in_the_report_and_has_not_failed(part):
     part.hear(N3, turn(2, 2, grants=(Grant(op(1), N3, (10, 11), (1,), SEEN),)))
     part.agree()
-    assert len(part.told(Given)) == 1
-    part.told(Report)
+    assert len(part.told(PartialAnswer)) == 1
+    part.told(PartitionReport)
     part.hear(N3, turn(3, 2, left=(op(1),)))
     part.agree()
-    assert [one.runs for one in part.told(Report)] == [(10, 11, 4)]
+    assert [one.runs for one in part.told(PartitionReport)] == [(10, 11, 4)]
     part.hear(N3, turn(4, 4, grants=(Grant(op(2), N3, (10, 11), (1,), SEEN),)))
     part.agree()
-    (given,) = part.told(Given)
+    (given,) = part.told(PartialAnswer)
     assert (given.leased.parts[0].failures, given.leased.parts[0].reason) == (0, "")
 
 
@@ -316,26 +321,28 @@ def test_a_door_says_that_a_get_has_left_until_it_hears_that_it_has(door, monkey
     replies = {}
     monkeypatch.setattr(type(door), "give", _noting(type(door).give, replies))
     asks(door, calls.Get("log", 1, 1 << 20, LONG), 1)
-    assert len(door.told(Want)) == 1
-    asks(door, calls.Leave("log", 1), 2)
+    assert len(door.told(PartedGet)) == 1
+    asks(door, calls.CancelGet("log", 1), 2)
     assert replies == {1: Gathered(())}
-    leave = Leave("log/0", OperationId(CLIENT, 1))
-    assert door.told(Leave) == [leave]
-    asks(door, calls.Leave("log", 1), 2)
-    assert door.told(Leave) == [leave]
+    leave = CancelPartedGet("log/0", OperationId(CLIENT, 1))
+    assert door.told(CancelPartedGet) == [leave]
+    asks(door, calls.CancelGet("log", 1), 2)
+    assert door.told(CancelPartedGet) == [leave]
     door.hear(N2, door.home("log/0", N2, ANCHOR + 1))
-    assert door.told(Leave) == [leave]
-    door.hear(N2, Left("log/0", OperationId(CLIENT, 1)))
-    assert replies[2] == calls.Left()
+    assert door.told(CancelPartedGet) == [leave]
+    door.hear(N2, PartedGetCancelled("log/0", OperationId(CLIENT, 1)))
+    assert replies[2] == calls.GetCancelled()
 
 
 def test_a_door_says_that_gets_left_whose_client_is_gone_and_asks_anew(door):
     asks(door, calls.Get("log", 1, 1 << 20, LONG), 1)
-    door.told(Want)
+    door.told(PartedGet)
     door.give(Announced(Gone(CLIENT)))
-    assert door.told(Leave) == [Leave("log/0", OperationId(CLIENT, 1), door.now)]
+    assert door.told(CancelPartedGet) == [
+        CancelPartedGet("log/0", OperationId(CLIENT, 1), door.now)
+    ]
     asks(door, calls.Get("log", 1, 1 << 20, LONG), 1)
-    assert len(door.told(Want)) == 1
+    assert len(door.told(PartedGet)) == 1
 
 
 def _noting(give, replies):

@@ -13,9 +13,9 @@ from snowmelt.protocols.queue.calls import (
     Assign,
     Describe,
     Get,
+    ItemRun,
     Leased,
     Locate,
-    Part,
     Peek,
     Peeked,
     PutDone,
@@ -23,7 +23,7 @@ from snowmelt.protocols.queue.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 
 
 def others(bench: ClusterBench, node: str) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_lease_is_not_prolonged_by_a_master_that_another_followed() -> None:
     queue, old, *_ = bench.beside(replicas=2)
     assert isinstance(bench.put(old, 1, queue), PutDone)
     leased = bench.get(old, queue=queue)
-    assert [type(part) for part in leased.parts] == [Part]
+    assert [type(part) for part in leased.parts] == [ItemRun]
     bench.drops.append(lambda source, target, _: old in (source, target))
     bench.view(*others(bench, old))
     bench.run(3)
@@ -113,7 +113,7 @@ def test_an_empty_get_waits_for_the_word_of_a_mirror_and_asks_again() -> None:
 
 
 def test_so_much_waits_for_silent_mirrors_and_no_more() -> None:
-    bench = ClusterBench(3, limits=Limits(waiting_answers=10))
+    bench = ClusterBench(3, limits=QueueLimits(waiting_answers=10))
     queue, master, *_ = bench.beside(replicas=3)
     silence_mirrors(bench)
     asked = [bench.call(master, Describe(queue)) for _ in range(30)]

@@ -9,7 +9,7 @@ from snowmelt.core.node import Loaded
 from snowmelt.protocols.queue.calls import Get
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.log import BOUND_AHEAD
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.words import Head
@@ -93,7 +93,7 @@ def test_a_copy_from_a_disk_is_sure_when_it_has_what_its_leader_had():
 def test_copies_that_may_lack_what_they_told_are_not_enough():
     settings = QueueSettings(replicas=3, linger=LINGER)
     before = ("n1/1", "n2/1", "n3/1")
-    taking = TakeOver(Home("q", 6, "n1/1", before[1:], settings, before=before))
+    taking = TakeOver(Assignment("q", 6, "n1/1", before[1:], settings, before=before))
     taking.fenced = True
     taking.told("n1/1", Head(5, 90), sure=False)
     taking.told("n2/1", Head(5, 80), sure=True)

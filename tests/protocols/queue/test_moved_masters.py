@@ -13,7 +13,7 @@ from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Requested
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.queue.calls import Describe, Get, Open
-from snowmelt.protocols.queue.messages import Where
+from snowmelt.protocols.queue.messages import LocateQueue
 from snowmelt.protocols.queue.settings import QueueSettings
 
 CALLS = 256
@@ -99,10 +99,10 @@ def test_gets_go_on_where_nobody_can_say_who_is_master(knows: bool) -> None:
     nodes = opened()
     client = Client(nodes)
     client.get(1)
-    nodes.lost = lambda _, __, message: isinstance(message, Where)
+    nodes.lost = lambda _, __, message: isinstance(message, LocateQueue)
     client.last = NodeId("n1")
     if not knows:
-        nodes.nodes[client.last]._directory.forget(QUEUE)
+        nodes.nodes[client.last]._metadata.forget(QUEUE)
     kinds = client.get(2 * CALLS)
     assert kinds.count(Get) == 2 * CALLS
     assert kinds.count(Open) == 2

@@ -12,14 +12,14 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Halt
 from snowmelt.core.record import Record
 from snowmelt.protocols.queue import QueueNode
-from snowmelt.protocols.queue.calls import Get, Publish, Purge, Put, PutDone
+from snowmelt.protocols.queue.calls import Get, PublishStaged, Purge, Put, PutDone
 from snowmelt.protocols.queue.copy import FORM
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.words import Fenced
 
 # --- numbers that are too old ---------------------------------------------------------------------
 
-FEW_GAPS = Limits(producer_gaps=4)
+FEW_GAPS = QueueLimits(producer_gaps=4)
 
 
 def put(sequence: int, items: int = 1, patience: float = 0) -> Put:
@@ -62,7 +62,7 @@ def test_a_publication_that_was_refused_does_not_come_when_it_is_asked_again() -
     bench.open(items_max=2)
     receipt = bench.answer(msgspec.structs.replace(put(1, items=2), hold=seconds(60)))
     bench.answer(put(2))
-    ask = Publish("q", "load", 1, (receipt,))
+    ask = PublishStaged("q", "load", 1, (receipt,))
     number = bench.ask(ask)
     for _ in range(2):
         assert bench.told.pop(number).error == "Full"
@@ -79,11 +79,11 @@ def test_numbers_by_region_and_hour_are_all_published() -> None:
     numbers = [region * 10_000 + 7 * hour for hour in range(150) for region in range(12)]
     for at, number in enumerate(numbers):
         receipt = bench.answer(msgspec.structs.replace(put(1), hold=seconds(60)))
-        told = bench.answer(Publish("q", "load", number, (receipt,)))
+        told = bench.answer(PublishStaged("q", "load", number, (receipt,)))
         assert (told.start, told.repeated) == (at, False)
     bench.crash()
     for number in numbers[::100]:
-        assert bench.answer(Publish("q", "load", number, ())).repeated
+        assert bench.answer(PublishStaged("q", "load", number, ())).repeated
     assert bench.state.tails[0] == len(numbers)
 
 

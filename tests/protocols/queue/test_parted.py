@@ -8,21 +8,21 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue import words
-from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.batches import StoredBatch
 from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
 from snowmelt.protocols.queue.parted.partition import Partition
+from snowmelt.protocols.queue.parted.phase_stamp import PhaseStamp
 from snowmelt.protocols.queue.parted.phases import share_out
-from snowmelt.protocols.queue.parted.seen import Seen
 from snowmelt.protocols.queue.parted.words import (
-    Ask,
-    Given,
     Grant,
     Holds,
+    NextPhase,
     Numbers,
+    PartedGet,
+    PartialAnswer,
+    PartitionReport,
     Ready,
-    Report,
-    Turn,
-    Want,
+    RequestNumbers,
 )
 from snowmelt.protocols.queue.words import Say
 
@@ -36,7 +36,7 @@ def operation(number):
 
 def turn(number, granted=0, anchor=ANCHOR, **more):
     known = {"count": 9, "size": MOST, "upto": 1 << 40, **more}
-    return Turn("log/1", TERM, anchor, number, granted, **known)
+    return NextPhase("log/1", TERM, anchor, number, granted, **known)
 
 
 @pytest.fixture
@@ -51,14 +51,14 @@ def part():
 def placed(part, first, count=1, number=1):
     """Something is put, and has numbers."""
     part.put(number, count)
-    (ask,) = part.told(Ask)
+    (ask,) = part.told(RequestNumbers)
     part.hear(N3, Numbers("log/1", TERM, ANCHOR, ask.number, first))
     part.agree()
     part.sent.clear()
 
 
 def grants(*runs, number=1):
-    return (Grant(operation(number), N3, runs, (1,), Seen(ANCHOR, 1, 1 << 40)),)
+    return (Grant(operation(number), N3, runs, (1,), PhaseStamp(ANCHOR, 1, 1 << 40)),)
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def grants(*runs, number=1):
 
 def test_an_anchor_gives_numbers_when_it_is_sure_that_it_is_one():
     anchor = Leading("log/0")
-    anchor.hear(N3, Ask("log/2", 4, 1, 3, 0))
+    anchor.hear(N3, RequestNumbers("log/2", 4, 1, 3, 0))
     assert anchor.told(Numbers) == []
     anchor.agree()
     (numbers,) = anchor.told(Numbers)
@@ -75,23 +75,23 @@ def test_an_anchor_gives_numbers_when_it_is_sure_that_it_is_one():
 
 def test_the_same_question_has_the_same_numbers_and_the_next_has_later_ones():
     anchor = Leading("log/0")
-    anchor.hear(N3, Ask("log/2", 4, 1, 3, 0))
+    anchor.hear(N3, RequestNumbers("log/2", 4, 1, 3, 0))
     anchor.agree()
     (first,) = anchor.told(Numbers)
-    anchor.hear(N3, Ask("log/2", 4, 1, 3, 0))
+    anchor.hear(N3, RequestNumbers("log/2", 4, 1, 3, 0))
     assert anchor.told(Numbers) == [first]
-    anchor.hear(N3, Ask("log/2", 4, 2, 1, 0))
+    anchor.hear(N3, RequestNumbers("log/2", 4, 2, 1, 0))
     anchor.agree()
     (second,) = anchor.told(Numbers)
     assert second.first == first.first + 3
-    anchor.hear(N3, Ask("log/2", 4, 1, 3, 0))
+    anchor.hear(N3, RequestNumbers("log/2", 4, 1, 3, 0))
     anchor.agree()
     assert anchor.told(Numbers) == []
 
 
 def test_numbers_above_the_bound_wait_until_it_is_flushed():
     anchor = Leading("log/0")
-    anchor.hear(N3, Ask("log/2", 4, 1, 2 * BOUND_AHEAD, 0))
+    anchor.hear(N3, RequestNumbers("log/2", 4, 1, 2 * BOUND_AHEAD, 0))
     anchor.flush()
     anchor.hear(N2, _confirmed(anchor))
     assert anchor.told(Numbers) == []
@@ -107,7 +107,7 @@ def _confirmed(anchor):
 
 def test_no_number_is_below_what_a_partition_has():
     anchor = Leading("log/0")
-    anchor.hear(N3, Ask("log/2", 4, 1, 3, 1 << 30))
+    anchor.hear(N3, RequestNumbers("log/2", 4, 1, 3, 1 << 30))
     anchor.agree()
     anchor.agree()
     assert anchor.told(Numbers)[0].first == 1 << 30
@@ -117,16 +117,16 @@ def test_what_was_put_before_asks_for_no_numbers(part):
     placed(part, 100)
     part.put(1)
     part.agree()
-    assert part.told(Ask) == []
+    assert part.told(RequestNumbers) == []
 
 
 def test_one_question_is_on_its_way_and_has_all_that_came_meanwhile(part):
     part.put(1)
     part.put(2, 4)
     part.put(3, 5)
-    assert [ask.count for ask in part.told(Ask)] == [1]
+    assert [ask.count for ask in part.told(RequestNumbers)] == [1]
     part.hear(N3, Numbers("log/1", TERM, ANCHOR, 1, 10))
-    assert [(ask.count, ask.above) for ask in part.told(Ask)] == [(9, 11)]
+    assert [(ask.count, ask.above) for ask in part.told(RequestNumbers)] == [(9, 11)]
 
 
 def test_numbers_of_an_earlier_anchor_are_not_taken(part):
@@ -134,11 +134,11 @@ def test_numbers_of_an_earlier_anchor_are_not_taken(part):
     part.hear(N3, turn(1, anchor=8))
     part.hear(N3, Numbers("log/1", TERM, ANCHOR, 1, 10))
     part.agree()
-    assert part.told(Report)[0].runs == ()
+    assert part.told(PartitionReport)[0].runs == ()
     part.hear(N3, Numbers("log/1", TERM, 8, 1, 99))
     part.hear(N3, turn(2, anchor=8))
     part.agree()
-    assert part.told(Report)[0].runs == (99, 100, 4)
+    assert part.told(PartitionReport)[0].runs == (99, 100, 4)
 
 
 def test_what_lies_on_data_nodes_has_numbers_too_and_goes_with_its_door():
@@ -149,17 +149,17 @@ def test_what_lies_on_data_nodes_has_numbers_too_and_goes_with_its_door():
         offered = words.Offered("p", number, 1, 4, 0, 0, 0, "", 0, 0)
         leading.hear(N3, words.Offer("log/1", TERM, operation(number), offered))
         (goes,) = leading.told(words.Goes)
-        keys[number] = Batch(goes.place.start, goes.place.stop, 4, TERM).key
+        keys[number] = StoredBatch(goes.place.start, goes.place.stop, 4, TERM).key
     for keeper in ("n1/1", "n2/1", "n3/1"):
-        leading.hear(N3, words.Stored("log/1", TERM, "n1", keeper, keys[1]))
+        leading.hear(N3, words.BodyStored("log/1", TERM, "n1", keeper, keys[1]))
     leading.agree()
-    assert [ask.count for ask in leading.told(Ask)] == [1]
+    assert [ask.count for ask in leading.told(RequestNumbers)] == [1]
     leading.hear(N3, words.Spare("log/1", TERM, "n3/1", (keys[1],)))
     leading.agree()
     assert leading.told(words.Spared) == []
     leading.hear(N3, Numbers("log/1", TERM, ANCHOR, 1, 70))
     leading.agree()
-    (told,) = leading.told(words.Told)
+    (told,) = leading.told(words.PutReply)
     assert told.answer.where == Interval(70, 71)
 
 
@@ -169,25 +169,25 @@ def test_what_lies_on_data_nodes_has_numbers_too_and_goes_with_its_door():
 def test_a_report_has_what_was_numbered_before_and_waits_until_that_is_safe(part):
     part.put(1, 2)
     part.hear(N3, turn(1, numbers=Numbers("log/1", TERM, ANCHOR, 1, 10)))
-    assert part.told(Report) == []
+    assert part.told(PartitionReport) == []
     part.flush()
-    assert part.told(Report) == []
+    assert part.told(PartitionReport) == []
     part.agree()
-    assert [report.runs for report in part.told(Report)] == [(10, 12, 4)]
+    assert [report.runs for report in part.told(PartitionReport)] == [(10, 12, 4)]
 
 
 def test_a_report_waits_until_it_is_sure_who_leads(part):
     part.hear(N3, turn(1))
-    assert part.told(Report) == []
+    assert part.told(PartitionReport) == []
     part.agree()
-    assert len(part.told(Report)) == 1
+    assert len(part.told(PartitionReport)) == 1
 
 
 def test_a_report_lists_nothing_from_after_the_phase_began(part):
     placed(part, 10, 5)
     part.hear(N3, turn(1, upto=12))
     part.agree()
-    (report,) = part.told(Report)
+    (report,) = part.told(PartitionReport)
     assert (report.runs, report.more) == ((10, 12, 4), False)
 
 
@@ -199,12 +199,12 @@ def test_what_is_granted_is_leased_once_and_delivered_to_the_door(part):
     part.hear(N3, turn(2, 2, grants=grants(10, 12)))
     part.hear(N3, turn(2, 2, grants=grants(10, 12)))
     part.agree()
-    (given,) = part.told(Given)
+    (given,) = part.told(PartialAnswer)
     assert [(one.start, one.count) for one in given.leased.parts] == [(10, 2)]
     part.hear(N3, turn(3, 2, grants=grants(10, 12)))
     part.agree()
-    assert part.told(Given) == []
-    assert part.told(Report)[-1].runs == (12, 15, 4)
+    assert part.told(PartialAnswer) == []
+    assert part.told(PartitionReport)[-1].runs == (12, 15, 4)
 
 
 def test_a_turn_of_an_earlier_phase_or_anchor_or_for_another_term_is_not_heard(part):
@@ -216,28 +216,30 @@ def test_a_turn_of_an_earlier_phase_or_anchor_or_for_another_term_is_not_heard(p
     part.hear(N3, turn(3, 3, anchor=8, grants=grants(10, 12)))
     part.hear(N3, replace(turn(5, 5, anchor=8, grants=grants(10, 12)), term=TERM - 1))
     part.agree()
-    assert part.told(Given) == [] == part.told(Report)
+    assert part.told(PartialAnswer) == [] == part.told(PartitionReport)
 
 
 def test_what_a_get_has_is_told_when_it_is_asked_for_and_delivered_again(part):
     placed(part, 10, 5)
     part.hear(N3, turn(2, 2, grants=grants(10, 12)))
     part.agree()
-    (first,) = part.told(Given)
+    (first,) = part.told(PartialAnswer)
     part.hear(N3, turn(1, anchor=8, asked=(operation(4), operation(1))))
     part.agree()
-    (report,) = [one for one in part.told(Report) if one.anchor == 8]
+    (report,) = [one for one in part.told(PartitionReport) if one.anchor == 8]
     assert [(one.at, one.count, one.rank) for one in report.holds] == [(1, 2, (0, 11))]
-    assert report.holds[0].seen == Seen(ANCHOR, 1, 1 << 40)
-    seen = Seen(8, 1, 1 << 40, (0,))
+    assert report.holds[0].seen == PhaseStamp(ANCHOR, 1, 1 << 40)
+    seen = PhaseStamp(8, 1, 1 << 40, (0,))
     part.hear(N3, turn(2, 2, anchor=8, grants=(replace(*grants(), seen=seen),)))
     part.agree()
-    (again,) = part.told(Given)
+    (again,) = part.told(PartialAnswer)
     assert again.leased.token == first.leased.token
     assert again.away == (0,)
     part.hear(N3, turn(3, 2, anchor=8, asked=(operation(1),)))
     part.agree()
-    assert [one.seen for one in part.told(Report)[-1].holds] == [seen], "0 may give it no more"
+    assert [one.seen for one in part.told(PartitionReport)[-1].holds] == [seen], (
+        "0 may give it no more"
+    )
 
 
 def test_a_partition_says_once_that_something_is_ready(part):
@@ -258,11 +260,11 @@ def test_a_partition_says_once_that_something_is_ready(part):
 
 
 def want(number, items, before=-1, size=MOST):
-    return Want("log/0", operation(number), items, size, 0, before=before)
+    return PartedGet("log/0", operation(number), items, size, 0, before=before)
 
 
 def report(*runs, more=False, keys=(), holds=(), live=()):
-    return Report(
+    return PartitionReport(
         "log/1", 1, 1, 1, runs, packed(keys) if keys else b"", more, tuple(holds), tuple(live)
     )
 
@@ -309,7 +311,7 @@ def test_by_keys_the_least_key_comes_first():
 
 
 def test_who_holds_some_is_given_what_was_given_and_did_not_arrive():
-    holds = Holds(0, 1, (0, 8), Seen(1, 1, 9))
+    holds = Holds(0, 1, (0, 8), PhaseStamp(1, 1, 9))
     reports = {0: report(holds=[holds]), 1: report(2, 4, 4, 9, 12, 4)}
     shared = shared_out([want(1, 9), want(2, 1)], (operation(1),), reports)
     assert given(shared) == {1: {0: [], 1: [2, 4]}, 2: {1: [9, 10]}}
@@ -318,7 +320,7 @@ def test_who_holds_some_is_given_what_was_given_and_did_not_arrive():
 
 
 def test_what_was_leased_where_a_later_answer_was_given_without_it_is_in_vain():
-    first, later = Seen(1, 1, 9), Seen(1, 4, 20, (2,))
+    first, later = PhaseStamp(1, 1, 9), PhaseStamp(1, 4, 20, (2,))
     reports = {
         0: report(2, 4, 4, holds=[Holds(0, 2, (0, 15), later)]),
         1: report(holds=[Holds(0, 1, (0, 7), first)]),

@@ -10,12 +10,12 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.calls import Describe, ListQueues, Open, Opened
 from snowmelt.protocols.queue.deletes import Delete
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.parted.names import part_names
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 
 
-def whole(count: int = 3, limits: Limits = LIMITS, **settings: Any) -> ClusterBench:
+def whole(count: int = 3, limits: QueueLimits = LIMITS, **settings: Any) -> ClusterBench:
     """Queue "log" on some nodes."""
     bench = ClusterBench(count, limits)
     settings = {"replicas": min(count, 3), "partitions": 8} | settings
@@ -23,11 +23,11 @@ def whole(count: int = 3, limits: Limits = LIMITS, **settings: Any) -> ClusterBe
     return bench
 
 
-def known(bench: ClusterBench, node: str = "n1") -> dict[str, messages.Home]:
+def known(bench: ClusterBench, node: str = "n1") -> dict[str, messages.Assignment]:
     """The homes that the coordinator knows."""
     slot = bench.slots[NodeId(node)]
     assert slot.node is not None
-    return slot.node._registry._kept.known
+    return slot.node._controller._kept.known
 
 
 def test_all_partitions_are_made_and_serve() -> None:
@@ -99,7 +99,7 @@ def interrupted(bench: ClusterBench, made: int) -> None:
     """The coordinator's process ends once so many are made, and with it who asked for them."""
     bench.drops.append(
         lambda _source, _target, message: (
-            isinstance(message, messages.Home) and len(known(bench)) >= made
+            isinstance(message, messages.Assignment) and len(known(bench)) >= made
         )
     )
     bench.call("n2", Open("log", QueueSettings(replicas=2, partitions=6)))
@@ -114,7 +114,7 @@ def interrupted(bench: ClusterBench, made: int) -> None:
 
 @pytest.mark.parametrize("made", [1, 3, 5])
 def test_an_interrupted_making_is_gone_on_with_by_who_opens_it_next(made: int) -> None:
-    bench = ClusterBench(3, Limits(foundations=2))
+    bench = ClusterBench(3, QueueLimits(foundations=2))
     interrupted(bench, made)
     assert "log/0" not in known(bench)
     some = len(known(bench))
@@ -150,7 +150,7 @@ def test_a_partition_is_not_made_by_its_own_name() -> None:
 
 
 def test_partitions_are_counted_where_queues_are_limited() -> None:
-    bench = whole(limits=Limits(queues=10), partitions=4)
+    bench = whole(limits=QueueLimits(queues=10), partitions=4)
     told = bench.ask("n2", Open("more", QueueSettings(partitions=8)))
     assert (told.error, "no cluster keeps more than 10" in told.text) == ("BadOption", True)
     assert sorted(known(bench)) == part_names("log", 4)
@@ -160,6 +160,6 @@ def test_partitions_are_counted_where_queues_are_limited() -> None:
 
 def test_nobody_asks_without_end_for_what_is_there() -> None:
     bench = whole()
-    before = len(bench.messages("Where"))
+    before = len(bench.messages("LocateQueue"))
     bench.run(5)
-    assert len(bench.messages("Where")) == before
+    assert len(bench.messages("LocateQueue")) == before

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.calls import ItemRun
 from snowmelt.protocols.queue.segments import (
     Segment,
     joined,
@@ -61,7 +61,7 @@ def test_what_is_joined_is_what_was_put(puts: list[list[bytes]], data: st.DataOb
 def test_parts_with_other_headers_stay_apart() -> None:
     batch = Batch.of([b"a"])
     parts = [
-        Part(at, bytes(batch.offsets), bytes(batch.blob), headers)
+        ItemRun(at, bytes(batch.offsets), bytes(batch.blob), headers)
         for at, headers in enumerate((b"", b"x", b"x", b""))
     ]
     assert [(part.start, part.count) for part in joined(parts)] == [(0, 1), (1, 2), (3, 1)]

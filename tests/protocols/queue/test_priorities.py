@@ -22,18 +22,18 @@ from snowmelt.protocols.queue.calls import (
     Get,
     Open,
     Peek,
-    Publish,
+    PriorityRun,
+    PublishStaged,
     Purge,
     Put,
     PutDone,
-    Run,
     Select,
     Settle,
 )
 from snowmelt.protocols.queue.labels import Labels, pack, unpack
 from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.settings import QueueSettings, differences
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 
 ONE = 1 << 48
 """Where positions of priority 1 begin."""
@@ -42,7 +42,7 @@ ONE = 1 << 48
 def put(number, *rows, producer="p", **more):
     """Bodies by priority."""
     batch = Batch.of([body.encode() for _, bodies in rows for body in bodies])
-    runs = tuple(Run(priority, len(bodies)) for priority, bodies in rows)
+    runs = tuple(PriorityRun(priority, len(bodies)) for priority, bodies in rows)
     blob = bytes(batch.offsets), bytes(batch.blob)
     return Put("q", producer, number, *blob, runs=runs, **more)
 
@@ -152,12 +152,21 @@ def test_headers_count_with_each_priority():
 @pytest.mark.parametrize(
     ("runs", "why"),
     [
-        ((Run(3, 2),), "priority is 3; allowed: 0 to 2"),
-        ((Run(-1, 2),), "priority is -1; allowed: 0 to 2"),
-        ((Run(1, 1), Run(0, 1)), "priorities are [1, 0]; allowed: each once, the least first"),
-        ((Run(1, 1), Run(1, 1)), "priorities are [1, 1]; allowed: each once, the least first"),
-        ((Run(0, 2), Run(1, 0)), "runs of [2, 0] items; allowed: some in each, and 2 together"),
-        ((Run(0, 1),), "runs of [1] items; allowed: some in each, and 2 together"),
+        ((PriorityRun(3, 2),), "priority is 3; allowed: 0 to 2"),
+        ((PriorityRun(-1, 2),), "priority is -1; allowed: 0 to 2"),
+        (
+            (PriorityRun(1, 1), PriorityRun(0, 1)),
+            "priorities are [1, 0]; allowed: each once, the least first",
+        ),
+        (
+            (PriorityRun(1, 1), PriorityRun(1, 1)),
+            "priorities are [1, 1]; allowed: each once, the least first",
+        ),
+        (
+            (PriorityRun(0, 2), PriorityRun(1, 0)),
+            "runs of [2, 0] items; allowed: some in each, and 2 together",
+        ),
+        ((PriorityRun(0, 1),), "runs of [1] items; allowed: some in each, and 2 together"),
     ],
 )
 def test_what_is_of_no_priority_there_is_refused(alone, runs, why):
@@ -237,7 +246,7 @@ def test_what_is_urgent_does_not_touch_what_is_not(alone):
 
 def steps_of_puts(behind):
     """How many steps of the interpreter 300 urgent puts take before so many others."""
-    state = State(QueueSettings(priorities=3))
+    state = QueueState(QueueSettings(priorities=3))
     for _ in range(behind):
         state.put(1, 10, term=1, priority=2)
     changed(state)
@@ -266,13 +275,13 @@ def test_what_is_staged_keeps_its_priorities(alone):
     ]
     alone.said(put(9, (0, "u"), (2, "v")))
     alone.killed()
-    done = alone.said(Publish("q", "load", 1, (some[1], some[0])))
+    done = alone.said(PublishStaged("q", "load", 1, (some[1], some[0])))
     assert done.where == [
         Interval(1, 3),
         Interval(ONE, ONE + 1),
         Interval(2 * ONE + 1, 2 * ONE + 3),
     ]
-    assert alone.said(Publish("q", "load", 1, tuple(some))).where == done.where
+    assert alone.said(PublishStaged("q", "load", 1, tuple(some))).where == done.where
     told = shown(got(alone).parts)
     assert [body for _, _, body in told] == ["u", "d", "a", "e", "v", "b", "c"]
 
@@ -282,8 +291,8 @@ def test_no_batch_is_published_twice_whatever_receipts_name(alone):
     both = type(one)(one.stream, one.first, two.stop, 4)
     part = type(one)(one.stream, one.first, one.stop - 1, 1)
     for wrong in ((one, one), (both, two), (both, part)):
-        assert alone.said(Publish("q", "load", 1, wrong)).error == "NotStaged"
-    assert alone.said(Publish("q", "load", 2, (one, two))).where == [
+        assert alone.said(PublishStaged("q", "load", 1, wrong)).error == "NotStaged"
+    assert alone.said(PublishStaged("q", "load", 2, (one, two))).where == [
         Interval(0, 2),
         Interval(ONE, ONE + 2),
     ]
@@ -295,7 +304,7 @@ def test_no_batch_is_published_twice_whatever_receipts_name(alone):
 def test_the_next_leader_goes_on_in_every_priority():
     nodes = Nodes(3)
     nodes.open(replicas=3, priorities=3)
-    nodes.put([b"a", b"b"], 1, runs=(Run(0, 1), Run(2, 1)))
+    nodes.put([b"a", b"b"], 1, runs=(PriorityRun(0, 1), PriorityRun(2, 1)))
     leased = nodes.get(1)
     master = nodes.status().leader
     nodes.view(*[name for name in nodes.nodes if name != master])
@@ -386,7 +395,7 @@ def test_it_is_as_a_list_that_is_sorted_would_have_it(seed):
                 staged[alone.said(put(number, *rows, hold=seconds(9_999)))] = rows
             case "publish":
                 some = chance.sample(list(staged), min(len(staged), 2))
-                alone.said(Publish("q", "load", number, tuple(some)))
+                alone.said(PublishStaged("q", "load", number, tuple(some)))
                 for one in some:
                     model.put(staged.pop(one))
             case "get":

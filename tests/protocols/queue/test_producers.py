@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.producers import FORGET_AFTER, NOT_REMEMBERED, Edges, Producers
 
 
 class Journal:
     """Producers, and their records as they were written last."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: QueueLimits = LIMITS) -> None:
         self.changed: dict[bytes, None] = {}
         self.producers = Producers(self.changed, limits)
         self.written: dict[bytes, bytes] = {}
@@ -64,7 +64,7 @@ def test_no_number_that_was_never_used_is_taken_for_a_repeated_one() -> None:
 
 
 def test_with_too_many_gaps_the_lowest_numbers_are_refused_and_none_is_guessed() -> None:
-    limits = Limits(producer_gaps=12, producer_recent=3)
+    limits = QueueLimits(producer_gaps=12, producer_recent=3)
     chance, journal = Random(1), Journal(limits)
     put: dict[int, None] = {}
     refused = 0
@@ -86,7 +86,7 @@ def test_with_too_many_gaps_the_lowest_numbers_are_refused_and_none_is_guessed()
 
 
 def test_numbers_that_grow_may_have_gaps_for_ever() -> None:
-    journal = Journal(Limits(producer_gaps=12, producer_recent=3))
+    journal = Journal(QueueLimits(producer_gaps=12, producer_recent=3))
     for number in range(0, 5_000, 7):
         assert journal.producers.past("loader", number) == ""
         journal.put("loader", number)
@@ -156,7 +156,7 @@ def test_of_too_many_refusals_the_oldest_numbers_are_closed_for_good() -> None:
 
 
 def test_one_number_that_many_callers_were_refused_is_closed() -> None:
-    journal = Journal(Limits(producer_refusals=4))
+    journal = Journal(QueueLimits(producer_refusals=4))
     for caller in range(9):
         journal.producers.refuse("loader", 7, {f"c-{caller}": 1}, wall=0)
     journal.write()
@@ -164,7 +164,7 @@ def test_one_number_that_many_callers_were_refused_is_closed() -> None:
 
 
 def test_below_a_floor_nothing_is_known_whichever_record_is_older() -> None:
-    journal = Journal(Limits(producer_recent=3, producer_gaps=3))
+    journal = Journal(QueueLimits(producer_recent=3, producer_gaps=3))
     for number in (1, 3, 4, 5, 6, 7, 8, 20, 22, 21):
         journal.put("loader", number)
     again = journal.read().producers
@@ -210,7 +210,7 @@ def test_what_is_packed_put_by_put_is_what_is_known():
 
 @pytest.mark.parametrize("count", [15, 16, 65_535, 65_536])
 def test_however_many_puts_of_a_producer_are_remembered_they_are_written_down(count: int) -> None:
-    journal = Journal(Limits(producer_recent=1 << 17))
+    journal = Journal(QueueLimits(producer_recent=1 << 17))
     for number in range(count):
         journal.producers.note("loader", number, (number, number + 1), 0)
     journal.write()

@@ -9,7 +9,7 @@ from test_staging import publish, stage, status
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import publications
 from snowmelt.protocols.queue.calls import Plan, Planned, PutDone, Receipt, Share
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.publications import PLANS_MAX
 
 
@@ -98,7 +98,7 @@ def test_a_producer_without_a_name_leaves_no_trace(alone):
 
 @pytest.mark.parametrize(("planned", "count"), [(False, 600), (True, 300)])
 def test_a_number_that_was_never_used_is_put_or_refused_and_never_taken_for_used(planned, count):
-    alone, tail, refusals = Alone.of(Limits(producer_gaps=count // 3)), 0, 0
+    alone, tail, refusals = Alone.of(QueueLimits(producer_gaps=count // 3)), 0, 0
     for first, number in enumerate(Random(1).sample(range(1, 10**6, 7), count)):
         receipt = stage(alone, "x")
         if planned:

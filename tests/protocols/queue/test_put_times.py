@@ -11,7 +11,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.node import Persist
 from snowmelt.core.record import Write
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.calls import ItemRun
 
 rows = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=6)
 
@@ -27,7 +27,7 @@ def test_times_are_a_number_for_each_item(some: list[tuple[int, int]], data: st.
     assert [time for count, time in times.runs(part) for _ in range(count)] == model[first:stop]
 
 
-def seconds_of(parts: tuple[Part, ...]) -> list[int | None]:
+def seconds_of(parts: tuple[ItemRun, ...]) -> list[int | None]:
     """When each item of some parts was put, in seconds of the bench's clock."""
     known = [times.at(part.times, index) for part in parts for index in range(part.count)]
     return [(time - WALL) // SECOND if time else None for time in known]

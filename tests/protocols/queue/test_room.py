@@ -12,10 +12,10 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.queue.calls import Describe, Get, Purge, Put, PutDone, Settle
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 
 
-def full(limits: Limits = LIMITS) -> NodeBench:
+def full(limits: QueueLimits = LIMITS) -> NodeBench:
     """A queue of two items at most, which has them."""
     bench = NodeBench(limits)
     bench.open(items_max=2)
@@ -95,7 +95,7 @@ def test_when_patience_ends_all_attempts_are_refused_and_so_are_late_ones() -> N
 
 
 def test_an_attempt_too_many_is_told_that_it_is_not_known() -> None:
-    bench = full(Limits(attempts=1))
+    bench = full(QueueLimits(attempts=1))
     first, second = bench.ask(request()), bench.ask(request(caller="b"))
     assert told(bench, second) == ["OutcomeUnknown"]
     bench.pass_time(10)
@@ -165,7 +165,7 @@ def test_of_what_is_not_in_the_queue_any_more_no_copies_are_told() -> None:
 
 
 def test_a_number_of_which_nothing_is_known_any_more_is_refused() -> None:
-    bench = NodeBench(Limits(producer_gaps=4, producer_recent=2))
+    bench = NodeBench(QueueLimits(producer_gaps=4, producer_recent=2))
     bench.open()
     for number in range(10, 60, 5):
         assert word(bench.answer(request(number))) == "put"

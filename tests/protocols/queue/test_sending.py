@@ -7,13 +7,13 @@ from snowmelt.protocols.queue.copy import Copy, body_key
 from snowmelt.protocols.queue.records import records
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.words import Head
 
 
 def copied():
     """Two puts, of which the first is done; one that was published between, and one staged."""
-    state = State(QueueSettings())
+    state = QueueState(QueueSettings())
     state.put(3, 30, term=1)
     published = state.staged.keep(2, 20, term=1, due=0, until=9)
     state.staged.keep(4, 40, term=1, due=0, until=9)

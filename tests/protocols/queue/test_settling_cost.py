@@ -11,7 +11,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.asking import PIECES_MAX
 from snowmelt.protocols.queue.calls import Describe, Get, Redrive, Settle, Settled
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 
 
 def leased(items: int, every: int = 1) -> tuple[NodeBench, int]:
@@ -123,7 +123,7 @@ def noting(intervals: IntervalSet) -> Noting:
 
 def test_what_is_in_thousands_of_pieces_goes_from_its_end() -> None:
     """From its front each piece would have all others moved: the square of their number."""
-    state = State(QueueSettings(deliveries_max=1))
+    state = QueueState(QueueSettings(deliveries_max=1))
     state.put(100, 1_000, term=1)
     operation = OperationId(NodeId("c-1"), 1)
     state.take(operation, 7, state.first(100, 1 << 20))

@@ -228,7 +228,7 @@ def test_who_is_away_for_long_is_replaced():
 
 def test_what_was_never_admitted_is_erased():
     bench = Spread()
-    bench.drops.append(lambda _source, _target, word: isinstance(word, words.Stored))
+    bench.drops.append(lambda _source, _target, word: isinstance(word, words.BodyStored))
     batch = Batch.of([b"a"])
     put = calls.Put(bench.queue, "p", 1, bytes(batch.offsets), bytes(batch.blob))
     bench.call("n1", put)
@@ -294,7 +294,7 @@ def test_what_is_staged_lies_on_data_nodes_too():
     receipt = bench.puts("n3", 1, hold=seconds(60))
     assert isinstance(receipt, calls.Receipt)
     assert not bench.gets().spans
-    ask = calls.Publish(bench.queue, "p", 5, (receipt,))
+    ask = calls.PublishStaged(bench.queue, "p", 5, (receipt,))
     assert bench.ask(bench.leader, ask).stop == 1
     leased = bench.gets()
     assert bench.read(leased) == ["item 1"]
@@ -312,7 +312,7 @@ def test_each_priority_has_them_and_a_put_of_several_goes_with_its_step():
     blob, offsets = bytes(body.blob), bytes(body.offsets)
     for number, runs in enumerate([((3, 2),), ((1, 2),), ((0, 1), (2, 1))]):
         put = calls.Put(bench.queue, "p", number, offsets, blob)
-        put = msgspec.structs.replace(put, runs=tuple(calls.Run(*one) for one in runs))
+        put = msgspec.structs.replace(put, runs=tuple(calls.PriorityRun(*one) for one in runs))
         assert bench.ask("n3", put, 3).stop
     leased = bench.gets()
     assert [bytes(one.blob) for one in leased.parts] == [b"a", b"b"]
@@ -368,7 +368,7 @@ def test_where_flushes_linger_bodies_are_erased_when_all_that_was_told_is_on_dis
 
 
 def _of_steps(word):
-    return not isinstance(word, words.Stored)
+    return not isinstance(word, words.BodyStored)
 
 
 def _damage(bench, name, first=None):

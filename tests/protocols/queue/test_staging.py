@@ -14,7 +14,7 @@ from snowmelt.protocols.queue.batches import STAGED
 from snowmelt.protocols.queue.calls import (
     Describe,
     Get,
-    Publish,
+    PublishStaged,
     Purge,
     Put,
     PutDone,
@@ -22,7 +22,7 @@ from snowmelt.protocols.queue.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 
 HOUR = Duration(3600 * SECOND)
 
@@ -43,7 +43,7 @@ def stage(alone, *bodies, **more):
 
 
 def publish(alone, number, *receipts, digest=0, producer="load"):
-    return alone.said(Publish("q", producer, number, receipts, digest))
+    return alone.said(PublishStaged("q", producer, number, receipts, digest))
 
 
 def status(alone):
@@ -92,7 +92,7 @@ def test_a_staged_put_has_no_number_among_the_puts(alone):
 
 
 def test_so_many_may_be_staged_and_more_are_refused():
-    alone = Alone.of(Limits(staged=2))
+    alone = Alone.of(QueueLimits(staged=2))
     first, _ = stage(alone, "a"), stage(alone, "b")
     full = stage(alone, "c")
     assert (full.error, "2 batches are staged in queue 'q'" in full.text) == ("Full", True)
@@ -158,7 +158,7 @@ def test_what_failed_is_told_by_its_positions(alone):
 
 def test_a_publication_that_was_not_safe_is_not_half_there_after_a_crash(alone):
     receipts = stage(alone, "a", "b", "c"), stage(alone, "d")
-    alone.ask(Publish("q", "load", 1, receipts))
+    alone.ask(PublishStaged("q", "load", 1, receipts))
     assert alone.calls not in alone.answers
     alone.killed()
     assert (status(alone).staged, status(alone).ready) == (4, 0)
@@ -181,7 +181,7 @@ def test_the_same_number_is_the_same_publication_across_terms(alone):
 def test_a_repeated_publication_is_not_told_before_the_first_is_safe(alone):
     receipt = stage(alone, "a")
     for _ in range(2):
-        assert alone.ask(Publish("q", "load", 1, (receipt,))) is None
+        assert alone.ask(PublishStaged("q", "load", 1, (receipt,))) is None
     alone.flush()
     told = [alone.answers[alone.calls - one] for one in (1, 0)]
     assert [one.repeated for one in told] == [False, True]
@@ -221,7 +221,7 @@ def test_what_does_not_fit_is_not_published_and_not_forgotten():
     assert "never fit" in publish(alone, 1, many).text
     assert status(alone).staged == 12
     alone.said(Purge("q"))
-    again = Requested(OperationId(NodeId("c-1"), asked), Publish("q", "load", 1, both))
+    again = Requested(OperationId(NodeId("c-1"), asked), PublishStaged("q", "load", 1, both))
     alone.give(again)
     alone.flush()
     assert alone.answers[asked] == full  # what was refused does not come, though there is room
@@ -261,7 +261,7 @@ def test_an_empty_publication_is_noted_as_well(alone):
 
 
 def test_below_too_many_gaps_nothing_is_published():
-    alone = Alone.of(Limits(producer_gaps=3, producer_recent=2))
+    alone = Alone.of(QueueLimits(producer_gaps=3, producer_recent=2))
     receipt = stage(alone, "a")
     for number in range(10, 40, 3):
         publish(alone, number)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue.limits import LIMITS, Limits
-from snowmelt.protocols.queue.publications import Publication
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
+from snowmelt.protocols.queue.publications import PublicationRecord
 from snowmelt.protocols.queue.records import changed, records, restored
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import STATUS, State
+from snowmelt.protocols.queue.state import STATUS, QueueState
 
 ANN, BOB = NodeId("ann"), NodeId("bob")
 
@@ -52,7 +52,7 @@ class Story:
     def __init__(self, few=LIMITS.few_blocks, priorities=3):
         settings = QueueSettings(deliveries_max=3, priorities=priorities)
         self.priorities = priorities
-        self.state = State(settings, Limits(few_blocks=few))
+        self.state = QueueState(settings, QueueLimits(few_blocks=few))
         self.state.changed[STATUS] = None  # the first step of a term
         self.records = {}
         self.tokens = 0
@@ -104,7 +104,7 @@ class Story:
         keyed = isinstance(held.priority, bytes)
         own = {"keys" if keyed else "priority": held.priority}
         state.put(count, batch.size, term=batch.term, place=batch.start, **own)
-        state.publications.keep(("loader", which), Publication(which, count))
+        state.publications.keep(("loader", which), PublicationRecord(which, count))
 
     def step(self):
         pairs, _ = changed(self.state)
@@ -166,7 +166,7 @@ def test_a_copy_goes_on_as_the_first(before, after, priorities):
 
 @pytest.fixture
 def state():
-    state = State(QueueSettings(deliveries_max=2, items_max=10, bytes_max=100))
+    state = QueueState(QueueSettings(deliveries_max=2, items_max=10, bytes_max=100))
     put(state, 6)
     return state
 

@@ -149,7 +149,7 @@ def test_without_another_mirror_no_term_follows_the_other() -> None:
     bench = ClusterBench(2)
     queue, master, *_ = bench.beside(replicas=2)
     bench.put(master, 1, queue)
-    bench.drops.append(lose("Append", "Appended", "Piece", "Behind"))
+    bench.drops.append(lose("Append", "Appended", "SnapshotChunk", "AppendRejected"))
     bench.put(master, 2, queue, within=1)
     term = bench.home(queue).term
     bench.sent.clear()
@@ -192,7 +192,7 @@ def test_a_coordinator_with_an_older_disk_learns_from_those_who_keep(lost: str) 
 
 # --- a copy goes in pieces ------------------------------------------------------------------------
 
-COPY = ("Append", "Piece")
+COPY = ("Append", "SnapshotChunk")
 SIZE_MAX = 6_000
 
 
@@ -241,7 +241,7 @@ def test_a_long_copy_catches_up_in_pieces_while_its_queue_changes() -> None:
     many_puts(bench, master, queue, range(350, 400))
     bench.run(2)
     assert largest(bench) < SIZE_MAX
-    assert len(bench.messages("Piece")) > 10
+    assert len(bench.messages("SnapshotChunk")) > 10
     bench.kill(third)
     bench.kill(master)  # what the mirror has is what the master had
     bench.start(third)
@@ -267,7 +267,7 @@ def test_a_new_leader_takes_the_copy_of_another_in_pieces() -> None:
     bench.run(5)
     assert bench.home(queue).master.startswith(mirror + "/")
     assert living(bench, queue) == [Interval(0, 300)]
-    assert len(bench.messages("Piece")) > 5
+    assert len(bench.messages("SnapshotChunk")) > 5
     assert largest(bench) < SIZE_MAX
 
 
@@ -281,4 +281,4 @@ def test_a_mirror_that_missed_a_word_gets_that_and_no_more() -> None:
     bench.put(master, 2, queue, within=1)
     bench.drops.clear()
     assert isinstance(bench.put(master, 3, queue), PutDone)
-    assert not bench.messages("Piece")
+    assert not bench.messages("SnapshotChunk")

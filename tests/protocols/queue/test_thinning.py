@@ -8,13 +8,13 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.record import Erase, Write
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.disk import Disk
 from snowmelt.protocols.queue.labels import Labels, pack, unpack
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.words import OwnFence, Thinned
+from snowmelt.protocols.queue.write_queue import WriteQueue
 
 EACH, PUTS = 100, 20
-LIMITS = Limits(recent_bytes=0, spare_bytes=1_000)
+LIMITS = QueueLimits(recent_bytes=0, spare_bytes=1_000)
 NOW = Instant(seconds(1))
 
 
@@ -95,7 +95,7 @@ def test_bodies_in_order_are_not_written_anew():
 
 
 def test_what_is_over_before_it_was_written_anew_stays_erased():
-    disk = Disk()
+    disk = WriteQueue()
     disk.thins("q", [b"~1", b"~2", b"~3"])
     disk.write("q", (Erase(b"~1", b"~2"), Write(b"~2", b"anew")), OwnFence(1))
     for key in (b"~1", b"~2", b"~3"):
@@ -105,7 +105,7 @@ def test_what_is_over_before_it_was_written_anew_stays_erased():
 
 
 def test_what_is_about_to_be_erased_as_it_is_read_stays_erased():
-    disk = Disk()
+    disk = WriteQueue()
     disk.write("q", (Erase(b"~1", b"~2"),), OwnFence(1))
     disk.thins("q", [b"~1", b"~2"])
     for key in (b"~1", b"~2"):
@@ -116,7 +116,7 @@ def test_what_is_about_to_be_erased_as_it_is_read_stays_erased():
 
 
 def test_where_there_is_no_room_it_is_left_and_nobody_hears_of_a_full_disk():
-    disk = Disk()
+    disk = WriteQueue()
     disk.thins("q", [b"~1"])
     disk.thin(b"~1", b"thin")
     disk.begin(NOW)
@@ -127,7 +127,7 @@ def test_where_there_is_no_room_it_is_left_and_nobody_hears_of_a_full_disk():
 def test_what_a_full_disk_erases_late_is_not_written_anew_behind_that():
     over = Erase(b"~1", b"~2")
     for first in (True, False):
-        disk = Disk()
+        disk = WriteQueue()
         disk.write("q", (over, Write(b"~9", b"more")), OwnFence(1))
         if first:  # it is being read as that finds no room
             disk.thins("q", [b"~1"])

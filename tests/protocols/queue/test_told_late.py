@@ -13,7 +13,7 @@ from snowmelt.core.node import Announced, Reply
 from snowmelt.protocols import membership, queue
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import Identity, Settings
+from snowmelt.protocols.membership import Identity, MembershipSettings
 from snowmelt.protocols.queue import words
 from snowmelt.protocols.queue.calls import (
     Assign,
@@ -32,7 +32,7 @@ from snowmelt.protocols.queue.calls import (
     Settled,
     Survey,
 )
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.families.membership import Founder
 from snowmelt_world.world import Observer, World
@@ -101,7 +101,7 @@ def test_what_went_back_before_may_go_back_with_the_last_that_is_done() -> None:
 
 
 def test_of_so_many_leases_it_is_kept_what_ended_them() -> None:
-    bench = NodeBench(Limits(enders=2))
+    bench = NodeBench(QueueLimits(enders=2))
     bench.open()
     bench.put(items=5)
     for _ in range(5):
@@ -226,7 +226,7 @@ class Told(Observer):
 
 def process(node: NodeId, chance: Any) -> Host:
     identity = Identity(id=node, address=Address("127.0.0.1", 4410))
-    member = Founder(identity, Settings(), chance)
+    member = Founder(identity, MembershipSettings(), chance)
     return Host(
         node,
         [

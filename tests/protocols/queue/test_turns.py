@@ -13,10 +13,10 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist, Persisted, Reply, Requested
 from snowmelt.core.record import Write
 from snowmelt.protocols.queue import calls, copy
-from snowmelt.protocols.queue.desk import REST, Desk
 from snowmelt.protocols.queue.limits import LIMITS
+from snowmelt.protocols.queue.outbox import REST, Outbox
 from snowmelt.protocols.queue.sending import PIECE_BODIES
-from snowmelt.protocols.queue.words import Append, Piece
+from snowmelt.protocols.queue.words import Append, SnapshotChunk
 
 FEW = msgspec.structs.replace(LIMITS, told=4)
 
@@ -26,7 +26,7 @@ class Then(msgspec.Struct, frozen=True):
 
 
 def test_what_depends_on_a_write_is_done_some_at_a_time_in_order() -> None:
-    desk = Desk(NodeId("n1"), Random(1), FEW)
+    desk = Outbox(NodeId("n1"), Random(1), FEW)
     for number in range(10):
         desk.write((Write(b"k", b"v"),), Then(number))
     desk.begin_write()
@@ -47,7 +47,7 @@ def test_what_depends_on_a_write_is_done_some_at_a_time_in_order() -> None:
 def few() -> Nodes:
     nodes = Nodes(4)
     for node in nodes.nodes.values():
-        node._desk.limits = FEW
+        node._outbox.limits = FEW
     nodes.open(replicas=3)
     return nodes
 
@@ -97,7 +97,7 @@ def test_a_copy_is_sent_and_read_a_few_bodies_at_a_time(monkeypatch: pytest.Monk
     gone = next(name for name in mirrors if name != "n1")
     nodes.view(*[name for name in nodes.members if name != gone])
     nodes.pass_time(20)
-    pieces = [told for _, _, told in nodes.sent if isinstance(told, Piece)]
+    pieces = [told for _, _, told in nodes.sent if isinstance(told, SnapshotChunk)]
     assert [one.number for one in pieces] == list(range(len(pieces)))
     assert max(len(one.bodies) for one in pieces) == PIECE_BODIES
     assert sum(len(one.bodies) for one in pieces) == 3 * PIECE_BODIES

@@ -12,8 +12,8 @@ from snowmelt.core.node import Announced
 from snowmelt.protocols.membership import Leaving
 from snowmelt.protocols.queue.calls import Alter, Changed, Describe, PutDone
 from snowmelt.protocols.queue.copy import HOME
-from snowmelt.protocols.queue.messages import Activate, Home
-from snowmelt.protocols.queue.words import Fence, Piece
+from snowmelt.protocols.queue.messages import Activate, Assignment
+from snowmelt.protocols.queue.words import Fence, SnapshotChunk
 
 
 class Bench(ClusterBench):
@@ -94,7 +94,9 @@ def test_it_is_not_erased_before_the_home_is_active_and_asked_for_until_then() -
     assert len(bench.have) == 3
     left_out = [name for name in bench.have if name not in bench.named]
     deaf = [
-        lambda _source, target, word: isinstance(word, Home) and word.active and target in left_out
+        lambda _source, target, word: (
+            isinstance(word, Assignment) and word.active and target in left_out
+        )
     ]
     bench.drops[:] = deaf
     bench.run(3)
@@ -108,7 +110,7 @@ def test_it_is_not_erased_before_the_home_is_active_and_asked_for_until_then() -
 def test_only_who_decides_is_believed() -> None:
     bench = Bench(4, replicas=3)
     home = bench.home(bench.queue)
-    forged = Home(
+    forged = Assignment(
         bench.queue, home.term + 1, "n9/1", (), home.settings, active=True, since=home.since
     )
     for name in bench.others:
@@ -165,7 +167,7 @@ def test_who_was_named_again_and_has_nothing_yet_says_so_to_the_next_leader() ->
     bench.view()
     bench.run(3)
     assert bench.records(third) == [HOME]
-    bench.drops.append(lambda _s, target, word: target == third and isinstance(word, Piece))
+    bench.drops.append(lambda _s, target, word: target == third and isinstance(word, SnapshotChunk))
     gone = next(one for one in bench.named if one not in {bench.leads, "n1"})
     bench.kill(gone)
     bench.view()

@@ -11,7 +11,7 @@ from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.queue.calls import Describe, Get, Leased, Put, Settle
 from snowmelt.protocols.queue.deadlines import SPARE
-from snowmelt.protocols.queue.waiting import Waiting
+from snowmelt.protocols.queue.waiting import WaitingGets
 
 
 def waiting(gets: int) -> NodeBench:
@@ -59,14 +59,14 @@ def test_all_whose_time_is_over_at_once_are_told_at_once() -> None:
 
 def test_what_a_get_settles_is_not_kept_while_it_waits() -> None:
     many = tuple(Interval(at, at + 1) for at in range(0, 2_000, 2))
-    gets = Waiting()
+    gets = WaitingGets()
     operation = OperationId(NodeId("c-1"), 1)
     gets.add_get(operation, Get("q", 1, 1, seconds(9), Settle("q", 1, many)), "", Instant(0))
     assert gets.gets[operation].get == Get("q", 1, 1, seconds(9))
 
 
 def test_deadlines_of_those_who_were_served_do_not_heap_up() -> None:
-    gets = Waiting()
+    gets = WaitingGets()
     for number in range(1_000):
         operation = OperationId(NodeId("c-1"), number)
         gets.add_get(operation, Get("q", 1, 1, seconds(9_000)), "", Instant(number))
@@ -76,7 +76,7 @@ def test_deadlines_of_those_who_were_served_do_not_heap_up() -> None:
 
 def test_so_many_may_wait_and_more_are_refused() -> None:
     bench = waiting(0)
-    desk = bench.node._desk
+    desk = bench.node._outbox
     desk.limits = msgspec.structs.replace(desk.limits, waiting_gets=2)
     numbers = [bench.ask(Get("q", 1, 1, seconds(60))) for _ in range(3)]
     refused = bench.told.pop(numbers[2])

@@ -2,8 +2,8 @@
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.record import Erase, Write
-from snowmelt.protocols.queue.disk import AGAIN_AFTER, Disk
 from snowmelt.protocols.queue.words import OwnFence
+from snowmelt.protocols.queue.write_queue import AGAIN_AFTER, WriteQueue
 
 
 def told(jobs):
@@ -12,7 +12,7 @@ def told(jobs):
 
 
 def test_a_write_that_found_no_room_is_tried_again_though_nothing_else_is_written():
-    disk, now = Disk(), Instant(seconds(1))
+    disk, now = WriteQueue(), Instant(seconds(1))
     disk.write("q", (Write(b"a", b"1"),), OwnFence(1))
     first = disk.begin(now)
     assert told(disk.failed("full", now)) == [("q", OwnFence(1))]
@@ -25,7 +25,7 @@ def test_a_write_that_found_no_room_is_tried_again_though_nothing_else_is_writte
 
 
 def test_what_found_no_room_does_not_hold_up_other_queues():
-    disk, now = Disk(), Instant(seconds(1))
+    disk, now = WriteQueue(), Instant(seconds(1))
     for queue in ("q", "other"):
         disk.write(queue, (Write(b"~" + queue.encode(), b"1"),), OwnFence(1))
     disk.begin(now)
@@ -45,7 +45,7 @@ def test_what_found_no_room_does_not_hold_up_other_queues():
 
 
 def test_a_body_that_is_erased_before_there_was_room_for_it_is_not_written():
-    disk, now = Disk(), Instant(seconds(1))
+    disk, now = WriteQueue(), Instant(seconds(1))
     record = Write(b"r", b"1")
     disk.write("q", (Write(b"~q1", b"1"), record, Write(b"~q2", b"1")), OwnFence(1))
     disk.begin(now)

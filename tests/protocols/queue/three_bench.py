@@ -8,8 +8,8 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue.calls import Put
 from snowmelt.protocols.queue.leader import Leader
-from snowmelt.protocols.queue.state import State
-from snowmelt.protocols.queue.words import Append, Fence, Piece
+from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.words import Append, Fence, SnapshotChunk
 
 
 class Three(ClusterBench):
@@ -55,7 +55,7 @@ def got(bench: Three) -> list[bytes]:
     return [body for part in leased.parts for body in Batch(part.offsets, part.blob)]
 
 
-def settled(bench: Three) -> State:
+def settled(bench: Three) -> QueueState:
     """The queue when all copies are made."""
     bench.run(30)
     leader = bench.leader()
@@ -66,7 +66,7 @@ def settled(bench: Three) -> State:
 def without_steps(bench: Three, *names: str) -> None:
     """Nothing of the queue's copies comes to these."""
     bench.drops.append(
-        lambda _s, target, one: target in names and isinstance(one, Append | Piece | Fence)
+        lambda _s, target, one: target in names and isinstance(one, Append | SnapshotChunk | Fence)
     )
 
 

@@ -31,7 +31,7 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Write
 from snowmelt.protocols import etcd
 from snowmelt.protocols.membership.founding import in_etcd
-from snowmelt.protocols.membership.records import LEADER, Leader
+from snowmelt.protocols.membership.records import LEADER, LeaderRecord
 from snowmelt_world.world import World
 
 LEAST_SECONDS: Final = 2
@@ -65,7 +65,8 @@ class Model:
     """What etcd does with each request; the time comes as an argument, and nothing is sent.
 
     >>> model, now = Model(), Instant(0)
-    >>> put = etcd.Transact(1, (etcd.Unchanged("a", 0),), (etcd.Put("a", b"x"),), (etcd.Read("a"),))
+    >>> put = etcd.Transact(1, (etcd.Unchanged("a", 0),), (etcd.PutKey("a", b"x"),),
+    (etcd.Read("a"),))
     >>> model.answer(put, now).succeeded, model.answer(put, now).succeeded
     (True, False)
     """
@@ -93,13 +94,13 @@ class Model:
     def answer(self, request: etcd.Request, now: Instant) -> etcd.Answer:
         """Rule 1."""
         match request:
-            case etcd.Grant(number, length):
+            case etcd.LeaseGrant(number, length):
                 state = self.state
                 state.leases_made += 1
                 lease, length = 1000 + state.leases_made, max(length, LEAST_SECONDS)
                 state.leases[lease] = length
                 self.ends[lease] = later(now, seconds(length))
-                return etcd.Granted(number, lease, length)
+                return etcd.LeaseGranted(number, lease, length)
             case etcd.Refresh(number, lease):
                 length = self.state.leases.get(lease, 0)
                 if length:
@@ -107,7 +108,9 @@ class Model:
                 return etcd.Refreshed(number, length)
             case etcd.Revoke(number, lease):
                 if lease not in self.state.leases:
-                    return etcd.Failed(number, etcd.Trouble.NO_LEASE, "requested lease not found")
+                    return etcd.EtcdFailed(
+                        number, etcd.Trouble.NO_LEASE, "requested lease not found"
+                    )
                 self.ends[lease] = now
                 self.expire(now)
                 return etcd.Revoked(number)
@@ -117,15 +120,19 @@ class Model:
     def _transacted(self, request: etcd.Transact) -> etcd.Answer:
         sides = (request.when, request.then, request.otherwise)
         if max(map(len, sides)) > etcd.OPERATIONS_MAX:
-            return etcd.Failed(
+            return etcd.EtcdFailed(
                 request.number, etcd.Trouble.REFUSED, "too many operations in txn request"
             )
         succeeded = all(self._holds(one) for one in request.when)
         side = request.then if succeeded else request.otherwise
-        puts = [one for one in side if isinstance(one, etcd.Put)]
+        puts = [one for one in side if isinstance(one, etcd.PutKey)]
         if any(put.lease and put.lease not in self.state.leases for put in puts):
-            return etcd.Failed(request.number, etcd.Trouble.NO_LEASE, "requested lease not found")
-        if puts or any(isinstance(one, etcd.Delete) and one.key in self.state.keys for one in side):
+            return etcd.EtcdFailed(
+                request.number, etcd.Trouble.NO_LEASE, "requested lease not found"
+            )
+        if puts or any(
+            isinstance(one, etcd.DeleteKey) and one.key in self.state.keys for one in side
+        ):
             self.state.revision += 1
         read = tuple([self._done(one) for one in side])
         rows = tuple(rows for rows in read if rows is not None)
@@ -136,16 +143,16 @@ class Model:
         match condition:
             case etcd.Unchanged(_, revision):
                 return (0 if held is None else held.revision) == revision
-            case etcd.Holds(_, value):
+            case etcd.CompareValue(_, value):
                 return held is not None and held.value == value
 
     def _done(self, operation: etcd.Operation) -> tuple[etcd.Row, ...] | None:
         keys = self.state.keys
         match operation:
-            case etcd.Put(key, value, lease):
+            case etcd.PutKey(key, value, lease):
                 keys[key] = Held(value, self.state.revision, lease)
                 return None
-            case etcd.Delete(key):
+            case etcd.DeleteKey(key):
                 keys.pop(key, None)
                 return None
             case etcd.Read(start, stop, most):
@@ -158,7 +165,7 @@ def leader_of(world: World) -> NodeId | None:
     slot = world.slots.get(etcd.ETCD)
     node = None if slot is None else slot.node
     held = node.held(LEADER) if isinstance(node, EtcdNode) else None
-    return None if held is None else msgspec.msgpack.decode(held, type=Leader).node
+    return None if held is None else msgspec.msgpack.decode(held, type=LeaderRecord).node
 
 
 class EtcdNode:

@@ -18,7 +18,7 @@ import msgspec
 from snowmelt.core.instant import START, Duration, Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Announced, Effect, Event, Received, Send
-from snowmelt.protocols.arrow import ArrowNode, ArrowSettings, Followed, Place, Wanted
+from snowmelt.protocols.arrow import ArrowNode, ArrowSettings, Followed, OrderPlace, RequestPlace
 from snowmelt_lab.arrow.metric import distances_from, median_of
 from snowmelt_lab.arrow.options import NODES_MAX, REQUESTS_MAX, Arrivals, TreeKind
 from snowmelt_lab.arrow.order import wrong_order
@@ -30,7 +30,7 @@ from snowmelt_lab.bounds import within
 class Enlist(msgspec.Struct, frozen=True):
     """To the home: this place is the last one from now on."""
 
-    place: Place
+    place: OrderPlace
 
 
 class Precede(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class HomeNode:
 
     >>> a, b = NodeId("a"), NodeId("b")
     >>> home = HomeNode(a, home=a)
-    >>> place = Place(b, OperationId(b, 1))
+    >>> place = OrderPlace(b, OperationId(b, 1))
     >>> home.handle(Received(b, Enlist(place)), Instant(0))[0].fact.by is place
     True
     """
@@ -56,13 +56,13 @@ class HomeNode:
     def __init__(self, me: NodeId, home: NodeId) -> None:
         self.me: Final = me
         self.home: Final = home
-        self.tail = Place(me, OperationId(me, 1), filler=True)
+        self.tail = OrderPlace(me, OperationId(me, 1), filler=True)
         """The last place; only the home's means something."""
 
     def handle(self, event: Event[HomeMessage], _now: Instant) -> Effects:
         match event:
-            case Announced(Wanted(name)):
-                place = Place(self.me, name)
+            case Announced(RequestPlace(name)):
+                place = OrderPlace(self.me, name)
                 if self.me == self.home:
                     return self._enlist(place)
                 return [Send(self.home, Enlist(place))]
@@ -73,7 +73,7 @@ class HomeNode:
             case _:
                 return []
 
-    def _enlist(self, place: Place) -> Effects:
+    def _enlist(self, place: OrderPlace) -> Effects:
         followed = Followed(self.tail, place)
         self.tail = place
         if followed.place.node == self.me:
@@ -172,8 +172,8 @@ class Contest:
         """Since or from when each node is idle."""
         self._taken: Counter[int] = Counter()
         self._hops = 0
-        self._asked: dict[Place, Instant] = {}
-        self._told: dict[Place, Instant] = {}
+        self._asked: dict[OrderPlace, Instant] = {}
+        self._told: dict[OrderPlace, Instant] = {}
 
     def run(self) -> None:
         at = START
@@ -207,7 +207,7 @@ class Contest:
         )
 
     @property
-    def _tails(self) -> list[Place]:
+    def _tails(self) -> list[OrderPlace]:
         if self.rival is Rival.ARROW:
             return [node.arrow.tail for node in self._nodes if node.arrow.is_sink]
         return [self._nodes[self._home].tail]
@@ -242,8 +242,8 @@ class Contest:
 
     def _ask(self, one: int, at: Instant) -> None:
         name = OperationId(name_of(one), len(self._asked) + 1)
-        self._asked[Place(name_of(one), name)] = at
-        self._plan(at, one, Announced(Wanted(name)))
+        self._asked[OrderPlace(name_of(one), name)] = at
+        self._plan(at, one, Announced(RequestPlace(name)))
 
     # --- how it goes ------------------------------------------------------------------------------
 

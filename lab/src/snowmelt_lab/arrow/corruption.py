@@ -4,7 +4,7 @@ from random import Random
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.arrow import Branch, Claim, Find, Observed, Observer, Place
+from snowmelt.protocols.arrow import Branch, Claim, Find, Observed, Observer, OrderPlace
 from snowmelt.protocols.arrow.edge import ParentEdge, Phase
 from snowmelt.protocols.arrow.messages import NUMBERS, Message
 from snowmelt_lab.arrow.link import TRANSIT
@@ -101,7 +101,7 @@ class _Strays:
 
     def _find(self, source: int) -> Find:
         self._count += 1
-        return Find(Place(name_of(source), OperationId(NodeId("stray"), self._count)))
+        return Find(OrderPlace(name_of(source), OperationId(NodeId("stray"), self._count)))
 
     def _observer(self, source: int, target: int) -> Message:
         chance = self._world.chance

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import START, Duration, Instant, later
-from snowmelt.protocols.arrow import ArrowNode, Place
+from snowmelt.protocols.arrow import ArrowNode, OrderPlace
 from snowmelt.protocols.arrow.tree import HASTE
 from snowmelt_lab.arrow.corruption import corrupt
 from snowmelt_lab.arrow.options import ROUND_TRIP, Arrivals, ArrowOptions, Corruption
@@ -111,7 +111,7 @@ def _disturbance(world: World, until: Instant) -> Iterator[Instant]:
     yield until
 
 
-def requested(world: World) -> tuple[list[Place], str | None]:
+def requested(world: World) -> tuple[list[OrderPlace], str | None]:
     """Makes the requests that are measured; and says what is wrong with the order, if anything."""
     world.followed.clear()
     flying = [place for _, _, place in world.flying]
@@ -122,7 +122,7 @@ def requested(world: World) -> tuple[list[Place], str | None]:
     return asked, wrong_order(world.followed, asked, flying, world.tails)
 
 
-def _asked(world: World) -> Iterator[Place]:
+def _asked(world: World) -> Iterator[OrderPlace]:
     """Makes the requests one by one; each may wait for the one before."""
     nodes, requests = world.options.nodes, world.options.requests
     for _ in range(requests):
@@ -140,7 +140,7 @@ def _asked(world: World) -> Iterator[Place]:
                 yield world.ask(one)
 
 
-def _await(world: World, place: Place, seen: int) -> None:
+def _await(world: World, place: OrderPlace, seen: int) -> None:
     """Until this place follows one; `seen` is how much had been told before it was asked for."""
     limit = _patience(world)
     while not any(link.by == place for link in world.followed[seen:]):

@@ -17,7 +17,7 @@ import msgspec
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.arrow.arrow import Arrow, Forward
 from snowmelt.protocols.arrow.edge import ParentEdge, Phase
-from snowmelt.protocols.arrow.messages import NUMBERS, Find, Observed, Observer, Place
+from snowmelt.protocols.arrow.messages import NUMBERS, Find, Observed, Observer, OrderPlace
 
 
 class EdgeState(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ def whole_is_legal(points_at: dict[NodeId, NodeId], finds: Sequence[tuple[NodeId
     >>> whole_is_legal({a: a, b: b}, [(a, b)]), whole_is_legal({a: b, b: b}, [(a, b)])
     (True, False)
     """
-    nobody = Place(NodeId("nobody"), OperationId(NodeId("nobody"), 0), filler=True)
+    nobody = OrderPlace(NodeId("nobody"), OperationId(NodeId("nobody"), 0), filler=True)
     arrows = {name: Arrow(name, nobody) for name in points_at}
     for name, at in points_at.items():
         arrows[name].points_at = at

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
-from snowmelt.protocols.arrow.messages import Followed, Place
+from snowmelt.protocols.arrow.messages import Followed, OrderPlace
 
 
 def wrong_order(
-    told: Sequence[Followed], asked: Sequence[Place], flying: Sequence[Place], last: Sequence[Place]
+    told: Sequence[Followed],
+    asked: Sequence[OrderPlace],
+    flying: Sequence[OrderPlace],
+    last: Sequence[OrderPlace],
 ) -> str | None:
     """What is wrong with the order that was told from a legal state on, when all finds have ended.
 
@@ -17,13 +20,13 @@ def wrong_order(
     flying finds it is one order from head to tail.
 
     >>> from snowmelt.core.names import NodeId, OperationId
-    >>> a, b, c = (Place(NodeId("n"), OperationId(NodeId("n"), count)) for count in range(3))
+    >>> a, b, c = (OrderPlace(NodeId("n"), OperationId(NodeId("n"), count)) for count in range(3))
     >>> wrong_order([Followed(a, b), Followed(b, c)], [b, c], [], [c])
     >>> wrong_order([Followed(a, b), Followed(a, c)], [b, c], [], [c])
-    "two follow Place(node='n', name=OperationId(client='n', number=0), filler=False)"
+    "two follow OrderPlace(node='n', name=OperationId(client='n', number=0), filler=False)"
     """
-    after: dict[Place, Place] = {}
-    before: dict[Place, Place] = {}
+    after: dict[OrderPlace, OrderPlace] = {}
+    before: dict[OrderPlace, OrderPlace] = {}
     for link in told:
         if link.place in after:
             return f"two follow {link.place}"
@@ -39,7 +42,10 @@ def wrong_order(
 
 
 def _wrong_tails(
-    after: dict[Place, Place], before: dict[Place, Place], flying: Sequence[Place], last: Place
+    after: dict[OrderPlace, OrderPlace],
+    before: dict[OrderPlace, OrderPlace],
+    flying: Sequence[OrderPlace],
+    last: OrderPlace,
 ) -> str | None:
     walked = 0
     strays = dict.fromkeys(flying)

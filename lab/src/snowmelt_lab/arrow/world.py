@@ -34,10 +34,10 @@ from snowmelt.protocols.arrow import (
     Find,
     Followed,
     Ground,
-    Place,
+    OrderPlace,
+    RequestPlace,
     TreeNode,
     TreeSettings,
-    Wanted,
 )
 from snowmelt.protocols.arrow.edge import Phase
 from snowmelt.protocols.arrow.node import EdgeAlarm
@@ -78,7 +78,7 @@ class World:
         self.plan: Final[Plan] = planned(options.tree, options.nodes, self.chance)
         self.now = START
         self.sent: Counter[str] = Counter()
-        self.finds: Counter[Place] = Counter()
+        self.finds: Counter[OrderPlace] = Counter()
         """How often a find was sent, by its place."""
         self.followed: list[Followed] = []
         self.tree_at: Instant | None = START
@@ -117,11 +117,11 @@ class World:
 
     # --- what happens -----------------------------------------------------------------------------
 
-    def ask(self, one: int) -> Place:
+    def ask(self, one: int) -> OrderPlace:
         self._asked += 1
         name = OperationId(name_of(one), self._asked)
-        self._handle(one, None, Announced(Wanted(name)))
-        return Place(name_of(one), name)
+        self._handle(one, None, Announced(RequestPlace(name)))
+        return OrderPlace(name_of(one), name)
 
     def stray(self, source: int, target: int, message: object, at: Instant) -> None:
         arrival = self.links[source, target].stray(message, at)
@@ -174,7 +174,7 @@ class World:
         )
 
     @property
-    def flying(self) -> list[tuple[int, int, Place]]:
+    def flying(self) -> list[tuple[int, int, OrderPlace]]:
         """All finds on their way in the tree: from whom, to whom, for which place."""
         ways = [way for pair in self.plan.edges for way in (pair, pair[::-1])]
         return [
@@ -194,7 +194,7 @@ class World:
         return whole_is_legal(points_at, finds)
 
     @property
-    def tails(self) -> list[Place]:
+    def tails(self) -> list[OrderPlace]:
         return [node.arrow.tail for node in self.nodes if node.arrow.is_sink]
 
     # --- how it goes ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Effect, Event, Reply, Requested
 from snowmelt.protocols.pool import central, messages, queue_manager
-from snowmelt.protocols.pool.calls import Describe, Known, PeerStatistics
+from snowmelt.protocols.pool.calls import DescribePeer, PeerStatistics, PoolMembers
 from snowmelt.protocols.pool.introductions import Acquaintance
 from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import (
@@ -157,17 +157,17 @@ def _stochastic(options: PoolOptions) -> Cast:
             for one, name in zip(producers, names, strict=True)
         )
         return [
-            (one, Announced(Known(all_of_them, some)))
+            (one, Announced(PoolMembers(all_of_them, some)))
             for one, some in zip(consumers, known, strict=True)
         ]
 
-    settling = frozenset(messages.MESSAGES) - {messages.Request, messages.Found}
+    settling = frozenset(messages.MESSAGES) - {messages.Request, messages.ObjectsLent}
     return Cast(producers, consumers, [], messages.Request, messages.Request, settling, news)
 
 
 def _rate(producer: Process, now: Instant) -> float:
     """What it says of itself in its introductions."""
-    for effect in producer.handle(producer.call(Describe()), now):
+    for effect in producer.handle(producer.call(DescribePeer()), now):
         if isinstance(effect, Reply) and isinstance(effect.message, PeerStatistics):
             return effect.message.rate
     return 0.0
@@ -182,7 +182,7 @@ def _central(options: PoolOptions) -> Cast:
         buffer,
         lambda: central.CentralProducer(BROKER, ahead),
         lambda: central.CentralConsumer(BROKER),
-        central.Fetch,
+        central.FetchObject,
         None,
     )
 
@@ -193,7 +193,7 @@ def _managed(options: PoolOptions) -> Cast:
         queue_manager.QueueManager(),
         lambda: queue_manager.ManagedProducer(BROKER, options.buffers),
         lambda: queue_manager.ManagedConsumer(BROKER),
-        queue_manager.Ask,
+        queue_manager.FindProducer,
         queue_manager.Take,
     )
 

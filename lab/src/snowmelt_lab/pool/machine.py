@@ -1,7 +1,7 @@
 """The pool's own machines in a calm world, where nothing is lost and nobody fails.
 
 A producer's program is the paper's: it waits until there is room (`AwaitRoom`), makes an object,
-which takes its time, and puts it. A consumer's asks (`Get`), uses what it got, which takes its
+which takes its time, and puts it. A consumer's asks (`PoolGet`), uses what it got, which takes its
 time, and asks again. What machines say to each other is on its way for a time with an exponential
 distribution, so one message may overtake another. Everything else takes no time.
 """
@@ -27,7 +27,15 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.protocols.pool.calls import AwaitRoom, Get, Got, HasRoom, Kept, PeerStatistics, Put
+from snowmelt.protocols.pool.calls import (
+    AwaitRoom,
+    Got,
+    HasRoom,
+    PeerStatistics,
+    PoolGet,
+    PoolPut,
+    PoolReceipt,
+)
 from snowmelt_lab.pool.cast import NEWS_EVERY, Process, cast
 from snowmelt_lab.pool.measures import TICK, Measured, Tally
 from snowmelt_lab.pool.options import PoolOptions, Times
@@ -74,7 +82,7 @@ class World:
         }
         self._answered: dict[type, Carry] = {
             HasRoom: self._make,
-            Kept: self._kept,
+            PoolReceipt: self._kept,
             Got: self._use,
             PeerStatistics: _nothing,
         }
@@ -146,18 +154,18 @@ class World:
 
     def _make(self, process: Process, _: Any) -> None:
         self.tally.held_up(-1, self.now)
-        put = Put(bytes(BODY.offsets), bytes(BODY.blob), FOR_EVER)
+        put = PoolPut(bytes(BODY.offsets), bytes(BODY.blob), FOR_EVER)
         done = Instant(self.now + round(self._produces(process.mean)))
         self._at(done, process, process.call(put))
 
-    def _kept(self, process: Process, kept: Kept) -> None:
+    def _kept(self, process: Process, kept: PoolReceipt) -> None:
         if self._cast.takes is not None:
             self._stocked(process, 1)
         self._await_room(process, kept)
 
     def _get(self, process: Process, at: Instant) -> None:
         process.asked_at = at
-        self._at(at, process, process.call(Get(1, 1 << 40, FOR_EVER)))
+        self._at(at, process, process.call(PoolGet(1, 1 << 40, FOR_EVER)))
 
     def _use(self, process: Process, got: Got) -> None:
         tally = self.tally

@@ -12,7 +12,7 @@ import msgspec
 
 from snowmelt.core.instant import SECOND
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.introductions import PoolStatus, Report
+from snowmelt.protocols.pool.introductions import PeerReport, PoolStatus
 from snowmelt.protocols.pool.settings import AccessKind
 from snowmelt_lab.pool.options import Group
 from snowmelt_lab.pool.situation import Setting
@@ -91,35 +91,35 @@ def groups_by_rate(rates: Iterable[float]) -> tuple[Group, ...]:
     return tuple(Group(len(one), round(sum(one) / len(one), 9)) for one in groups)
 
 
-def _made(status: PoolStatus) -> dict[NodeId, Report]:
+def _made(status: PoolStatus) -> dict[NodeId, PeerReport]:
     ids = (one.id for one in status.producers)
     return dict(zip(ids, status.made, strict=False))
 
 
-def _used(status: PoolStatus) -> dict[NodeId, Report]:
+def _used(status: PoolStatus) -> dict[NodeId, PeerReport]:
     return dict(zip(status.consumers, status.used, strict=False))
 
 
 def _differences(
-    before: dict[NodeId, Report], after: dict[NodeId, Report], ids: Iterable[NodeId]
-) -> list[Report]:
+    before: dict[NodeId, PeerReport], after: dict[NodeId, PeerReport], ids: Iterable[NodeId]
+) -> list[PeerReport]:
     """For each what it did meanwhile; nothing for those who were not there before."""
     return [_difference(before.get(one), after.get(one)) for one in ids]
 
 
-def _difference(before: Report | None, after: Report | None) -> Report:
+def _difference(before: PeerReport | None, after: PeerReport | None) -> PeerReport:
     if before is None or after is None or after.age <= before.age:
-        return Report()
+        return PeerReport()
     gained = {one: max(0, getattr(after, one) - getattr(before, one)) for one in COUNTS}
     return msgspec.structs.replace(after, **gained)
 
 
-def _sum(reports: Iterable[Report]) -> Report:
+def _sum(reports: Iterable[PeerReport]) -> PeerReport:
     known = list(reports)
-    return Report(**{one: sum(getattr(report, one) for report in known) for one in COUNTS})
+    return PeerReport(**{one: sum(getattr(report, one) for report in known) for one in COUNTS})
 
 
-def _rate(report: Report, told: float) -> float:
+def _rate(report: PeerReport, told: float) -> float:
     free = (report.age - report.blocked) / SECOND
     return report.put / free if report.put >= ENOUGH and free > 0 else told
 

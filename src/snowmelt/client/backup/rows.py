@@ -22,7 +22,7 @@ from snowmelt.protocols.queue.labels import unpack
 from snowmelt.protocols.queue.records import bring_in
 from snowmelt.protocols.queue.segments import unstored
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 
 KEPT: Final = (b"y", b"z", b"k")
 """How the keys of those records begin (rule 2)."""
@@ -58,7 +58,7 @@ class Rows:
         self._queue = queue
         self._settings = settings
         self._ranks = Ranks.of(queue, settings)
-        self._parts = [State(settings) for _ in range(parts)]
+        self._parts = [QueueState(settings) for _ in range(parts)]
 
     @classmethod
     def of(cls, head: Head) -> "Rows":
@@ -74,7 +74,7 @@ class Rows:
         for lot in piece.lots:
             yield from self._of_lot(state, part, lot)
 
-    def _of_lot(self, state: State, part: int | None, lot: Lot) -> Iterator[Row]:
+    def _of_lot(self, state: QueueState, part: int | None, lot: Lot) -> Iterator[Row]:
         segment = unstored(lot.body, lot.stop)
         bodies, labels = Batch.known(segment.offsets, segment.blob), unpack(segment.headers)
         ranked, keyed = self._settings.priorities != 1, self._settings.priorities == ANY

@@ -23,7 +23,7 @@ from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core import times
 from snowmelt.core.errors import CallerError, QueueExists, Unavailable
 from snowmelt.protocols.queue.backups import Lot, Restore, Restored, Save, Saved
-from snowmelt.protocols.queue.calls import Part, Span
+from snowmelt.protocols.queue.calls import ItemRun, Span
 from snowmelt.protocols.queue.segments import Segment, stored
 from snowmelt.protocols.queue.settings import QueueSettings
 
@@ -121,7 +121,7 @@ def living(lot: Lot) -> int:
     return sum([one.size for one in lot.alive])
 
 
-def _segment(part: Part) -> Segment:
+def _segment(part: ItemRun) -> Segment:
     put_at = times.at(part.times, 0)
     return Segment(part.start, part.offsets, part.blob, part.headers, put_at)
 

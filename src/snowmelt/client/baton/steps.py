@@ -78,7 +78,7 @@ class BatonHold:
         self.ticket = ticket
         self.fence = granted.fence
         self.made = granted.made
-        self.where: calls.Where = granted.where
+        self.where: calls.HeldAt = granted.where
         self.lease = granted.lease
         self.until = later(asked, granted.lease)
         self.value = granted.value
@@ -149,10 +149,10 @@ class BatonHold:
         self.look()
         if self.over:
             return True
-        keep = calls.Keep(self.name, self.ticket, self.fence, self.where)
+        keep = calls.Renew(self.name, self.ticket, self.fence, self.where)
         asked = steady_now()
         try:
-            kept: calls.Kept = yield Query(keep, KEEP_SECONDS, self.place, UNHURRIED)
+            kept: calls.Renewed = yield Query(keep, KEEP_SECONDS, self.place, UNHURRIED)
         except BatonLost as error:
             self.lose(str(error))
         except SnowmeltError:
@@ -176,7 +176,7 @@ class BatonHold:
         end = later(steady_now(), seconds(max(0.0, checked(timeout))))
         self.check()
         self._saves = number = self._saves + 1
-        save = calls.Save(self.name, self.ticket, self.fence, self.where, safe, number)
+        save = calls.SaveValue(self.name, self.ticket, self.fence, self.where, safe, number)
         while True:
             self.check()
             span = min(max(seconds_until(end), _PAUSE), SAVE_SECONDS)
@@ -262,10 +262,10 @@ def keep_many(holds: Sequence[BatonHold]) -> Steps[bool]:
     holdings = tuple(calls.Holding(one.name, one.ticket, one.fence) for one in kept)
     asked = steady_now()
     try:
-        query = Query(calls.KeepMany(holdings, where), KEEP_SECONDS, kept[0].place, UNHURRIED)
-        told: calls.KeptMany = yield query
+        query = Query(calls.RenewMany(holdings, where), KEEP_SECONDS, kept[0].place, UNHURRIED)
+        told: calls.RenewedMany = yield query
     except BatonLost as error:
-        told = calls.KeptMany(Duration(0), tuple((at, str(error)) for at in range(len(kept))))
+        told = calls.RenewedMany(Duration(0), tuple((at, str(error)) for at in range(len(kept))))
     except SnowmeltError:
         for hold in kept:
             hold.look()

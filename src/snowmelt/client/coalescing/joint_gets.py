@@ -155,8 +155,8 @@ def words_of(told: Told) -> tuple[LeaseUpdate, ...]:
 def dealt(parts: Sequence[ItemBatch], wants: Sequence[int]) -> list[tuple[ItemBatch, ...]]:
     """So many items for each, from the first on; and last, what is left.
 
-    >>> from snowmelt.protocols.queue.calls import Part
-    >>> three = Part(7, b"".join(at.to_bytes(4, "little") for at in range(4)), b"abc")
+    >>> from snowmelt.protocols.queue.calls import ItemRun
+    >>> three = ItemRun(7, b"".join(at.to_bytes(4, "little") for at in range(4)), b"abc")
     >>> [[(part.start, part.blob) for part in hand] for hand in dealt([three], [1, 0, 1])]
     [[(7, b'a')], [], [(8, b'b')], [(9, b'c')]]
     """

@@ -20,9 +20,9 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome, Succeeded, Unknown
-from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Forgotten, Lost, Moving
+from snowmelt.protocols.calling import Abandoned, Answer, Caller, CallTimer, Declined, Lost, Moving
 from snowmelt.protocols.membership.messages import GetStatus
-from snowmelt.protocols.queue.calls import Get, Leave
+from snowmelt.protocols.queue.calls import CancelGet, Get
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.connection import LoopConnection, forsake, stream_of
 from snowmelt.runtime.limits import Limits
@@ -80,9 +80,9 @@ class AsyncClient:
         known = self._gets.pop(task, None)
         if known is not None:
             get, number, target = known
-            self.keep(self._left(Leave(get.queue, number), target))
+            self.keep(self._left(CancelGet(get.queue, number), target))
 
-    async def _left(self, leave: Leave, target: NodeId | None) -> None:
+    async def _left(self, leave: CancelGet, target: NodeId | None) -> None:
         with suppress(SnowmeltError):  # its patience ends by itself
             await self.call(leave, LEAVE_SECONDS, target)
 
@@ -115,7 +115,7 @@ class AsyncClient:
                 self._gets.pop(task, None)
             self._sent_before.pop(request.operation, None)
             if not answer.done() or answer.cancelled():
-                self._handle(Announced(Forgotten(request.operation)))
+                self._handle(Announced(Abandoned(request.operation)))
         reached = self._transport.sent > frames
         told = value(outcome, reached, self._transport.last_failure)
         self._targets.heard(target, told)

@@ -28,18 +28,18 @@ from snowmelt.core.instant import SECOND
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
 from snowmelt.core.node import Announced, Halt, Received, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.calling import FIRST_WAIT, Answer, Caller, Declined, Forgotten, Lost, Moving
+from snowmelt.protocols.calling import FIRST_WAIT, Abandoned, Answer, Caller, Declined, Lost, Moving
 from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.runtime import near
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.credentials import check_certificate
-from snowmelt.runtime.running import Quiet
+from snowmelt.runtime.running import EndWatcher
 from snowmelt.runtime.steps import Steps
 from snowmelt.runtime.unheard import is_unheard
-from snowmelt.wire.connection import Connection, Ended, Heard, Stage, Word
+from snowmelt.wire.connection import Connection, ControlFrame, Ended, Heard, Stage
 from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import Hello, Role
-from snowmelt.wire.sides import Dialling, Opened
+from snowmelt.wire.sides import ConnectionOpened, Dialling
 
 DIAL_SECONDS: Final = 3.0
 DIALS_MAX: Final = 1_000
@@ -77,7 +77,7 @@ class NodeConnection:
             while self._machine.stage is Stage.GREETING:
                 self.bound(deadline)
                 for event in self.read():
-                    if type(event) is Opened:
+                    if type(event) is ConnectionOpened:
                         self.peer = event.name
             self.go_direct()
         except BaseException:
@@ -158,7 +158,7 @@ class NodeConnection:
         return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
 
 
-class BlockingClient(Quiet):
+class BlockingClient(EndWatcher):
     def __init__(self, place: ClusterURL, targets: Targets | None = None) -> None:
         self._place = place
         self._targets = Targets(place) if targets is None else targets
@@ -285,7 +285,7 @@ class BlockingClient(Quiet):
         while monotonic() < self._deadline:
             line.bound(self._deadline)
             for event in line.read():
-                if type(event) is Word:
+                if type(event) is ControlFrame:
                     return event.payload
         raise TimeoutError("no answer in the time given")
 
@@ -414,7 +414,7 @@ class BlockingClient(Quiet):
             line.socket.close()
             self._targets.lost(target, monotonic())
         if self._aside is not None:
-            self._steps.handle(Announced(Forgotten(self._aside)))
+            self._steps.handle(Announced(Abandoned(self._aside)))
             self._aside = None
         self._steps.handle(Announced(Lost(target)))
 

@@ -22,7 +22,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Requested
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Ask, Call
-from snowmelt.wire.codec import Codec, encode
+from snowmelt.wire.codec import MessageDecoder, encode
 from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def read_by_node(body: Any) -> Any:
     aside = type(blob) is bytes and len(blob) > _LARGE
     fields = replace(body, blob=b"") if aside else body
     try:
-        read = Codec.for_callers().decode(encode(Call(0, fields))).body
+        read = MessageDecoder.for_callers().decode(encode(Call(0, fields))).body
     except (MessageError, TypeError, ValueError, OverflowError) as error:
         name = type(body).__name__
         raise CallerError(f"{name} can't be asked so: {_why(body, error)}") from error

@@ -72,11 +72,11 @@ from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
-from snowmelt.protocols.queue.calls import Get, Leave, Opened
+from snowmelt.protocols.queue.calls import CancelGet, Get, Opened
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.folders import OPENINGS, check_embedded, check_nobody_within
-from snowmelt.runtime.running import Quiet
+from snowmelt.runtime.running import EndWatcher
 from snowmelt.runtime.steps import FOR_EVER, Steps
 from snowmelt.store import Store
 from snowmelt.store.folder import naming
@@ -102,7 +102,7 @@ class EmbeddedCall(msgspec.Struct, eq=False, weakref=True):
     answer: Any = None
 
 
-class Machine(Quiet):
+class Machine(EndWatcher):
     """The queues' machines on a store, driven by the callers."""
 
     def __init__(self, folder: Path, store: Store) -> None:
@@ -166,7 +166,7 @@ class Machine(Quiet):
             return
         client, number = asked.operation.client, asked.operation.number
         operation = OperationId(client, self._session.operation().number)
-        self._queues.handle(Requested(operation, Leave(get.queue, number)))
+        self._queues.handle(Requested(operation, CancelGet(get.queue, number)))
 
     # --- one call, step by step -------------------------------------------------------------------
 

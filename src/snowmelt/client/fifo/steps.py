@@ -61,9 +61,9 @@ from snowmelt.protocols.queue.calls import (
     Changed,
     Describe,
     Get,
+    ItemRun,
     Leased,
     ListQueues,
-    Part,
     Pause,
     Peek,
     Peeked,
@@ -264,7 +264,7 @@ class FifoSteps(GrantedSteps):
         lease = self._lease if self._lease > leased.lease else leased.lease
         return LeasedItems(leased.token, told, lease, ends)
 
-    def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
+    def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[ItemRun, ...]]:
         """The parts that came along and those fetched; what nobody can give goes back.
 
         It failed, so that what is damaged does not come for ever; but not if who keeps it is away.

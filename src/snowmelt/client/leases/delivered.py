@@ -120,8 +120,8 @@ class LateRefusal(msgspec.Struct, frozen=True):
 def part_items(part: ItemBatch) -> int:
     """How many items a part holds. O(1).
 
-    >>> from snowmelt.protocols.queue.calls import Part
-    >>> part_items(Part(7, bytes(8), b""))
+    >>> from snowmelt.protocols.queue.calls import ItemRun
+    >>> part_items(ItemRun(7, bytes(8), b""))
     1
     """
     return len(part.offsets) // OFFSET_BYTES - 1
@@ -279,9 +279,9 @@ def _ordered(parts: tuple[ItemSelection, ...]) -> tuple[list[ItemSelection], lis
 def put_at_of(part: ItemBatch, place: int) -> datetime | None:
     """When the item at a place of a part was put; None where that is not known.
 
-    >>> from snowmelt.protocols.queue.calls import Part
-    >>> part = Part(7, bytes(8), b"", times=times.whole(1, 1_700_000_000_123_456_789))
-    >>> str(put_at_of(part, 7)), put_at_of(Part(7, bytes(8), b""), 7)
+    >>> from snowmelt.protocols.queue.calls import ItemRun
+    >>> part = ItemRun(7, bytes(8), b"", times=times.whole(1, 1_700_000_000_123_456_789))
+    >>> str(put_at_of(part, 7)), put_at_of(ItemRun(7, bytes(8), b""), 7)
     ('2023-11-14 22:13:20.123456+00:00', None)
     """
     time = times.at(part.times, _index(part, place))
@@ -291,9 +291,9 @@ def put_at_of(part: ItemBatch, place: int) -> datetime | None:
 def joined(parts: tuple[ItemBatch, ...]) -> Batch:
     """The bodies of all parts as one batch; nothing is copied when there is one part. O(bytes).
 
-    >>> from snowmelt.protocols.queue.calls import Part
+    >>> from snowmelt.protocols.queue.calls import ItemRun
     >>> one = Batch.of([b"a", b"b"])
-    >>> part = Part(5, bytes(one.offsets), bytes(one.blob))
+    >>> part = ItemRun(5, bytes(one.offsets), bytes(one.blob))
     >>> [bytes(body) for body in joined((part, part))]
     [b'a', b'b', b'a', b'b']
     """

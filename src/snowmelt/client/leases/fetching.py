@@ -19,7 +19,7 @@ from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavaila
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import part as keys_of
 from snowmelt.core.names import contact
-from snowmelt.protocols.queue.calls import Fetch, Fetched, Part, Place, Span
+from snowmelt.protocols.queue.calls import Fetch, Fetched, ItemRun, NodeAddress, Span
 
 FETCH_SECONDS: Final = 5.0
 NEXT_SECONDS: Final = 1.5
@@ -35,13 +35,13 @@ class Fetching:
     """What was got of some spans so far, and what can't be had."""
 
     def __init__(self, queue: str, bytes_max: int, chance: Random = CHANCE) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[ItemRun] = []
         self.unread: list[Interval] = []
         self.away: list[Interval] = []
         """Some of those: who was not asked, or did not answer, may have them."""
-        self._silent: dict[Place, None] = {}
+        self._silent: dict[NodeAddress, None] = {}
         """Who did not answer is asked for nothing more: the lease is short."""
-        self._out_of_reach: dict[Place, None] = {}
+        self._out_of_reach: dict[NodeAddress, None] = {}
         self._tries = TRIES
         self._queue = queue
         self._bytes_max = bytes_max
@@ -104,7 +104,7 @@ class Fetching:
             at = part.start + part_items(part)
         return span.part(at, span.stop)
 
-    def _in_turn(self, keepers: tuple[Place, ...]) -> tuple[Place, ...]:
+    def _in_turn(self, keepers: tuple[NodeAddress, ...]) -> tuple[NodeAddress, ...]:
         if len(keepers) < 2:
             return keepers
         first = self._chance.randrange(len(keepers))

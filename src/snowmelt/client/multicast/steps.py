@@ -27,7 +27,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.multicast import calls
-from snowmelt.protocols.multicast.following import Following, Message
+from snowmelt.protocols.multicast.following import ListenerProgress, Message
 from snowmelt.protocols.multicast.settings import check_bodies, topic_name
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.shielding import SHIELD
@@ -53,7 +53,7 @@ class ListenerState:
     """Where one listener stands, and the messages that came and were not looked at yet (rule 2)."""
 
     def __init__(self, codec: ValueCodec = PLAIN) -> None:
-        self.following = Following()
+        self.following = ListenerProgress()
         self.came: deque[Message] = deque()
         self._codec = codec
 

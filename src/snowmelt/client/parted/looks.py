@@ -44,12 +44,12 @@ from snowmelt.protocols.queue.calls import (
     Peek,
     Peeked,
     Plan,
-    Publish,
+    PublishStaged,
     Purge,
     Put,
     QueueStatus,
     Redrive,
-    Release,
+    ReleaseGroup,
     Select,
     Survey,
 )
@@ -66,7 +66,7 @@ _OF_ONE: Final[dict[Any, str]] = {
     Assign: "a group",
     Locate: "a group",
     Survey: "a survey",
-    Publish: "a publication",
+    PublishStaged: "a publication",
     Plan: "a plan",
     Put: "what is staged",
 }
@@ -76,7 +76,7 @@ _OF_ONE: Final[dict[Any, str]] = {
 def about(parts: PartitionedQueue, body: Any, wait: Wait) -> Steps[Any]:
     """Asks each partition about itself; the answer that one queue would give."""
     match body:
-        case Purge() | Pause() | Alter() | Release():
+        case Purge() | Pause() | Alter() | ReleaseGroup():
             return (yield from _changed(parts, body, wait))
         case Redrive():
             each = msgspec.structs.replace(body, per_second=-(-body.per_second // len(parts.all)))
@@ -262,4 +262,4 @@ def _selected(parts: PartitionedQueue, ask: Select, wait: Wait) -> Steps[Peeked]
 
 def _told(rows: Sequence[Bodies]) -> Peeked:
     """All of it came along; what is cut of a part looks as one."""
-    return Peeked(tuple(cast("Sequence[calls.Part]", rows)), ())
+    return Peeked(tuple(cast("Sequence[calls.ItemRun]", rows)), ())

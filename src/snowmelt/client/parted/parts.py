@@ -31,7 +31,7 @@ from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import DiskFull, Full, NoSuchQueue, SnowmeltError, Unavailable
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.queue.calls import Get, PutDone
-from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
+from snowmelt.protocols.queue.parted.gathered import Gathered, PartitionLease
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
@@ -99,7 +99,7 @@ class GotPieces(msgspec.Struct, frozen=True):
 
     token: int
     """0 when that is nothing."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PartitionLease, ...]
 
 
 class PartitionedQueue:

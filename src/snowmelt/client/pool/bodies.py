@@ -8,7 +8,7 @@ from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, PutItems, as_bu
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import TooLarge
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.pool.messages import Span
+from snowmelt.protocols.pool.messages import ObjectSpan
 from snowmelt.protocols.pool.settings import OBJECT_BYTES_MAX
 
 LARGE: Final = 64 << 10
@@ -68,11 +68,11 @@ def several(
     yield from parcels(small)
 
 
-def joined(spans: tuple[Span, ...], blob: Buffer) -> Batch:
+def joined(spans: tuple[ObjectSpan, ...], blob: Buffer) -> Batch:
     """What came as one batch.
 
     >>> two = Batch.of([b"a", b"bc"])
-    >>> [bytes(one) for one in joined((Span(5, bytes(two.offsets)),) * 2, b"abcabc")]
+    >>> [bytes(one) for one in joined((ObjectSpan(5, bytes(two.offsets)),) * 2, b"abcabc")]
     [b'a', b'bc', b'a', b'bc']
     """
     if isinstance(blob, memoryview):
@@ -87,7 +87,7 @@ def joined(spans: tuple[Span, ...], blob: Buffer) -> Batch:
     return Batch(struct.pack(f"<{len(edges)}i", *edges), blob)
 
 
-def numbers(spans: tuple[Span, ...]) -> Iterator[Interval]:
+def numbers(spans: tuple[ObjectSpan, ...]) -> Iterator[Interval]:
     for span in spans:
         for number in span.interval:
             yield Interval(number, number + 1)

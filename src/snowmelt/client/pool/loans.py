@@ -16,7 +16,7 @@ from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import Ack, Got, LetGo
-from snowmelt.runtime.peer.asking import NOBODYS, Asked, Words
+from snowmelt.runtime.peer.asking import NOBODYS, PendingCall, Words
 
 AT_ONCE: Final = Duration(0)
 
@@ -74,7 +74,7 @@ class ClientLoan:
             self._watch = None  # or it would still be called
 
 
-def taken(asked: Asked, me: NodeId, *, once: bool) -> tuple[ClientLoan, Got]:
+def taken(asked: PendingCall, me: NodeId, *, once: bool) -> tuple[ClientLoan, Got]:
     """What a get has brought; from now on the holder of the loan looks after it.
 
     Bodies that this very process has put are copied where they may still be changed.

@@ -31,9 +31,9 @@ from snowmelt.client.pool.steps import BYTES_MAX, patience
 from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.pool.calls import Ack, Get, Got, Nack
+from snowmelt.protocols.pool.calls import Ack, Got, Nack, PoolGet
 from snowmelt.runtime.clock import seconds_until, steady_now
-from snowmelt.runtime.peer.asking import Asked
+from snowmelt.runtime.peer.asking import PendingCall
 
 AHEAD_MOST: Final = 16
 """So many objects at once at most, where that is learnt."""
@@ -74,10 +74,10 @@ class ObjectLoopState:
         self._largest = 1
         self._enough = 0
         """While so many and one more are here or on their way, nothing is asked for."""
-        self._open: dict[Asked, None] = {}
-        self._came: deque[Asked] = deque()
+        self._open: dict[PendingCall, None] = {}
+        self._came: deque[PendingCall] = deque()
         self._waiting: deque[Waiter] = deque()
-        self._failure: Asked | None = None
+        self._failure: PendingCall | None = None
         self._back: WeakSet[Taker] = WeakSet()
         self._origin = Origin()
 
@@ -127,10 +127,10 @@ class ObjectLoopState:
             self._enough = most // SEVERAL
         begun = 0
         while not self.over and len(self._open) + len(self._came) < most:
-            asked = Asked(self.part.engine.words, self._told)
+            asked = PendingCall(self.part.engine.words, self._told)
             self._open[asked] = None
             try:
-                self.part.engine.begin(Get(1, BYTES_MAX, patience(wait), hold=True), asked)
+                self.part.engine.begin(PoolGet(1, BYTES_MAX, patience(wait), hold=True), asked)
             except BaseException:
                 self._open.pop(asked, None)
                 raise
@@ -164,7 +164,7 @@ class ObjectLoopState:
         self._waiting.append(waiter)  # first, since an answer may come meanwhile
         return bool(self._came or self.over or self._failure is not None or not self._open)
 
-    def _told(self, asked: Asked) -> None:
+    def _told(self, asked: PendingCall) -> None:
         """In the owner's thread: a get is answered."""
         if type(asked.body) is Got:
             self._came.append(asked)

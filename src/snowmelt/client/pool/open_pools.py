@@ -17,14 +17,14 @@ from snowmelt.client.pool.options import PoolOptions, listening, pool_settings, 
 from snowmelt.core.errors import Closed, DataLost, SnowmeltError
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.protocols.pool.calls import Known, Stop
+from snowmelt.protocols.pool.calls import PoolMembers, Stop
 from snowmelt.protocols.pool.introductions import Acquaintance
 from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import Delivery, pool_name
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.peer import Engine, PeerConfig
+from snowmelt.runtime.peer.engine_thread import CLOSING
 from snowmelt.runtime.peer.limits import PeerLimits
-from snowmelt.runtime.peer.owner import CLOSING
 from snowmelt.store import Store
 
 USUAL: Final = PeerLimits()
@@ -113,7 +113,7 @@ def join(
         raise
     if place is None:
         alone = Acquaintance(me, producer or me, engine.address)
-        engine.announce(Known((alone,), (me,)))
+        engine.announce(PoolMembers((alone,), (me,)))
     once = settings.delivery is Delivery.AT_MOST_ONCE
     return OpenPool(name, engine, store, once, peer, alone=place is None)
 

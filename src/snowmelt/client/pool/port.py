@@ -7,10 +7,10 @@ from snowmelt.client.pool.loop_state import ObjectLoopState
 from snowmelt.client.pool.steps import check_kept
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import Put
+from snowmelt.protocols.pool.calls import PoolPut
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import seconds_until
-from snowmelt.runtime.peer.asking import Asked
+from snowmelt.runtime.peer.asking import PendingCall
 
 
 class PoolPort(PoolPortBase):
@@ -20,12 +20,12 @@ class PoolPort(PoolPortBase):
         del target, weight
         return self.ask(body, timeout).take()
 
-    def ask(self, body: Any, timeout: float) -> Asked:
+    def ask(self, body: Any, timeout: float) -> PendingCall:
         """The same; the answer stays where it goes back by itself if nobody takes it."""
         self.check()
         return self._engine.ask(body, timeout)
 
-    def put(self, put: Put, timeout: float) -> None:
+    def put(self, put: PoolPut, timeout: float) -> None:
         """Returns when one object is kept."""
         self.check()
         if not self._engine.put_ahead(put):

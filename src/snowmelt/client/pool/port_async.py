@@ -12,9 +12,9 @@ from snowmelt.client.pool.loop_state import ObjectLoopState
 from snowmelt.client.pool.steps import check_kept
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import Put
+from snowmelt.protocols.pool.calls import PoolPut
 from snowmelt.runtime.clock import seconds_until
-from snowmelt.runtime.peer.asking import Asked
+from snowmelt.runtime.peer.asking import PendingCall
 
 
 class LoopNotifier:
@@ -46,17 +46,17 @@ class PoolPort(PoolPortBase):
         del target, weight
         return (await self.ask(body, timeout)).take()
 
-    async def ask(self, body: Any, timeout: float) -> Asked:
+    async def ask(self, body: Any, timeout: float) -> PendingCall:
         """The same; the answer stays where it goes back by itself if nobody takes it."""
         del timeout  # the machine keeps it
         self.check()
         crossing = LoopNotifier()
 
-        def told(asked: Asked) -> None:
+        def told(asked: PendingCall) -> None:
             if not crossing.answer(None):
                 asked.give_back()  # its event loop is closed
 
-        asked = Asked(self._engine.words, told)
+        asked = PendingCall(self._engine.words, told)
         try:
             self._engine.begin(body, asked)
             await crossing.future
@@ -65,7 +65,7 @@ class PoolPort(PoolPortBase):
             raise
         return self._engine.checked(asked)
 
-    async def put(self, put: Put, timeout: float) -> None:
+    async def put(self, put: PoolPut, timeout: float) -> None:
         """Returns when one object is kept; other tasks have had their turn by then."""
         if self._engine.places:
             await asyncio.sleep(0)  # before: who is cancelled here has put nothing

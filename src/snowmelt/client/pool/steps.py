@@ -22,16 +22,16 @@ def patience(timeout: float) -> Duration:
     return seconds(max(0.0, checked(timeout)))
 
 
-def put(body: Buffer, timeout: float, asker: int, written: Written) -> calls.Put:
+def put(body: Buffer, timeout: float, asker: int, written: Written) -> calls.PoolPut:
     """The call that puts one object; `check_kept` looks at its answer.
 
     The asker is the thread or the task: it finds the room that it heard of.
     """
     parcel = single(body, written)
-    return calls.Put(parcel.offsets, parcel.blob, patience(timeout), asker)
+    return calls.PoolPut(parcel.offsets, parcel.blob, patience(timeout), asker)
 
 
-def check_kept(answer: calls.Kept, timeout: float) -> None:
+def check_kept(answer: calls.PoolReceipt, timeout: float) -> None:
     """Raises `Full` when an object found no room, and `Closed` when its pool was closed before."""
     if answer.closed:
         raise Closed(calls.CLOSED)
@@ -50,9 +50,9 @@ def put_many(
     with ProgressNote("the first {} are in the pool", 0) as so_far:
         for parcel in several(bodies, written):
             left = seconds_until(end)
-            part = calls.Put(parcel.offsets, parcel.blob, patience(left), asker)
+            part = calls.PoolPut(parcel.offsets, parcel.blob, patience(left), asker)
             so_far.asked = True
-            kept: calls.Kept = yield Query(part, left)
+            kept: calls.PoolReceipt = yield Query(part, left)
             so_far.asked = False
             count += kept.count
             so_far.told = (count,)
@@ -68,9 +68,9 @@ def await_room(timeout: float, asker: int) -> Steps[None]:
     yield Query(calls.AwaitRoom(patience(timeout), asker), timeout)
 
 
-def get(objects_max: int, bytes_max: int, timeout: float) -> calls.Get:
+def get(objects_max: int, bytes_max: int, timeout: float) -> calls.PoolGet:
     """The call for objects of one producer; `Got` answers it."""
-    return calls.Get(objects_max, bytes_max, patience(timeout), hold=True)
+    return calls.PoolGet(objects_max, bytes_max, patience(timeout), hold=True)
 
 
 def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> calls.Ack:
@@ -79,5 +79,5 @@ def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> calls.Ac
 
 
 def stats(timeout: float) -> Steps[calls.PeerStatistics]:
-    told: calls.PeerStatistics = yield Query(calls.Describe(), checked(timeout))
+    told: calls.PeerStatistics = yield Query(calls.DescribePeer(), checked(timeout))
     return told

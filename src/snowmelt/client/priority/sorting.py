@@ -23,7 +23,7 @@ from snowmelt.client.queue.bodies import (
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.keys import packed
-from snowmelt.protocols.queue.calls import Run
+from snowmelt.protocols.queue.calls import PriorityRun
 
 Prioritized = tuple[int | float, Buffer]
 _NOT_BOTH: Final = (
@@ -40,7 +40,7 @@ def ranked_parcels(
 
     >>> [one] = ranked_parcels([(2, b"b"), (0, b"a"), (2, b"c")], None, Ranks("jobs", 3))
     >>> one.blob, one.order, one.runs
-    (b'abc', (1, 0, 2), (Run(priority=0, count=1), Run(priority=2, count=2)))
+    (b'abc', (1, 0, 2), (PriorityRun(priority=0, count=1), PriorityRun(priority=2, count=2)))
     >>> list(ranked_parcels([(2, b"b")], 1, Ranks("jobs", 3)))
     Traceback (most recent call last):
     TypeError: a body is bytes, not tuple; give priority= or pairs of a priority and a body...
@@ -71,7 +71,7 @@ def sorted_parcel(bodies: Sequence[bytes], own: Sequence[int], ranks: Ranks) -> 
     items, went = together([bodies[at] for at in order]), [own[at] for at in order]
     if ranks.keyed:
         return replace(items, keys=packed(went), order=order)
-    runs = tuple([Run(rank, count) for rank, count in Counter(went).items()])
+    runs = tuple([PriorityRun(rank, count) for rank, count in Counter(went).items()])
     return replace(items, runs=runs, order=order)
 
 
@@ -91,7 +91,7 @@ def _mixed(pairs: list[Prioritized], ranks: Ranks) -> Iterator[PutItems]:
 def _alike(items: PutItems, rank: int, ranks: Ranks) -> PutItems:
     if ranks.keyed:
         return replace(items, keys=packed([rank]) * items.count)
-    return replace(items, runs=(Run(rank, items.count),)) if rank else items
+    return replace(items, runs=(PriorityRun(rank, items.count),)) if rank else items
 
 
 def _drawn(pairs: Iterable[Any]) -> Iterator[list[Prioritized]]:

@@ -11,7 +11,7 @@ import msgspec
 from snowmelt.core.batch import ONE, Batch, Buffer
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.headers import headers_in
-from snowmelt.protocols.queue.calls import Run
+from snowmelt.protocols.queue.calls import PriorityRun
 from snowmelt.protocols.queue.labels import Labels, pack
 from snowmelt.protocols.queue.settings import BODY_BYTES_MAX
 
@@ -41,7 +41,7 @@ class PutItems(msgspec.Struct, frozen=True):
     count: int
     offsets: bytes
     blob: bytes
-    runs: tuple[Run, ...] = ()
+    runs: tuple[PriorityRun, ...] = ()
     """Of which priority they are; of the first where nothing is said."""
     keys: bytes = b""
     """In a queue of any priorities, that of each."""

@@ -102,7 +102,7 @@ class GroupSteps:
 
     def release(self, timeout: float) -> Steps[int]:
         """Forgets the group; how many items went back."""
-        ask = calls.Release(self._queue.name, self.name)
+        ask = calls.ReleaseGroup(self._queue.name, self.name)
         changed: calls.Changed = yield from self._queue.ask_about(ask, timeout)
         return changed.items
 

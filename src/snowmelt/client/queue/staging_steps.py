@@ -19,7 +19,15 @@ from snowmelt.core.errors import BadOption, Full
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.asking import DIGEST_MAX
-from snowmelt.protocols.queue.calls import Plan, Planned, Publish, Put, PutDone, Receipt, Share
+from snowmelt.protocols.queue.calls import (
+    Plan,
+    Planned,
+    PublishStaged,
+    Put,
+    PutDone,
+    Receipt,
+    Share,
+)
 from snowmelt.protocols.queue.labels import Labels
 from snowmelt.protocols.queue.settings import HOLD_LONGEST
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -78,7 +86,7 @@ def publish(
     That is (0, 0) when nobody knows any more.
     """
     named, told = tuple(receipts), _checked(digest)
-    ask = Publish(queue.name, producer.name, producer.number(sequence), named, told)
+    ask = PublishStaged(queue.name, producer.name, producer.number(sequence), named, told)
     end = later(steady_now(), seconds(max(0.0, checked(timeout))))
     while True:
         left = max(seconds_until(end), 0.0)

@@ -17,7 +17,7 @@ The arrow protocol:
    follows the sink's last (`Followed`). In the same step the arrow is turned to where the find came
    from. A request at a sink needs no find: it follows the sink's own last place at once.
 3. *Places.* Finds and sinks that healing makes belong to no request. They carry places of their own
-   (`Place.filler`), so that the order has no holes; whoever gets a filler's turn passes it on.
+   (`OrderPlace.filler`), so that the order has no holes; whoever gets a filler's turn passes it on.
 
 When is all well? Let phi of an edge be how many of its two ends point across it, and how many finds
 are on it, in all.
@@ -44,7 +44,7 @@ Each edge is watched by its upper end, the parent; the child never changes phi (
    again.
 9. *Numbers.* An answer counts while observing, and if it carries the number of the last `Observer`;
    all others are passed over. So answers to an earlier question, of an earlier life or from before
-   a time-out that was too short for the link, never harm: an edge with a longer round trip than the
+   a time-out that was too short for the link, never harm. An edge with a longer round trip than the
    time-out does not heal, but what is legal stays so. The paper has no numbers, and rests on the
    time-out alone.
 10. *Atomic.* One find touches two edges. It is taken and passed on in one step; what the parent of
@@ -67,8 +67,8 @@ The tree under it (`tree.py`), breadth first from a root that the membership's v
     least distance, the least name among equals, and is one farther. A distance of as many as there
     are nodes is none: then it has no parent. A child is a neighbour that claims this node for its
     parent. When what it hears changes a node's own claim, its next beat comes a tenth of a beat
-    later, unless it comes before that; and who hears a claim that its own would better answers with
-    its own at once, so that one who joins, or has its view later than others, does not wait for
+    later, unless it comes before that. A node that hears a claim that its own would better answers
+    with its own at once. So one that joins, or has its view later than others, does not wait for
     their beats. (On a tree that stands neighbours differ by one at most, and both rest.) From
     arbitrary claims the tree is right after as many rounds of claims as the overlay is wide, and
     one more: claims that are too small grow by one with every round, and the true ones spread by
@@ -96,8 +96,8 @@ from snowmelt.protocols.arrow.messages import (
     Ground,
     Observed,
     Observer,
-    Place,
-    Wanted,
+    OrderPlace,
+    RequestPlace,
 )
 from snowmelt.protocols.arrow.node import ArrowNode
 from snowmelt.protocols.arrow.settings import ArrowSettings, TreeSettings
@@ -114,8 +114,8 @@ __all__ = [
     "Ground",
     "Observed",
     "Observer",
-    "Place",
+    "OrderPlace",
+    "RequestPlace",
     "TreeNode",
     "TreeSettings",
-    "Wanted",
 ]

@@ -3,14 +3,14 @@
 import msgspec
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.arrow.messages import Followed, Place
+from snowmelt.protocols.arrow.messages import Followed, OrderPlace
 
 
 class Forward(msgspec.Struct, frozen=True):
     """The find goes on, to the neighbour at which the arrow pointed."""
 
     to: NodeId
-    place: Place
+    place: OrderPlace
 
 
 class Arrow:
@@ -18,7 +18,7 @@ class Arrow:
 
     >>> from snowmelt.core.names import OperationId
     >>> a, b = NodeId("a"), NodeId("b")
-    >>> first, second = (Place(one, OperationId(one, 1)) for one in (a, b))
+    >>> first, second = (OrderPlace(one, OperationId(one, 1)) for one in (a, b))
     >>> arrow = Arrow(a, first)
     >>> arrow.take(second, source=b).by is second, arrow.points_at
     (True, 'b')
@@ -28,7 +28,7 @@ class Arrow:
 
     __slots__ = ("me", "points_at", "tail")
 
-    def __init__(self, me: NodeId, tail: Place) -> None:
+    def __init__(self, me: NodeId, tail: OrderPlace) -> None:
         self.me = me
         self.points_at = me
         self.tail = tail
@@ -39,21 +39,21 @@ class Arrow:
         """Whether the queue, as far as this node knows, ends here."""
         return self.points_at == self.me
 
-    def ask(self, place: Place) -> Forward | Followed:
+    def ask(self, place: OrderPlace) -> Forward | Followed:
         step = self._flip(place, self.me)
         self.tail = place
         return step
 
-    def take(self, place: Place, source: NodeId) -> Forward | Followed:
+    def take(self, place: OrderPlace, source: NodeId) -> Forward | Followed:
         """A find came from a neighbour: it goes on or ends, and the arrow turns, in one step."""
         return self._flip(place, source)
 
-    def release(self, filler: Place) -> None:
+    def release(self, filler: OrderPlace) -> None:
         """Points at nobody any more; what comes now follows a filler's place."""
         self.points_at = self.me
         self.tail = filler
 
-    def _flip(self, place: Place, towards: NodeId) -> Forward | Followed:
+    def _flip(self, place: OrderPlace, towards: NodeId) -> Forward | Followed:
         step = Followed(self.tail, place) if self.is_sink else Forward(self.points_at, place)
         self.points_at = towards
         return step

@@ -10,7 +10,7 @@ NUMBERS: Final = 2**32
 """Observers are numbered modulo this: far more than a link can hold at a time."""
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class OrderPlace(msgspec.Struct, frozen=True, array_like=True):
     """A place in the order: whose node asked for it, and under which name."""
 
     node: NodeId
@@ -25,7 +25,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 class Find(msgspec.Struct, frozen=True, tag="arrow.find", array_like=True):
     """Looks for the end of the queue, for this place."""
 
-    place: Place
+    place: OrderPlace
 
 
 class Observer(msgspec.Struct, frozen=True, tag="arrow.observer", array_like=True):
@@ -75,7 +75,7 @@ class Branch(msgspec.Struct, frozen=True):
     children: tuple[NodeId, ...]
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RequestPlace(msgspec.Struct, frozen=True):
     """The layer above wants a place under this name; asked again, it is another find."""
 
     name: OperationId
@@ -84,5 +84,5 @@ class Wanted(msgspec.Struct, frozen=True):
 class Followed(msgspec.Struct, frozen=True):
     """A place of this node has a successor: the only thing that anybody learns of the queue."""
 
-    place: Place
-    by: Place
+    place: OrderPlace
+    by: OrderPlace

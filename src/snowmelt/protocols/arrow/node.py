@@ -37,7 +37,7 @@ class ArrowNode:
     It begins alone and as a sink, with a filler's place at the end; the tree comes as `Branch`.
 
     >>> node = ArrowNode(NodeId("a"), ArrowSettings(), Random(1))
-    >>> wanted = Announced(messages.Wanted(OperationId(NodeId("client"), 1)))
+    >>> wanted = Announced(messages.RequestPlace(OperationId(NodeId("client"), 1)))
     >>> followed = node.handle(wanted, Instant(0))[0].fact
     >>> followed.place.filler, followed.by.name.client
     (True, 'client')
@@ -67,8 +67,8 @@ class ArrowNode:
                 return self._received(source, message)
             case Expired():
                 return self._look(now)
-            case Announced(messages.Wanted(name)):
-                return self._carry_on(self.arrow.ask(messages.Place(self.me, name)))
+            case Announced(messages.RequestPlace(name)):
+                return self._carry_on(self.arrow.ask(messages.OrderPlace(self.me, name)))
             case Announced(messages.Branch() as branch):
                 return self._grow(branch, now)
             case _:
@@ -123,16 +123,16 @@ class ArrowNode:
             case _:
                 assert_never(step)
 
-    def _send_find(self, to: NodeId, place: messages.Place) -> Send[messages.Message]:
+    def _send_find(self, to: NodeId, place: messages.OrderPlace) -> Send[messages.Message]:
         """The only way out for a find, so that none is sent uncounted (rule 6)."""
         edge = self.edges.get(to)
         if edge is not None:
             edge.count_sent()
         return Send(to, messages.Find(place))
 
-    def _filler(self) -> messages.Place:
+    def _filler(self) -> messages.OrderPlace:
         self._fillers += 1
-        return messages.Place(self.me, OperationId(self.me, self._fillers), filler=True)
+        return messages.OrderPlace(self.me, OperationId(self.me, self._fillers), filler=True)
 
     # --- the watch --------------------------------------------------------------------------------
 

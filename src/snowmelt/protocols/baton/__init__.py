@@ -8,7 +8,7 @@ only grows, and a value. Who wants it asks for a place in the arrow protocol's o
 leaves to the application is here: one token, whatever dies; an order repaired when a waiter is
 gone; everybody served or told. All nodes of a view take part in all batons; clients ask any node.
 
-The order (`ways.py`, `turns.py`):
+The order (`arrows.py`, `places.py`):
 
 1. *Tree.* Each view gives every node the same four rings; the tree of `arrow.tree` grows on them,
    its root the coordinator of that view. There is one tree for all names.
@@ -23,15 +23,15 @@ The order (`ways.py`, `turns.py`):
 5. *Places.* A want asks for a place. Whose find got lost or was ignored hears nothing; it asks for
    another place, and keeps the first: whichever has its turn first will do, and the others pass. It
    waits twice as long before each further one.
-6. *Turns.* `Followed` gives a place the one behind it, once; that one is told by `Behind`, and
+6. *Turns.* `Followed` gives a place the one behind it, once; that one is told by `Predecessor`, and
    takes it from one only. So places form chains that branch nowhere. A place that nobody wants any
    more, or that healing made, stays in its chain and passes the token on. Where a node is gone its
    chains are torn: the place behind is *cut*, tells the one behind itself (`Apart`), and so on to
    the end, and all who want these places ask for others as well, by rule 5. A place that waits long
-   asks the one before it whether they still belong together (`Doubt`): a node may have been out of
-   a view without knowing it, and be forgotten by the others. A place that has had none before it
-   for long sends the one behind to ask anew: while others keep the baton busy it never rests, and
-   rule 11 can't bring it.
+   asks the one before it whether they still belong together (`CheckPredecessor`): a node may have
+   been out of a view without knowing it, and be forgotten by the others. A place that has had none
+   before it for long sends the one behind to ask anew: while others keep the baton busy it never
+   rests, and rule 11 can't bring it.
 
 The token (`relay.py`, `token.py`):
 
@@ -48,7 +48,8 @@ The token (`relay.py`, `token.py`):
    in order first gives the root what rests with it. This is looked at before every event: a process
    that slept may be woken by any.
 
-What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebody waits in vain:
+What was lost (`token_census.py`, `registrar.py`); the root is asked only when somebody waits in
+vain:
 
 10. *Complaints.* On every beat a node tells the root of one *orphan*: a place that somebody waits
     for and that has nobody before it, since that one's node is gone, or healing made the place. Now
@@ -56,7 +57,7 @@ What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebo
 11. *Census.* Then the root asks all members of its view what they have of the token. One that is
     idle is sent to the orphan (`Follow`). Of two the one with the smaller fence is void. Each
     `Pass` carries the last census that its sender answered, and falls where a later one was
-    answered: so when all have said in one census that they have nothing, nothing is on its way that
+    answered. So when all have said in one census that they have nothing, nothing is on its way that
     anybody would still take. (This is a consistent cut, after Lai and Yang; a question that comes
     twice has one answer, for the token may have moved in between.) Who takes a token counts the
     census it carries as one that it answered: somebody before it did while the token was there.
@@ -64,41 +65,41 @@ What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebo
 12. *Made anew.* Then, and when a lease has passed in which nobody had it, the root makes a new
     token for the orphan. Its fence is larger than any that was told, and than any of an earlier
     *term*, which is its upper part (`fences.py`). A view has a later term than the one before, and
-    it is on the root's disk before a token is made in it; and none that is earlier than the seconds
+    it is on the root's disk before a token is made in it. No term is earlier than the seconds
     that the wall clock counts, so that a root whose disk was set back, or emptied, is later than
     itself. A baton that is handed on until its count runs into the next term tells the root. A name
     that was never used gets its token at once. A root that began again waits for a lease before
-    that, and again after each view in which one is gone: it may have made the token of that name,
+    that, and again after each view in which one is gone. It may have made the token of that name,
     and the one who is gone may have been the only other that knew. Where a folder is the cluster
     (`alone`), all who held anything in an earlier term have ended, and nobody is waited for.
 
-Clients (`baton.py`, `wants.py`):
+Clients (`baton.py`, `waiters.py`):
 
 13. *Leases.* A holder renews its lease; it believes to hold for the time of a lease from when it
     sent the call that was answered last. The node counts from when it answered, and a little
     longer, since its clock may be faster. A holder that is silent, or for a `grace` when all
     connections of whoever renewed it last have ended, has lost the baton. A call that may not wait
-    is answered when its place learns from `Behind` that somebody has the place before it, or waits
-    there; until then nobody knows whether the baton is free. Who has many renews those
-    at one node together (`KeepMany`), and the end of a client is no work but for the names that it
+    is answered when its place learns from `Predecessor` that somebody has the place before it, or
+    waits there; until then nobody knows whether the baton is free. Who has many renews those
+    at one node together (`RenewMany`), and the end of a client is no work but for the names that it
     had to do with (`involved.py`): thousands may end one by one. A want lives as long as it is
     asked for again. Of one name and of all, so many may wait at a node as it can look at within a
     moment; of thousands of names it looks at some at a time. So nobody's crowd holds up the others.
 14. *Values.* A value that a holder changes goes on with the token, and to the root's disk behind
     it. A new token begins with the newest value that any member or the root's disk knows. What a
-    holder changed and did not hand on is lost with it. `Save` is answered when the value is on the
-    disk, and the token carries it from then on, not before: what failed has changed nothing. Where
-    a hold ends and nobody knows what became of its save, the value that goes on is given anew, and
-    counts as newer. The root takes no value from a baton that is older than the last that it made,
-    and makes none while a value of that name is on its way to the disk. It keeps each twice
-    (`values.py`). Where neither can be read no token is made of that name: who waits is told, until
-    somebody gives the value up.
+    holder changed and did not hand on is lost with it. `SaveValue` is answered when the value is on
+    the disk, and the token carries it from then on, not before: what failed has changed nothing.
+    Where a hold ends and nobody knows what became of its save, the value that goes on is given
+    anew, and counts as newer. The root takes no value from a baton that is older than the last that
+    it made, and makes none while a value of that name is on its way to the disk. It keeps each
+    twice (`values.py`). Where neither can be read no token is made of that name: who waits is told,
+    until somebody gives the value up.
 
-Names that nobody uses (`names.py`, `folds.py`):
+Names that nobody uses (`names.py`, `retired_names.py`):
 
 15. *Folding.* Where nothing has happened to a name for as long as edges are watched, its node says
-    so to the root (`Quiet`), once in that time. The root takes a census; when all say that the name
-    sleeps it asks for a place as anybody does, but for nobody: so the token comes to rest there,
+    so to the root (`Quiet`), once in that time. The root takes a census. When all say that the name
+    sleeps it asks for a place as anybody does, but for nobody. So the token comes to rest there,
     and all arrows point to the root, as rule 2 has it for a name that was never heard of. When the
     value is on its disk, too, the root tells all to fold the name (`Fold`). Whose arrow does point
     so forgets it, which changes nothing, and keeps a line: the largest fence, for rule 8, and the
@@ -122,7 +123,7 @@ Where etcd decides, the root goes with whoever leads (`stable.py`, `newest.py`):
     Who comes to lead takes a term above that in etcd before it makes a baton, and another for each
     view. So no two roots make batons in one term, whoever of them slept, died, or came back: what
     a root asked for and was not told of it never uses. A term is a block of fences that is taken at
-    once, so that a hand-over asks etcd nothing; and since a baton could be handed on beyond its
+    once, so that a hand-over asks etcd nothing. Since a baton could be handed on beyond its
     end, that far only where a root has told (`Reserved`) that etcd has the next one, too. A census
     is of one view, and a view has one root. A new one makes nothing before all members of its view
     have answered, or are out of it for a lease: a root that slept is one of them. It asks nobody
@@ -133,8 +134,8 @@ Where etcd decides, the root goes with whoever leads (`stable.py`, `newest.py`):
     root may die with what it had not passed on. Until then the name is not folded. What a baton
     that was made anew begins with counts as newer than all that was given before, so that nothing
     comes back of what was lost.
-20. *What can wait.* `Save` goes to etcd at once. What a release changes goes with others, once a
-    second at most and 64 KiB a second: of what changes faster, the last. So what was handed on
+20. *What can wait.* `SaveValue` goes to etcd at once. What a release changes goes with others, once
+    a second at most and 64 KiB a second: of what changes faster, the last. So what was handed on
     within one machine, and is with nobody else, may be lost with that machine until then; nothing
     else that was handed on is.
 

@@ -9,15 +9,23 @@ from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Effect, Reply, Send
 from snowmelt.protocols.baton import calls
-from snowmelt.protocols.baton.calls import Save, Saved
-from snowmelt.protocols.baton.endings import Ended, Endings
-from snowmelt.protocols.baton.folds import Line
-from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import Behind, Forgo, Got, Standing, Stored, Taken, Version
+from snowmelt.protocols.baton.arrows import Arrows
+from snowmelt.protocols.baton.calls import SaveValue, ValueSaved
+from snowmelt.protocols.baton.context import NodeContext
+from snowmelt.protocols.baton.ended_holds import EndedHolds, EndReason
+from snowmelt.protocols.baton.messages import (
+    BatonGot,
+    BatonState,
+    BatonTaken,
+    Forgo,
+    Predecessor,
+    Stored,
+    Version,
+)
 from snowmelt.protocols.baton.relay import Effects, Relay
+from snowmelt.protocols.baton.retired_names import NameRecord
 from snowmelt.protocols.baton.token import Holder, Token
-from snowmelt.protocols.baton.wants import Want, Wants
-from snowmelt.protocols.baton.ways import Ways
+from snowmelt.protocols.baton.waiters import BatonWaiter, BatonWaiters
 from snowmelt.protocols.calling import Declined
 
 NUMBERS: Final = 2**60
@@ -25,7 +33,7 @@ WAITING_MAX: Final = 100
 """More are of callers who have asked again since."""
 
 
-class Given(msgspec.Struct, frozen=True):
+class UnsavedValue(msgspec.Struct, frozen=True):
     """A value that a holder wants to be saved; the baton carries it once the disk does."""
 
     version: Version
@@ -34,16 +42,16 @@ class Given(msgspec.Struct, frozen=True):
     """Which of its hold it is, as its holder counts; 0 when it does not."""
 
 
-class Saving:
+class PendingSave:
     """Values of one hold on their way to the root's disk, and who waits for its word (rule 14)."""
 
     def __init__(self, chance: Random) -> None:
-        self.newest: Given | None = None
+        self.newest: UnsavedValue | None = None
         """The last that was asked for, until the baton carries it, or its hold is over."""
         self._chance = chance
         self._waiting: dict[int, tuple[OperationId, Version]] = {}
 
-    def given(self, call: Save, token: Token) -> Given | None:
+    def given(self, call: SaveValue, token: Token) -> UnsavedValue | None:
         """What a holder wants to be saved; None when that is older than what it wanted since."""
         newest = self.newest
         if newest is not None and newest.version.fence == call.fence and call.number:
@@ -51,9 +59,9 @@ class Saving:
                 return None
             if call.number == newest.number:
                 return newest
-        return Given(token.next_version(), call.value, call.number)
+        return UnsavedValue(token.next_version(), call.value, call.number)
 
-    def add(self, operation: OperationId, given: Given) -> int:
+    def add(self, operation: OperationId, given: UnsavedValue) -> int:
         """Another call; returns the number under which the root is to answer."""
         number = self._chance.randrange(1, NUMBERS)
         self._waiting[number] = operation, given.version
@@ -71,12 +79,12 @@ class Saving:
             return [Reply(operation, Declined(stored.error, stored.text))]
         token, newest = relay.token, self.newest
         if token is None or token.holder is None or newest is None:
-            return [Reply(operation, Saved())]
+            return [Reply(operation, ValueSaved())]
         if newest.version == version and token.fence == version.fence:
             token.version, token.value = newest.version, newest.value
             relay.newest.learn(newest.version, newest.value)
             relay.newest.kept(token.version)
-        return [Reply(operation, Saved())]
+        return [Reply(operation, ValueSaved())]
 
 
 DOUBLINGS_MAX: Final = 3
@@ -86,17 +94,17 @@ PLACES_MAX: Final = 8
 """So many of a want are kept, the last ones."""
 
 
-class Baton:
+class LocalBaton:
     """One name at one node."""
 
-    def __init__(self, name: str, here: Here, ways: Ways, line: Line) -> None:
+    def __init__(self, name: str, here: NodeContext, ways: Arrows, line: NameRecord) -> None:
         self.name: Final = name
         self.relay: Final = Relay(name, here, ways, line)
-        self.wants: Final = Wants()
+        self.wants: Final = BatonWaiters()
         self._here = here
         self._ways = ways
-        self.saving: Final = Saving(here.chance)
-        self.endings: Final = Endings(name, here, line.fence)
+        self.saving: Final = PendingSave(here.chance)
+        self.endings: Final = EndedHolds(name, here, line.fence)
         self.due: Instant | None = None
         """When something here is over, or sooner; never later."""
 
@@ -109,7 +117,7 @@ class Baton:
         return calls.BatonStatus(
             name=self.name,
             node=self._here.me,
-            state=(token.standing if token is not None else Standing.NOTHING).value,
+            state=(token.standing if token is not None else BatonState.NOTHING).value,
             fence=self.relay.fence,
             waiting=len(self.wants),
             points_at=self._ways.points_at(self.name),
@@ -128,20 +136,20 @@ class Baton:
         want = self.wants.get(call.ticket)
         new = want is None
         if want is None:
-            want = Want(call.ticket)
+            want = BatonWaiter(call.ticket)
             self.wants.add(want)
         self._by(self.wants.called(want, operation, call, now))
         effects = self._want(want, now) if new else []
         return effects + hurried(self, call.ticket, now)
 
-    def keep(self, operation: OperationId, call: calls.Keep | calls.Holding, now: Instant) -> bool:
+    def keep(self, operation: OperationId, call: calls.Renew | calls.Holding, now: Instant) -> bool:
         """The holder works on; whether it is one still."""
         holder = self._holder(call)
         if holder is not None:
             self._renew(holder, operation, now)
         return holder is not None
 
-    def save(self, operation: OperationId, call: calls.Save, now: Instant) -> Effects:
+    def save(self, operation: OperationId, call: calls.SaveValue, now: Instant) -> Effects:
         holder = self._holder(call)
         if holder is None:
             return [self.endings.not_held(operation, call)]
@@ -159,7 +167,7 @@ class Baton:
         done = Reply(operation, calls.Released())
         if not call.fence:
             dropped = self.drop(call.ticket, None, now)
-            self.endings.add(call.ticket, Ended.GIVEN_UP)  # what asked for it may come only now
+            self.endings.add(call.ticket, EndReason.GIVEN_UP)  # what asked for it may come only now
             return [*dropped, done]
         if self._holder(call) is not None:
             return [*self.drop(call.ticket, call.value, now), done]
@@ -184,7 +192,7 @@ class Baton:
     def seek(self, ticket: int, now: Instant) -> Effects:
         if self.wants.get(ticket) is not None or self._held_by(ticket) is not None:
             return []
-        want = Want(ticket)
+        want = BatonWaiter(ticket)
         self.wants.add(want)
         return self._want(want, now)
 
@@ -193,15 +201,15 @@ class Baton:
             self.give_up(ticket, now)
             return self.settle(now)
         backup = [] if value is None else self.relay.change(value)
-        return [*self._end(Ended.GIVEN_UP, now), *backup]
+        return [*self._end(EndReason.GIVEN_UP, now), *backup]
 
-    def lose(self, why: Ended) -> Effects:
+    def lose(self, why: EndReason) -> Effects:
         token, self.relay.token = self.relay.token, None
         if token is None or token.holder is None:
             return []
         self.endings.add(token.holder.ticket, why, token.fence)
         if token.holder.client is None:
-            return [Announce(Taken(self.name, token.holder.ticket))]
+            return [Announce(BatonTaken(self.name, token.holder.ticket))]
         return []
 
     # --- whose turn it is ---------------------------------------------------------------------
@@ -215,21 +223,21 @@ class Baton:
             return effects + self._grant(want, now)
         return effects
 
-    def _want(self, want: Want, now: Instant) -> Effects:
+    def _want(self, want: BatonWaiter, now: Instant) -> Effects:
         return self._ask(want, now) + self.settle(now)
 
-    def _ask(self, want: Want, now: Instant) -> Effects:
+    def _ask(self, want: BatonWaiter, now: Instant) -> Effects:
         place, effects = self.relay.ask(want.ticket, now)
         self.relay.renounce(want.places[: 1 - PLACES_MAX], now)
         want.places, want.asked = (*want.places[1 - PLACES_MAX :], place), now
         return effects
 
-    def _grant(self, want: Want, now: Instant) -> Effects:
+    def _grant(self, want: BatonWaiter, now: Instant) -> Effects:
         token = self.relay.token
         assert token is not None
         if want.client is None:
             token.holder = Holder(want.ticket, None, None)
-            got = Got(self.name, want.ticket, token.fence, token.made, token.value)
+            got = BatonGot(self.name, want.ticket, token.fence, token.made, token.value)
             return [Announce(got)]
         if want.operation is None:  # it will call again at once; if not, the baton goes on
             token.holder = Holder(want.ticket, want.client, None)
@@ -239,7 +247,7 @@ class Baton:
         self._renew(token.holder, want.operation, now)
         return [Reply(want.operation, self._granted())]
 
-    def _end(self, why: Ended, now: Instant) -> Effects:
+    def _end(self, why: EndReason, now: Instant) -> Effects:
         """The hold is over; the baton stays, or goes to whoever is next."""
         token = self.relay.token
         assert token is not None
@@ -253,7 +261,7 @@ class Baton:
         # Nobody knows whether that save came to be: what is carried goes on, on the disk too.
         return [*self.relay.change(token.value, anew=True), *self.settle(now)]
 
-    def give_up(self, ticket: int, now: Instant) -> Want | None:
+    def give_up(self, ticket: int, now: Instant) -> BatonWaiter | None:
         want = self.wants.take(ticket)
         if want is not None:
             self.relay.renounce(want.places, now)
@@ -270,7 +278,7 @@ class Baton:
         token = self.relay.token
         holder = None if token is None else token.holder
         if holder is not None and holder.expires is not None and holder.expires <= now:
-            effects += self._end(Ended.EXPIRED, now)
+            effects += self._end(EndReason.EXPIRED, now)
         effects += self.settle(now)
         token = self.relay.token
         holder = None if token is None else token.holder
@@ -295,7 +303,7 @@ class Baton:
         return None if token is None else token.held_by(ticket)
 
     def _holder(
-        self, call: calls.Holding | calls.Keep | calls.Save | calls.Release
+        self, call: calls.Holding | calls.Renew | calls.SaveValue | calls.Release
     ) -> Holder | None:
         token = self.relay.token
         if token is None or token.fence != call.fence:
@@ -321,13 +329,13 @@ class Baton:
         return calls.Granted(token.fence, token.made, token.value, lease, self._here.place)
 
 
-def behind(baton: Baton, word: Behind, now: Instant) -> Effects:
+def behind(baton: LocalBaton, word: Predecessor, now: Instant) -> Effects:
     """One of this node's places learns which one is before it."""
     baton.relay.turns.put_behind(word.place, word.before, now, taken=word.taken)
     return hurried(baton, baton.relay.turns.wanted(word.place), now)
 
 
-def hurried(baton: Baton, ticket: int | None, now: Instant) -> Effects:
+def hurried(baton: LocalBaton, ticket: int | None, now: Instant) -> Effects:
     """Answers a call that may not wait, once its baton is known to be taken."""
     want = baton.wants.get(ticket)
     if want is None or not baton.relay.turns.taken(want.places):
@@ -336,14 +344,14 @@ def hurried(baton: Baton, ticket: int | None, now: Instant) -> Effects:
     return baton.expire(now)
 
 
-def knows(baton: Baton, ticket: int) -> bool:
+def knows(baton: LocalBaton, ticket: int) -> bool:
     """Whether somebody waits under this ticket, or holds the baton, or did."""
     token = baton.relay.token
     held = token is not None and token.held_by(ticket) is not None
     return held or baton.wants.get(ticket) is not None or baton.endings.get(ticket) is not None
 
 
-def concerns(baton: Baton, client: NodeId) -> bool:
+def concerns(baton: LocalBaton, client: NodeId) -> bool:
     """Whether a client waits here, or holds. O(what it waits for)."""
     token = baton.relay.token
     holder = None if token is None else token.holder
@@ -352,7 +360,7 @@ def concerns(baton: Baton, client: NodeId) -> bool:
     return bool(baton.wants.of(client))
 
 
-def refused(baton: Baton, root: NodeId, text: str, now: Instant) -> Effects:
+def refused(baton: LocalBaton, root: NodeId, text: str, now: Instant) -> Effects:
     """What the baton carried can't be read; another machine of this node does without."""
     effects: Effects = []
     for want in baton.wants.all():

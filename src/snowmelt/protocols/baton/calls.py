@@ -25,7 +25,7 @@ class Acquire(msgspec.Struct, frozen=True, tag="baton.acquire", array_like=True)
     and `KNOWN` at most."""
 
 
-class Where(msgspec.Struct, frozen=True, array_like=True):
+class HeldAt(msgspec.Struct, frozen=True, array_like=True):
     """The node at which a baton is held: only it can keep, save or pass it."""
 
     node: NodeId
@@ -43,23 +43,23 @@ class Granted(msgspec.Struct, frozen=True, tag="baton.granted", array_like=True)
     been lost and made again."""
     value: bytes
     lease: Duration
-    where: Where
+    where: HeldAt
 
 
 class Queued(msgspec.Struct, frozen=True, tag="baton.queued", array_like=True):
     """Not yet; ask again within `PATIENCE`, or your place is given up."""
 
 
-class Keep(msgspec.Struct, frozen=True, tag="baton.keep", array_like=True):
+class Renew(msgspec.Struct, frozen=True, tag="baton.keep", array_like=True):
     """I work on, renew my lease. `Declined("BatonLost")` when it is no longer mine."""
 
     name: str
     ticket: int
     fence: int
-    where: Where
+    where: HeldAt
 
 
-class Kept(msgspec.Struct, frozen=True, tag="baton.kept", array_like=True):
+class Renewed(msgspec.Struct, frozen=True, tag="baton.kept", array_like=True):
     """For the time of the lease, from when you asked."""
 
     lease: Duration
@@ -73,14 +73,14 @@ class Holding(msgspec.Struct, frozen=True, array_like=True):
     fence: int
 
 
-class KeepMany(msgspec.Struct, frozen=True, tag="baton.keep_many", array_like=True):
+class RenewMany(msgspec.Struct, frozen=True, tag="baton.keep_many", array_like=True):
     """I work on all of these, renew their leases; `KEEPS_AT_ONCE` at most."""
 
     holdings: Annotated[tuple[Holding, ...], msgspec.Meta(max_length=1_000)]
-    where: Where
+    where: HeldAt
 
 
-class KeptMany(msgspec.Struct, frozen=True, tag="baton.kept_many", array_like=True):
+class RenewedMany(msgspec.Struct, frozen=True, tag="baton.kept_many", array_like=True):
     """For the time of the lease, from when you asked; but those are lost."""
 
     lease: Duration
@@ -88,20 +88,20 @@ class KeptMany(msgspec.Struct, frozen=True, tag="baton.kept_many", array_like=Tr
     """Which of them, by its place among those that were named, and why."""
 
 
-class Save(msgspec.Struct, frozen=True, tag="baton.save", array_like=True):
+class SaveValue(msgspec.Struct, frozen=True, tag="baton.save", array_like=True):
     """Keep this value on the root's disk, or in etcd, whatever happens to me; I hold on."""
 
     name: str
     ticket: int
     fence: int
-    where: Where
+    where: HeldAt
     value: bytes
     number: int = 0
     """The how-manieth of this hold it is: an older one that comes late is void. 0 says nothing."""
 
 
-class Saved(msgspec.Struct, frozen=True, tag="baton.saved", array_like=True):
-    """It is there, flushed."""
+class ValueSaved(msgspec.Struct, frozen=True, tag="baton.saved", array_like=True):
+    """The value is on the disk of the root."""
 
 
 class Release(msgspec.Struct, frozen=True, tag="baton.release", array_like=True):
@@ -113,12 +113,12 @@ class Release(msgspec.Struct, frozen=True, tag="baton.release", array_like=True)
     name: str
     ticket: int
     fence: int
-    where: Where | None
+    where: HeldAt | None
     value: bytes | None
 
 
 class Released(msgspec.Struct, frozen=True, tag="baton.released", array_like=True):
-    """It has gone on."""
+    """The baton has gone on to the next in the order."""
 
 
 class GetBaton(msgspec.Struct, frozen=True, tag="baton.get", array_like=True):
@@ -187,14 +187,22 @@ KEEPS_AT_ONCE: Final = 500
 """As many as a node renews in a moment."""
 
 Request = (
-    Acquire | Keep | KeepMany | Save | Release | GetBaton | ListBatons | LookAtBatons | ResetBaton
+    Acquire
+    | Renew
+    | RenewMany
+    | SaveValue
+    | Release
+    | GetBaton
+    | ListBatons
+    | LookAtBatons
+    | ResetBaton
 )
 Response = (
     Granted
     | Queued
-    | Kept
-    | KeptMany
-    | Saved
+    | Renewed
+    | RenewedMany
+    | ValueSaved
     | Released
     | BatonStatus
     | BatonNames

@@ -8,7 +8,7 @@ import msgspec
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.node import Effect, Note, Send, Started
 from snowmelt.core.record import Record, Write
-from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.baton.context import NodeContext
 from snowmelt.protocols.baton.messages import TERMS, Reached
 from snowmelt.protocols.baton.stable import COPY, Stable
 from snowmelt.protocols.baton.token import Token
@@ -142,12 +142,12 @@ class Fences:
         return [self._stable.keep(ticket, KEY, msgspec.msgpack.encode(term))]
 
 
-def may_step(token: Token, here: Here) -> bool:
+def may_step(token: Token, here: NodeContext) -> bool:
     """Whether the next fence is in a term that no later root begins with (rule 18)."""
     term = (token.fence + 1) >> COUNT_BITS
     return not here.etcd or term <= max(token.made >> COUNT_BITS, here.reserved)
 
 
-def ask_for_more(name: str, token: Token, here: Here) -> Send[Any]:
+def ask_for_more(name: str, token: Token, here: NodeContext) -> Send[Any]:
     """The root is to see to the next term before fences come there."""
     return Send(here.root, Reached(name, token.fence))

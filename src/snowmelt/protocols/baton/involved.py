@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.baton.baton import Baton, concerns
+from snowmelt.protocols.baton.baton import LocalBaton, concerns
 from snowmelt.protocols.baton.names import Names
 
 STALE_MAX: Final = 64
@@ -28,13 +28,13 @@ class Involved:
             self._of[client] = own = {one.name: None for one in self._concerned(client)}
             self._most[client] = 2 * len(own) + STALE_MAX
 
-    def take(self, client: NodeId) -> list[Baton]:
+    def take(self, client: NodeId) -> list[LocalBaton]:
         """All its connections have ended: what that concerns. O(its names)."""
         concerned = self._concerned(client)
         self._of.pop(client, None)
         self._most.pop(client, None)
         return concerned
 
-    def _concerned(self, client: NodeId) -> list[Baton]:
+    def _concerned(self, client: NodeId) -> list[LocalBaton]:
         batons = map(self._names.get, self._of.get(client, ()))
         return [one for one in batons if one is not None and concerns(one, client)]

@@ -5,15 +5,15 @@ from typing import Any
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import OperationId
 from snowmelt.core.node import Reply
-from snowmelt.protocols.baton.calls import KEEPS_AT_ONCE, KeepMany, KeptMany
-from snowmelt.protocols.baton.endings import UNKNOWN
-from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.baton.calls import KEEPS_AT_ONCE, RenewedMany, RenewMany
+from snowmelt.protocols.baton.context import NodeContext
+from snowmelt.protocols.baton.ended_holds import UNKNOWN
 from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.calling import Declined, Elsewhere
 
 
 def keep_many(
-    operation: OperationId, call: KeepMany, here: Here, names: Names, now: Instant
+    operation: OperationId, call: RenewMany, here: NodeContext, names: Names, now: Instant
 ) -> tuple[Reply[Any], list[str]]:
     """Renews those that are held here still, each as if it were alone; the answer, and which."""
     where, holdings = call.where, call.holdings
@@ -35,4 +35,4 @@ def keep_many(
             lost.append((at, baton.endings.why(holding.ticket)))
         else:
             kept.append(holding.name)
-    return Reply(operation, KeptMany(here.settings.lease, tuple(lost))), kept
+    return Reply(operation, RenewedMany(here.settings.lease, tuple(lost))), kept

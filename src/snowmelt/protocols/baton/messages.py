@@ -6,7 +6,7 @@ from typing import Final, get_args
 import msgspec
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.arrow.messages import Find, Observed, Observer, Place
+from snowmelt.protocols.arrow.messages import Find, Observed, Observer, OrderPlace
 from snowmelt.protocols.baton.calls import REQUESTS
 
 
@@ -29,8 +29,8 @@ class OfFence(OfBaton, frozen=True, array_like=True):
 class OfBefore(OfBaton, frozen=True, array_like=True):
     """About a place, and the one before it."""
 
-    place: Place
-    before: Place
+    place: OrderPlace
+    before: OrderPlace
 
 
 class Along(OfBaton, frozen=True, tag="baton.along", array_like=True):
@@ -43,14 +43,14 @@ class Along(OfBaton, frozen=True, tag="baton.along", array_like=True):
     message: Find | Observer | Observed | Unwatched
 
 
-class Behind(OfBefore, frozen=True, tag="baton.behind", array_like=True):
+class Predecessor(OfBefore, frozen=True, tag="baton.behind", array_like=True):
     """Your place has this one before it (rule 6)."""
 
     taken: bool = False
     """Whether somebody has that one, or waits for it: then the baton does not come at once."""
 
 
-class Doubt(OfBefore, frozen=True, tag="baton.doubt", array_like=True):
+class CheckPredecessor(OfBefore, frozen=True, tag="baton.doubt", array_like=True):
     """A place that has waited long asks the one before it whether it is still behind (rule 6)."""
 
 
@@ -65,7 +65,7 @@ class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
     count: int = 0
 
 
-class Census(msgspec.Struct, frozen=True, order=True, array_like=True):
+class CensusRound(msgspec.Struct, frozen=True, order=True, array_like=True):
     """One round of questions: the view in which all are asked, and the root's count."""
 
     epoch: int = 0
@@ -78,12 +78,12 @@ class Pass(OfBaton, frozen=True, tag="baton.pass", array_like=True):
     by: NodeId
     life: int
     """The receiver's, as the sender's view has it: no later one takes it."""
-    place: Place
+    place: OrderPlace
     fence: int
     made: int
     value: bytes
     version: Version
-    census: Census
+    census: CensusRound
     """The last that the sender had answered; whoever answered a later one lets it fall."""
 
 
@@ -94,18 +94,18 @@ class Arrived(OfFence, frozen=True, tag="baton.arrived", array_like=True):
 class Complaint(OfBaton, frozen=True, tag="baton.complaint", array_like=True):
     """To the root: this place waits in vain (rule 10)."""
 
-    place: Place
+    place: OrderPlace
     orphan: bool
     """Whether nobody is known to stand before it."""
 
 
-class Tell(OfBaton, frozen=True, tag="baton.tell", array_like=True):
+class CensusQuery(OfBaton, frozen=True, tag="baton.tell", array_like=True):
     """From the root to all: they are to say what they have of this baton (rule 11)."""
 
-    census: Census
+    census: CensusRound
 
 
-class Standing(Enum):
+class BatonState(Enum):
     """What a node has of a baton."""
 
     NOTHING = "elsewhere"
@@ -114,11 +114,11 @@ class Standing(Enum):
     MOVING = "moving"
 
 
-class Told(OfBaton, frozen=True, tag="baton.told", array_like=True):
-    """The answer."""
+class CensusReply(OfBaton, frozen=True, tag="baton.told", array_like=True):
+    """What a node has of the baton, for the root's census."""
 
-    census: Census
-    standing: Standing
+    census: CensusRound
+    standing: BatonState
     fence: int
     """Of the baton that is here, or the largest that was."""
     version: Version
@@ -130,7 +130,7 @@ class Told(OfBaton, frozen=True, tag="baton.told", array_like=True):
 class Follow(OfFence, frozen=True, tag="baton.follow", array_like=True):
     """From the root: if the baton is idle with you and has this fence, it goes to this place."""
 
-    place: Place
+    place: OrderPlace
 
 
 class Void(OfFence, frozen=True, tag="baton.void", array_like=True):
@@ -196,14 +196,14 @@ class Reserved(OfBaton, frozen=True, tag="baton.reserved", array_like=True):
 # --- between the machines of one node -------------------------------------------------------------
 
 
-class Seek(msgspec.Struct, frozen=True):
+class SeekBaton(msgspec.Struct, frozen=True):
     """Another machine of this node wants the baton, under a ticket that it drew."""
 
     name: str
     ticket: int
 
 
-class Got(msgspec.Struct, frozen=True):
+class BatonGot(msgspec.Struct, frozen=True):
     """It has it, until it says `Drop`; there is no lease."""
 
     name: str
@@ -221,7 +221,7 @@ class Drop(msgspec.Struct, frozen=True):
     value: bytes | None
 
 
-class Taken(msgspec.Struct, frozen=True):
+class BatonTaken(msgspec.Struct, frozen=True):
     """It had it, and has it no longer."""
 
     name: str
@@ -230,14 +230,14 @@ class Taken(msgspec.Struct, frozen=True):
 
 Message = (
     Along
-    | Behind
-    | Doubt
+    | Predecessor
+    | CheckPredecessor
     | Apart
     | Pass
     | Arrived
     | Complaint
-    | Tell
-    | Told
+    | CensusQuery
+    | CensusReply
     | Follow
     | Void
     | Yield
@@ -271,7 +271,7 @@ def sound(message: Message) -> bool:
             return 0 <= term < TERMS
         case Pass(fence=fence, made=made, version=version):
             numbers = (fence, made, version.fence, version.count)
-        case Told(fence=fence, version=version):
+        case CensusReply(fence=fence, version=version):
             numbers = (fence, version.fence, version.count)
         case Backup(version=version):
             numbers = (version.fence, version.count)

@@ -11,26 +11,26 @@ from msgspec.structs import replace
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Send
-from snowmelt.protocols.arrow import Place
-from snowmelt.protocols.baton.baton import Baton
+from snowmelt.protocols.arrow import OrderPlace
+from snowmelt.protocols.baton.arrows import Arrows
+from snowmelt.protocols.baton.baton import LocalBaton
 from snowmelt.protocols.baton.calls import BatonStatus
-from snowmelt.protocols.baton.folds import Folds, Line
-from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import Census, Fold, Quiet, Standing, Told
+from snowmelt.protocols.baton.context import NodeContext
+from snowmelt.protocols.baton.messages import BatonState, CensusReply, CensusRound, Fold, Quiet
 from snowmelt.protocols.baton.relay import Effects, Relay
+from snowmelt.protocols.baton.retired_names import NameRecord, RetiredNames
 from snowmelt.protocols.baton.token import Token
-from snowmelt.protocols.baton.ways import Ways
 
 DROWSY_AT_ONCE: Final = 50
 """So many names are looked at on one beat, or the root would hear of all of them at a time."""
 
 
 class Names:
-    def __init__(self, here: Here, ways: Ways) -> None:
-        self.folds: Final = Folds()
+    def __init__(self, here: NodeContext, ways: Arrows) -> None:
+        self.folds: Final = RetiredNames()
         self._here = here
         self._ways = ways
-        self._used: dict[str, Baton] = {}
+        self._used: dict[str, LocalBaton] = {}
         self._drowsy: deque[str] = deque()
         """Names that are looked at next."""
         self._looked = Instant(0)
@@ -39,28 +39,28 @@ class Names:
         """How many are in use."""
         return len(self._used)
 
-    def __iter__(self) -> Iterator[Baton]:
+    def __iter__(self) -> Iterator[LocalBaton]:
         return iter(list(self._used.values()))
 
-    def get(self, name: str) -> Baton | None:
+    def get(self, name: str) -> LocalBaton | None:
         return self._used.get(name)
 
-    def use(self, name: str, now: Instant) -> Baton:
+    def use(self, name: str, now: Instant) -> LocalBaton:
         """A baton that is in use from now on. Its token rests where the arrows point by rule 2."""
         baton = self._used.get(name)
         if baton is None:
-            line = self.folds.take(name) or Line()
-            baton = self._used[name] = Baton(name, self._here, self._ways, line)
+            line = self.folds.take(name) or NameRecord()
+            baton = self._used[name] = LocalBaton(name, self._here, self._ways, line)
             if line.made:
                 baton.relay.token = _token(line, self._ways.end(name, now))
         return baton
 
-    def glimpse(self, name: str) -> Baton:
+    def glimpse(self, name: str) -> LocalBaton:
         """What is known of a name that is not in use, and stays so."""
         line, me = self.folds.get(name), self._here.me
-        baton = Baton(name, self._here, self._ways, line)
+        baton = LocalBaton(name, self._here, self._ways, line)
         if line.made:
-            place = Place(me, OperationId(me, line.fence), filler=True)
+            place = OrderPlace(me, OperationId(me, line.fence), filler=True)
             baton.relay.token = _token(line, place)
         return baton
 
@@ -72,15 +72,15 @@ class Names:
             return False
         return self._ways.leads_to(name, token.place)
 
-    def tell(self, source: NodeId, name: str, census: Census, now: Instant) -> Effects:
+    def tell(self, source: NodeId, name: str, census: CensusRound, now: Instant) -> Effects:
         """Rule 11: what is here. To be asked is no use, but leaves a line: so the rule holds."""
         baton, line = self._used.get(name), self.folds.get(name)
         if baton is not None or line.made:
             baton = self.use(name, now)
             return baton.relay.tell(source, census, asleep=self._asleep(name, now))
         self.folds.put(name, replace(line, census=max(line.census, census)))
-        nothing, asleep = Standing.NOTHING, self._ways.asleep(name, now)
-        return [Send(source, Told(name, census, nothing, line.fence, line.version, asleep))]
+        nothing, asleep = BatonState.NOTHING, self._ways.asleep(name, now)
+        return [Send(source, CensusReply(name, census, nothing, line.fence, line.version, asleep))]
 
     def page(self, after: str, most: int) -> tuple[str, ...]:
         known = (name for name in chain(self._used, self.folds) if name > after)
@@ -129,19 +129,19 @@ class Names:
         baton = self._used.get(name)
         return self._ways.asleep(name, now) and (baton is None or not _in_use(baton))
 
-    def _line(self, relay: Relay) -> Line:
+    def _line(self, relay: Relay) -> NameRecord:
         """All that is to be kept. Elsewhere than at the root a token would be void."""
         token = relay.token
         if token is None or self._here.me != self._here.root:
-            return Line(relay.fence, relay.census)
-        return Line(token.fence, relay.census, token.made, token.version, token.value)
+            return NameRecord(relay.fence, relay.census)
+        return NameRecord(token.fence, relay.census, token.made, token.version, token.value)
 
 
-def _in_use(baton: Baton) -> bool:
+def _in_use(baton: LocalBaton) -> bool:
     """Whether anybody waits for it here, or holds it."""
     token = baton.relay.token
-    return baton.busy or (token is not None and token.standing is Standing.HELD)
+    return baton.busy or (token is not None and token.standing is BatonState.HELD)
 
 
-def _token(line: Line, place: Place) -> Token:
+def _token(line: NameRecord, place: OrderPlace) -> Token:
     return Token(line.fence, line.made, place, line.value, line.version)

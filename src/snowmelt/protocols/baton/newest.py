@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from snowmelt.core.node import Send
-from snowmelt.protocols.baton.folds import Line
-from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.baton.context import NodeContext
 from snowmelt.protocols.baton.messages import Backup, Stored, Version
+from snowmelt.protocols.baton.retired_names import NameRecord
 from snowmelt.protocols.baton.settings import TOPICS
 
 AGAIN_BEATS: Final = 4
@@ -15,7 +15,7 @@ NUMBERS: Final = 2**60
 class Newest:
     """Of one name at one node; where etcd decides the root is told until it has it."""
 
-    def __init__(self, name: str, here: Here, line: Line) -> None:
+    def __init__(self, name: str, here: NodeContext, line: NameRecord) -> None:
         self.value = line.value
         self.version = line.version
         self._name = name

@@ -28,16 +28,16 @@ from snowmelt.core.node import (
 from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
 from snowmelt.protocols.baton import calls, messages
-from snowmelt.protocols.baton.baton import Baton, behind, knows, refused
-from snowmelt.protocols.baton.endings import Ended
-from snowmelt.protocols.baton.here import NEVER, Here
+from snowmelt.protocols.baton.arrows import Arrows, Went
+from snowmelt.protocols.baton.baton import LocalBaton, behind, knows, refused
+from snowmelt.protocols.baton.context import NEVER, NodeContext
+from snowmelt.protocols.baton.ended_holds import EndReason
 from snowmelt.protocols.baton.involved import Involved
 from snowmelt.protocols.baton.keeping import keep_many
 from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.settings import TOPICS, BatonSettings, baton_name, baton_value
-from snowmelt.protocols.baton.ways import Ways, Went
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import Current, CutOff, Leads, LeadsNoMore, RecordsKept, View
 
@@ -62,7 +62,7 @@ class BatonNode:
 
     >>> node = BatonNode(NodeId("n1"), BatonSettings(), Random(1))
     >>> operation = OperationId(NodeId("c1"), 1)
-    >>> keep = calls.Keep("a b", 1, 1, None)
+    >>> keep = calls.Renew("a b", 1, 1, None)
     >>> node.handle(Requested(operation, keep), Instant(0))[0].message.error
     'BadOption'
     """
@@ -76,8 +76,8 @@ class BatonNode:
         etcd: bool = False,
         alone: bool = False,
     ) -> None:
-        self._here = Here(me, settings, chance, etcd=etcd, alone=alone)
-        self._ways = Ways(self._here)
+        self._here = NodeContext(me, settings, chance, etcd=etcd, alone=alone)
+        self._ways = Arrows(self._here)
         self._names = Names(self._here, self._ways)
         self._registrar = Registrar(self._here, self._names)
         self._involved = Involved(self._names)
@@ -136,7 +136,7 @@ class BatonNode:
                 return self._along(source, message, now)
             case messages.Complaint():
                 return self._registrar.complained(message, now)
-            case messages.Told():
+            case messages.CensusReply():
                 return self._registrar.told(source, message, now)
             case messages.Backup():
                 return self._registrar.backup(source, message) + self._registrar.flush(now)
@@ -150,7 +150,7 @@ class BatonNode:
                 if source == self._here.root and self._names.fold(message, now):
                     self._registrar.folded(message.name)
                 return []
-            case messages.Tell(_, census):
+            case messages.CensusQuery(_, census):
                 view = self._here.view
                 if view is None or census.epoch != view.epoch:
                     return []
@@ -159,13 +159,13 @@ class BatonNode:
                 return self._of_one(source, message, self._names.use(message.name, now), now)
 
     def _of_one(
-        self, source: NodeId, message: messages.Message, baton: Baton, now: Instant
+        self, source: NodeId, message: messages.Message, baton: LocalBaton, now: Instant
     ) -> Effects:
         relay = baton.relay
         match message:
-            case messages.Behind():
+            case messages.Predecessor():
                 return behind(baton, message, now)
-            case messages.Doubt():
+            case messages.CheckPredecessor():
                 return relay.doubted(source, message)
             case messages.Apart():
                 return relay.apart(message)
@@ -178,7 +178,7 @@ class BatonNode:
                 return relay.follow(message, now) + baton.settle(now)
             case messages.Void(_, fence):
                 token = relay.token
-                return baton.lose(Ended.VOID) if token and token.fence <= fence else []
+                return baton.lose(EndReason.VOID) if token and token.fence <= fence else []
             case messages.Yield():
                 return [relay.backup(relay.newest.version, relay.newest.value, 0)]
             case messages.Stored():
@@ -217,7 +217,7 @@ class BatonNode:
             if isinstance(call, calls.LookAtBatons):
                 some = self._names.looks(call.after, calls.NAMES_AT_ONCE)
                 return [Reply(operation, calls.BatonLooks(some))]
-            if isinstance(call, calls.KeepMany):
+            if isinstance(call, calls.RenewMany):
                 answer, kept = keep_many(operation, call, self._here, self._names, now)
                 self._involved.add(operation.client, kept)
                 return [answer]
@@ -226,7 +226,7 @@ class BatonNode:
                 raise BadOption("baton", call.name, f"none that begins with {TOPICS}")
             if isinstance(call, calls.ResetBaton):
                 return self._registrar.reset(operation, call.name)
-            if isinstance(call, calls.Save | calls.Release) and call.value is not None:
+            if isinstance(call, calls.SaveValue | calls.Release) and call.value is not None:
                 baton_value(call.value, self._here.value_bytes_max)
         except SnowmeltError as error:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
@@ -252,21 +252,21 @@ class BatonNode:
         view = self._here.led
         return NAMES_MAX if view is None else NAMES_MAX * len(view.members)
 
-    def _call(self, operation: OperationId, call: Any, baton: Baton, now: Instant) -> Effects:
+    def _call(self, operation: OperationId, call: Any, baton: LocalBaton, now: Instant) -> Effects:
         match call:
             case calls.Acquire():
                 self._ways.wake(call.name, now)
                 effects = baton.acquire(operation, call, now)
                 self._involved.add(operation.client, (call.name,))
                 return effects
-            case calls.Keep():
+            case calls.Renew():
                 if baton.keep(operation, call, now):
                     self._involved.add(operation.client, (call.name,))
-                    return [Reply(operation, calls.Kept(self._here.settings.lease))]
+                    return [Reply(operation, calls.Renewed(self._here.settings.lease))]
                 return [baton.endings.not_held(operation, call)]
             case calls.Release():
                 return baton.release(operation, call, now)
-            case calls.Save():
+            case calls.SaveValue():
                 return baton.save(operation, call, now)
             case calls.GetBaton():
                 return [Reply(operation, baton.status())]
@@ -291,7 +291,7 @@ class BatonNode:
                 return self._by_etcd(fact, now)
             case Gone(client):
                 return self._left(client, now)
-            case messages.Seek(name, ticket):
+            case messages.SeekBaton(name, ticket):
                 self._ways.wake(name, now)
                 return self._names.use(name, now).seek(ticket, now) + self._remind(name)
             case messages.Drop(name, ticket, value):
@@ -320,7 +320,7 @@ class BatonNode:
         for baton in self._names:
             token = baton.relay.token
             if token is not None and token.moving and token.place.node in gone:
-                effects += baton.lose(Ended.VOID)  # it may have come there before the end
+                effects += baton.lose(EndReason.VOID)  # it may have come there before the end
             effects += baton.relay.prune(gone)
         self._ways.wake_all(now)
         nodes = [one.id for one in view.members]
@@ -339,7 +339,7 @@ class BatonNode:
         """Nothing here can be known to be the baton still (rule 9)."""
         self._here.view = None
         self._names.folds.lose()
-        return self._each(lambda baton: baton.lose(Ended.CUT_OFF))
+        return self._each(lambda baton: baton.lose(EndReason.CUT_OFF))
 
     def _left(self, client: NodeId, now: Instant) -> Effects:
         """Rule 13. Thousands of clients may end one by one, so each costs only its own names."""

@@ -13,14 +13,14 @@ from snowmelt.core.instant import Duration, Instant, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Note, Reply, Send, Started
 from snowmelt.protocols.baton import messages
+from snowmelt.protocols.baton.context import NodeContext
 from snowmelt.protocols.baton.fences import KEY, Fences
-from snowmelt.protocols.baton.folds import LINES_MAX, Line
-from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.inquest import Inquest, Verdict
 from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.relay import Effects
+from snowmelt.protocols.baton.retired_names import LINES_MAX, NameRecord
 from snowmelt.protocols.baton.stable import InEtcd, OnDisk
-from snowmelt.protocols.baton.values import Kept, Values
+from snowmelt.protocols.baton.token_census import TokenCensus, Verdict
+from snowmelt.protocols.baton.values import SavedValue, Values
 from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import Leads, View
 from snowmelt.protocols.membership.records import BATONS
@@ -31,12 +31,12 @@ ASK_AGAIN_BEATS: Final = 2
 
 
 class Registrar:
-    """The root's part."""
+    """What the root does for all names: it counts tokens and keeps values."""
 
-    def __init__(self, here: Here, names: Names) -> None:
+    def __init__(self, here: NodeContext, names: Names) -> None:
         self._here = here
         self._names = names
-        self._inquests: dict[str, Inquest] = {}
+        self._inquests: dict[str, TokenCensus] = {}
         self._asked = 0
         """How many censuses there were, of all names: none has a number that another had."""
         self._called_in: set[str] = set()
@@ -58,7 +58,7 @@ class Registrar:
         effects = self._fences.started(start, now)
         found, written = self._values.started(start)
         for name, kept in found.items():
-            self._names.folds.put(name, Line(version=kept.version, value=kept.value))
+            self._names.folds.put(name, NameRecord(version=kept.version, value=kept.value))
         return [*effects, *written]
 
     # --- etcd -------------------------------------------------------------------------------------
@@ -81,10 +81,10 @@ class Registrar:
         self._values.lead_no_more()
 
     def flush(self, now: Instant) -> Effects:
-        """Rule 20."""
+        # Rule 20.
         return self._values.flush(now)
 
-    def _learn(self, name: str, kept: Kept) -> None:
+    def _learn(self, name: str, kept: SavedValue) -> None:
         """What a baton that is made here begins with, whether anybody uses the name or not."""
         baton, line = self._names.get(name), self._names.folds.get(name)
         if baton is not None:
@@ -158,22 +158,22 @@ class Registrar:
         view = self._here.led
         if view is None:
             return []
-        inquest = self._inquests.setdefault(word.name, Inquest())
+        inquest = self._inquests.setdefault(word.name, TokenCensus())
         inquest.complain(word.place, now, orphan=word.orphan)
         return self._ask(word.name, inquest, view, now)
 
-    def _ask(self, name: str, inquest: Inquest, view: View, now: Instant) -> Effects:
+    def _ask(self, name: str, inquest: TokenCensus, view: View, now: Instant) -> Effects:
         patience = Duration(ASK_AGAIN_BEATS * self._here.settings.beat)
         asked = inquest.begun
         if asked is not None and inquest.census.epoch == view.epoch and now - asked < patience:
             return []
         self._asked += 1
-        census = messages.Census(view.epoch, self._asked)
+        census = messages.CensusRound(view.epoch, self._asked)
         members = [one.id for one in view.members]
         inquest.begin(census, members, now)
-        return [Send(node, messages.Tell(name, census)) for node in members]
+        return [Send(node, messages.CensusQuery(name, census)) for node in members]
 
-    def told(self, source: NodeId, told: messages.Told, now: Instant) -> Effects:
+    def told(self, source: NodeId, told: messages.CensusReply, now: Instant) -> Effects:
         inquest = self._inquests.get(told.name)
         view = self._here.view
         if inquest is None or view is None or told.census.epoch != view.epoch:
@@ -192,12 +192,12 @@ class Registrar:
             case _:
                 return []
 
-    def _point(self, name: str, inquest: Inquest, now: Instant) -> Effects:
+    def _point(self, name: str, inquest: TokenCensus, now: Instant) -> Effects:
         node, has = inquest.having[0]
         place = inquest.choose(now, self._fresh, has.fence, self._here)
         return [] if place is None else [Send(node, messages.Follow(name, has.fence, place))]
 
-    def _make(self, name: str, inquest: Inquest, now: Instant) -> Effects:
+    def _make(self, name: str, inquest: TokenCensus, now: Instant) -> Effects:
         """Rule 12: not before whoever may believe to hold it knows better."""
         if name in self._values.spoiled:
             return self._refuse(name, inquest, now)
@@ -234,7 +234,7 @@ class Registrar:
         effects += self.came(name, now)
         return [Note(f"baton {name} is made anew"), *effects] if again else effects
 
-    def _refuse(self, name: str, inquest: Inquest, now: Instant) -> Effects:
+    def _refuse(self, name: str, inquest: TokenCensus, now: Instant) -> Effects:
         """Rule 14: nothing is made of a value that can't be read."""
         where = f"on the disk of {self._here.me}: put a sound copy of that disk back"
         if self._here.etcd:
@@ -256,7 +256,7 @@ class Registrar:
             return [
                 Send(source, messages.Fold(name, line.fence))
             ]  # it has not heard it, or did not fold
-        return self._ask(name, self._inquests.setdefault(name, Inquest()), view, now)
+        return self._ask(name, self._inquests.setdefault(name, TokenCensus()), view, now)
 
     def _call_in(self, name: str, now: Instant) -> Effects:
         """The token is to rest here, and all arrows to lead here."""

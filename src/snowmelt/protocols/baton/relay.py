@@ -1,7 +1,7 @@
 """How one baton goes from place to place, as one node sees it: rules 6 to 10.
 
 It knows which of its places are wanted, and under which ticket, but not by whom: when the token is
-at such a place it is `offered`, and the node's `Baton` grants it.
+at such a place it is `offered`, and the node's `LocalBaton` grants it.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from typing import Any, Final
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Send
-from snowmelt.protocols.arrow import Followed, Place
+from snowmelt.protocols.arrow import Followed, OrderPlace
 from snowmelt.protocols.baton import messages
+from snowmelt.protocols.baton.arrows import Arrows, Went
+from snowmelt.protocols.baton.context import NodeContext
 from snowmelt.protocols.baton.fences import NOTED_BITS, ask_for_more, may_step
-from snowmelt.protocols.baton.folds import Line
-from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import Apart, Complaint, Doubt
+from snowmelt.protocols.baton.messages import Apart, CheckPredecessor, Complaint
 from snowmelt.protocols.baton.newest import Newest
+from snowmelt.protocols.baton.places import TrackedPlace, TrackedPlaces
+from snowmelt.protocols.baton.retired_names import NameRecord
 from snowmelt.protocols.baton.token import Token
-from snowmelt.protocols.baton.turns import Turn, Turns
-from snowmelt.protocols.baton.ways import Ways, Went
 
 PATIENT_BEATS: Final = 8
 """A place that has one before it says nothing sooner."""
@@ -27,23 +27,22 @@ DOUBTS_AT_ONCE: Final = 100
 """So many ask on one beat; others have their turn on the next."""
 
 
-class Grievances:
+class Complaints:
     """What places of one name say that wait too long, and to whom (rules 6 and 10)."""
 
-    def __init__(self, name: str, here: Here) -> None:
+    def __init__(self, name: str, here: NodeContext) -> None:
         self._name = name
         self._here = here
         self._complained = Instant(0)
 
-    def say(self, waiting: Sequence[Turn], now: Instant) -> list[Effect[Any]]:
+    def say(self, waiting: Sequence[TrackedPlace], now: Instant) -> list[Effect[Any]]:
         """What is to be said on this beat, of turns for which the token is not here."""
         return [*self._doubts(waiting, now), *self._complaints(waiting, now)]
 
-    def complaint(self, turn: Turn, *, orphan: bool) -> Send[Any]:
-        """To the root."""
+    def complaint(self, turn: TrackedPlace, *, orphan: bool) -> Send[Any]:
         return Send(self._here.root, Complaint(self._name, turn.place, orphan))
 
-    def _doubts(self, waiting: Sequence[Turn], now: Instant) -> list[Effect[Any]]:
+    def _doubts(self, waiting: Sequence[TrackedPlace], now: Instant) -> list[Effect[Any]]:
         """Asks the one before; where there is none for long, sends the one behind to ask anew."""
         effects: list[Effect[Any]] = []
         for turn in waiting:
@@ -53,7 +52,7 @@ class Grievances:
                 continue
             if turn.before is not None and (turn.ticket is not None or turn.behind is not None):
                 turn.doubted = now
-                word = Doubt(self._name, turn.place, turn.before)
+                word = CheckPredecessor(self._name, turn.place, turn.before)
                 effects.append(Send(turn.before.node, word))
             elif turn.before is None and turn.behind is not None:
                 turn.doubted = now
@@ -61,7 +60,7 @@ class Grievances:
                 effects.append(Send(turn.behind.node, apart))
         return effects
 
-    def _complaints(self, waiting: Sequence[Turn], now: Instant) -> list[Effect[Any]]:
+    def _complaints(self, waiting: Sequence[TrackedPlace], now: Instant) -> list[Effect[Any]]:
         """One a beat, of an orphan if there is one."""
         for turn in waiting:
             if turn.orphan(now, self._here.settings.beat):
@@ -85,7 +84,7 @@ Effects = list[Effect[Any]]
 class Relay:
     """One name at one node: its places in the order, and the token while it is here."""
 
-    def __init__(self, name: str, here: Here, ways: Ways, line: Line) -> None:
+    def __init__(self, name: str, here: NodeContext, ways: Arrows, line: NameRecord) -> None:
         self.name: Final = name
         self.token: Token | None = None
         self.fence = line.fence
@@ -94,17 +93,17 @@ class Relay:
         """What a new token begins with."""
         self.census = line.census
         """The last that was answered here, or before by whoever passed the token on (rule 11)."""
-        self._answered = messages.Census()
-        self.turns: Final = Turns()
+        self._answered = messages.CensusRound()
+        self.turns: Final = TrackedPlaces()
         self._here = here
         self._ways = ways
-        self._grievances = Grievances(name, here)
+        self._grievances = Complaints(name, here)
 
     @property
     def offered(self) -> int | None:
         """The ticket whose turn it is, when the token is here and nobody holds it."""
         token = self.token
-        if token is None or token.standing is not messages.Standing.IDLE:
+        if token is None or token.standing is not messages.BatonState.IDLE:
             return None
         return self.turns.wanted(token.place)
 
@@ -116,7 +115,7 @@ class Relay:
 
     # --- places -------------------------------------------------------------------------------
 
-    def ask(self, ticket: int, now: Instant) -> tuple[Place, Effects]:
+    def ask(self, ticket: int, now: Instant) -> tuple[OrderPlace, Effects]:
         place, went = self._ways.ask(self.name, now)
         self.turns.at(place, now).ticket = ticket
         return place, self.carry(went, now)
@@ -126,7 +125,7 @@ class Relay:
         _, went = self._ways.ask(self.name, now)
         return self.carry(went, now)
 
-    def renounce(self, places: Sequence[Place], now: Instant) -> None:
+    def renounce(self, places: Sequence[OrderPlace], now: Instant) -> None:
         """Nobody wants them any more; they stay in the order, and pass the token on."""
         for place in places:
             self.turns.at(place, now).ticket = None
@@ -138,7 +137,7 @@ class Relay:
             effects += self._followed(followed, now)
         return effects
 
-    def stands(self, place: Place, now: Instant) -> bool:
+    def stands(self, place: OrderPlace, now: Instant) -> bool:
         """Whether a place is known to be in the order."""
         return self.turns.at(place, now).before is not None
 
@@ -146,7 +145,7 @@ class Relay:
         """Nodes are gone: chains are torn where their places were."""
         return self._torn(self.turns.prune(gone))
 
-    def doubted(self, source: NodeId, word: messages.Doubt) -> Effects:
+    def doubted(self, source: NodeId, word: messages.CheckPredecessor) -> Effects:
         """A place that waits asks whether it is behind one of this node's."""
         coming = self.token is not None and self.token.place == word.place
         if coming or self.turns.joined(word.before, word.place):
@@ -158,7 +157,7 @@ class Relay:
         turn = self.turns.part(word.place, word.before)
         return [] if turn is None else self._torn([turn])
 
-    def _torn(self, cut: Sequence[Turn]) -> Effects:
+    def _torn(self, cut: Sequence[TrackedPlace]) -> Effects:
         """Whoever is behind a cut place now had better ask anew, as its own want does."""
         return [
             Send(turn.behind.node, messages.Apart(self.name, turn.behind, turn.place))
@@ -177,7 +176,7 @@ class Relay:
         if by.node == self._here.me:
             self.turns.put_behind(by, place, now, taken=taken)
         else:
-            effects.append(Send(by.node, messages.Behind(self.name, by, place, taken)))
+            effects.append(Send(by.node, messages.Predecessor(self.name, by, place, taken)))
         if token is not None:
             return effects + self.pass_on(now)
         if self._here.me == self._here.root and turn.orphan(now, Duration(0)):
@@ -208,7 +207,7 @@ class Relay:
             self.token = None
         return []
 
-    def begin(self, place: Place, fence: int, now: Instant) -> Effects:
+    def begin(self, place: OrderPlace, fence: int, now: Instant) -> Effects:
         """A new token, made by the root (rule 12)."""
         token = self.token = Token(fence, fence, place, self.newest.value, self.newest.version)
         anew: Effects = []
@@ -225,7 +224,7 @@ class Relay:
         token = self.token
         if (
             token is None
-            or token.standing is not messages.Standing.IDLE
+            or token.standing is not messages.BatonState.IDLE
             or token.fence != order.fence
         ):
             return []
@@ -238,14 +237,14 @@ class Relay:
     def hand_in(self, now: Instant) -> Effects:
         """This node leaves in order: what rests here is the root's to keep, and nobody waits."""
         token, here = self.token, self._here
-        if token is None or token.standing is not messages.Standing.IDLE or here.me == here.root:
+        if token is None or token.standing is not messages.BatonState.IDLE or here.me == here.root:
             return []
         if not may_step(token, here):
             return []
-        kept = Place(here.root, OperationId(here.me, token.fence), filler=True)
+        kept = OrderPlace(here.root, OperationId(here.me, token.fence), filler=True)
         return [*self._step(kept), *self.pass_on(now)]
 
-    def tell(self, source: NodeId, census: messages.Census, *, asleep: bool) -> Effects:
+    def tell(self, source: NodeId, census: messages.CensusRound, *, asleep: bool) -> Effects:
         """What is here, for the root.
 
         What is on its way is sent again at once: beats that fall together with the root's questions
@@ -257,8 +256,10 @@ class Relay:
         self._answered = census
         self.census = max(self.census, census)
         token = self.token
-        standing = messages.Standing.NOTHING if token is None else token.standing
-        told = messages.Told(self.name, census, standing, self.fence, self.newest.version, asleep)
+        standing = messages.BatonState.NOTHING if token is None else token.standing
+        told = messages.CensusReply(
+            self.name, census, standing, self.fence, self.newest.version, asleep
+        )
         again = self._send(token) if token is not None and token.moving else []
         return [Send(source, told), *again]
 
@@ -268,14 +269,14 @@ class Relay:
         In a loop: thousands in a row may have been given up.
         """
         effects: Effects = []
-        while (token := self.token) is not None and token.standing is messages.Standing.IDLE:
+        while (token := self.token) is not None and token.standing is messages.BatonState.IDLE:
             place = self.turns.onward(token.place, now, self._here)
             if place is None or not may_step(token, self._here):
                 break  # it rests, or is offered; or the root is asked first
             effects += self._step(place)
         return effects
 
-    def _step(self, place: Place) -> Effects:
+    def _step(self, place: OrderPlace) -> Effects:
         """Every step takes a new fence, so none is ever granted twice."""
         token = self.token
         assert token is not None

@@ -33,7 +33,6 @@ class OnDisk:
     on_disk = True
 
     def keep(self, ticket: int, key: bytes, value: bytes) -> Effect[Any]:
-        """Both, flushed."""
         return Persist(ticket, (Write(key, value), Write(key + COPY, value)))
 
 

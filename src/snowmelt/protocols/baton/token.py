@@ -4,8 +4,8 @@ import msgspec
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.arrow import Place
-from snowmelt.protocols.baton.messages import Standing, Version
+from snowmelt.protocols.arrow import OrderPlace
+from snowmelt.protocols.baton.messages import BatonState, Version
 
 
 class Holder(msgspec.Struct):
@@ -21,7 +21,7 @@ class Token(msgspec.Struct):
 
     fence: int
     made: int
-    place: Place
+    place: OrderPlace
     """Whose turn it is."""
     value: bytes = b""
     version: Version = Version()
@@ -32,10 +32,10 @@ class Token(msgspec.Struct):
     """Whether it is on its way to the place, and not yet known to have come."""
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> BatonState:
         if self.moving:
-            return Standing.MOVING
-        return Standing.IDLE if self.holder is None else Standing.HELD
+            return BatonState.MOVING
+        return BatonState.IDLE if self.holder is None else BatonState.HELD
 
     def next_version(self) -> Version:
         """Of another value that the hold with this fence gives."""

@@ -32,7 +32,7 @@ ETCD_BYTES: Final = 64 << 20
 """All values together in etcd: whoever comes to lead reads them first."""
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class SavedValue(msgspec.Struct, frozen=True, array_like=True):
     """A value as the root keeps it. Version 1 of the record."""
 
     version: Version
@@ -40,11 +40,11 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     record: int = 1
 
 
-class Writing(msgspec.Struct, frozen=True):
+class ValueWrite(msgspec.Struct, frozen=True):
     """A value that is on its way to be kept, and who is told."""
 
     name: str
-    kept: Kept
+    kept: SavedValue
     source: NodeId | None = None
     number: int = 0
     """Which `Stored` was asked for; 0 for none."""
@@ -63,8 +63,8 @@ class Values:
         self._sizes: dict[str, int] = {}
         self._bytes = 0
         """How much etcd has of each, and of all."""
-        self._writing: dict[int, Writing] = {}
-        self._later: dict[str, Writing] = {}
+        self._writing: dict[int, ValueWrite] = {}
+        self._later: dict[str, ValueWrite] = {}
         """What can wait: nobody was told that it is safe, nor waits to be (rule 20)."""
         self._flush_due = START
 
@@ -74,7 +74,7 @@ class Values:
     def writes(self, name: str) -> bool:
         return name in self._later or any(one.name == name for one in self._writing.values())
 
-    def started(self, start: Started) -> tuple[dict[str, Kept], Effects]:
+    def started(self, start: Started) -> tuple[dict[str, SavedValue], Effects]:
         """What the disk holds; what is hurt there in one place is written anew."""
         if not self._stable.on_disk:
             return {}, []
@@ -83,17 +83,17 @@ class Values:
         effects: Effects = []
         for name in hurt(start):
             if name in found:
-                effects.append(self._write(Writing(name, found[name])))
+                effects.append(self._write(ValueWrite(name, found[name])))
             else:
                 self.spoiled[name] = None
                 effects.append(Note(f"the value of baton {name} can't be read on this disk"))
         return found, effects
 
-    def lead(self, rows: dict[str, bytes]) -> tuple[dict[str, Kept], Effects]:
+    def lead(self, rows: dict[str, bytes]) -> tuple[dict[str, SavedValue], Effects]:
         """What etcd has; a record that somebody else wrote there is as one that is hurt."""
         self.lead_no_more()
         self._open = True
-        found: dict[str, Kept] = {}
+        found: dict[str, SavedValue] = {}
         notes: Effects = []
         for name, value in rows.items():
             self._count(name, len(value))
@@ -122,7 +122,7 @@ class Values:
         coming = (one.kept.version for one in self._writing.values() if one.name == name)
         if backup.version <= max(coming, default=Version()):
             return []  # whoever wants an answer asks again
-        one = Writing(name, Kept(backup.version, backup.value), source, backup.number)
+        one = ValueWrite(name, SavedValue(backup.version, backup.value), source, backup.number)
         waiting = self._later.get(name)
         if waiting is not None and waiting.kept.version <= backup.version:
             del self._later[name]
@@ -150,9 +150,9 @@ class Values:
         if name not in self.spoiled or self.writes(name):  # a newer one comes to lie there
             text = f"the value of baton {name!r} is sound: there is nothing to give up"
             return [Reply(operation, Declined("StateError", text))] if operation else []
-        return [self._write(Writing(name, Kept(Version(), b""), operation=operation))]
+        return [self._write(ValueWrite(name, SavedValue(Version(), b""), operation=operation))]
 
-    def persisted(self, ticket: int, failure: str = "") -> tuple[Writing | None, Effects]:
+    def persisted(self, ticket: int, failure: str = "") -> tuple[ValueWrite | None, Effects]:
         """It is kept; or it can't be, and what was there before is there still."""
         one = self._writing.pop(ticket, None)
         if one is None:
@@ -162,7 +162,7 @@ class Values:
             self.spoiled.pop(one.name, None)
         return one, _told(one, failure)
 
-    def _write(self, one: Writing) -> Effect[Any]:
+    def _write(self, one: ValueWrite) -> Effect[Any]:
         key, value = one.name.encode(), msgspec.msgpack.encode(one.kept)
         if not self._stable.on_disk:
             if self._bytes - self._sizes.get(one.name, 0) + len(value) > ETCD_BYTES:
@@ -177,7 +177,7 @@ class Values:
         self._sizes[name] = size
 
 
-def _full(one: Writing) -> Effect[Any]:
+def _full(one: ValueWrite) -> Effect[Any]:
     text = f"the values of all batons have {ETCD_BYTES} bytes, which is the most that go to etcd"
     if one.operation is not None:
         return Reply(one.operation, Declined("Full", text))
@@ -186,8 +186,8 @@ def _full(one: Writing) -> Effect[Any]:
     return Note(f"the value of baton {one.name} could not be kept: {text}")
 
 
-def newest(start: Started) -> dict[str, Kept]:
-    found: dict[str, Kept] = {}
+def newest(start: Started) -> dict[str, SavedValue]:
+    found: dict[str, SavedValue] = {}
     for record in start.records:
         if not record.key.startswith(KEY):
             name, kept = _name(record.key), _read(record.value)
@@ -200,7 +200,7 @@ def hurt(start: Started) -> dict[str, None]:
     return dict.fromkeys(_name(key) for key in start.damaged if not key.startswith(KEY))
 
 
-def _told(one: Writing, failure: str) -> Effects:
+def _told(one: ValueWrite, failure: str) -> Effects:
     error = "MachineError" if failure else ""
     if one.operation is not None:
         answer = Declined(error, failure) if failure else BatonReset()
@@ -212,9 +212,9 @@ def _told(one: Writing, failure: str) -> Effects:
     return []
 
 
-def _read(value: bytes) -> Kept:
+def _read(value: bytes) -> SavedValue:
     try:
-        return msgspec.msgpack.decode(value, type=Kept)
+        return msgspec.msgpack.decode(value, type=SavedValue)
     except msgspec.DecodeError as error:
         raise StoreDamaged(f"a baton's value does not read: {error}") from error
 
@@ -223,5 +223,5 @@ def _name(key: bytes) -> str:
     return key.removesuffix(COPY).decode(errors="replace")
 
 
-def _age(kept: Kept) -> Version:
+def _age(kept: SavedValue) -> Version:
     return kept.version

@@ -8,11 +8,11 @@ The others follow. Whatever needs to know who is here (who keeps a copy, who ord
 the view, carries its epoch, and refuses what carries an older one.
 
 Every node is named by an id that a person chose. Three more numbers keep an id from meaning two
-things: the *birth* was drawn when its disk was new and stays with that disk; the *start* counts
-how often a node began on that disk, and is written before the node's first word; the *run* is
+things. The *birth* was drawn when its disk was new and stays with that disk. The *start* counts
+how often a node began on that disk, and is written before the node's first word. The *run* is
 drawn at every start, and tells two processes on copies of one disk apart.
 
-Rules of the coordinator (`keeper.py`, deciding through `coordinator.py`):
+Rules of the coordinator (`monitor.py`, deciding through `coordinator.py`):
 
 1. A view is told to nobody before it is on the disk (`core.node`, rule of order). So no epoch ever
    has two contents, whatever crashes.
@@ -29,8 +29,8 @@ Rules of the coordinator (`keeper.py`, deciding through `coordinator.py`):
    silence. (A leap of less than two intervals may pass unseen, and costs members that much.)
 6. `Leave` takes a member out at once; its id stays bound. `Forget` frees the id of an absent node.
    A word of this cluster with an epoch above its own, or with its own and another `mark`, shows
-   the coordinator that its disk is an older copy: it decides at once on a view with a number above
-   that, or nobody would listen to it for as many views as it has forgotten; and who has another
+   the coordinator that its disk is an older copy. It decides at once on a view with a number above
+   that. Else nobody would listen to it for as many views as it has forgotten, and who has another
    view of one number would never hear of its own. But a number far above its own nobody has counted
    to, nor by many words that are each a little ahead: that is told as an alarm, and refused; a
    member does not take up such a view either.
@@ -41,7 +41,7 @@ Rules of a member (`member.py`):
    through restarts either.
 8. A member is *current* from an `Accepted` until `misses` heartbeats have passed since it *sent*
    what was accepted. After that it is *cut off*: it announces so, and its process stops what needs
-   a view. The coordinator waits longer (rule 4) and counts from what it *received*, so as long as
+   a view. The coordinator waits longer (rule 4) and counts from what it *received*. So as long as
    the two clocks run equally fast to within grace / (misses x interval), a member knows that it is
    out before anybody acts on it. Clocks that run wilder cost no safety, since every use of a view
    carries its epoch; they cost only this politeness.
@@ -77,14 +77,14 @@ What a failure costs: while the coordinator is down no view changes, and after `
 everybody is cut off; all go on when it is back on its disk. A cluster whose coordinator lost its
 disk is founded anew from its members' disks (rules 21 to 24: `rescuing.py`). Where etcd decides, no
 node is that one: any may lead, by compare-and-set, behind the same `Coordinator` (rules 11 to 20,
-25 and 26: `records.py`, `election.py`, `office.py`). A cluster begins when a person says so (rule
-29: `founding.py`). There is no consensus protocol of our own
+25 and 26: `records.py`, `election.py`, `leader_role.py`). A cluster begins when a person says so
+(rule 29: `founding.py`). There is no consensus protocol of our own
 here, on purpose.
 
-Joint cases, in the order they are easiest to get wrong: a `Join` doubled by the network arrives
+Joint cases, in the order they are easiest to get wrong. A `Join` doubled by the network arrives
 after its node has restarted (rule 2 refuses it by its start, and the refusal carries the old run,
-so the new run passes it over); a member restarts faster than it is missed (its `Join` replaces it
-in the next view, so everybody sees that it restarted); the coordinator crashes between deciding and
+so the new run passes it over). A member restarts faster than it is missed (its `Join` replaces it
+in the next view, so everybody sees that it restarted). The coordinator crashes between deciding and
 telling (the view is on its disk, and the next heartbeat of each member fetches it).
 """
 
@@ -111,7 +111,7 @@ from snowmelt.protocols.membership.messages import (
     Status,
 )
 from snowmelt.protocols.membership.node import MembershipNode
-from snowmelt.protocols.membership.settings import Identity, Settings
+from snowmelt.protocols.membership.settings import Identity, MembershipSettings
 from snowmelt.protocols.membership.view import Current, CutOff, Member, Severed, Unsure, View
 
 HEARD: Final[tuple[type[msgspec.Struct], ...]] = (*MESSAGES, *ANSWERS, KeepRecord)
@@ -134,8 +134,8 @@ __all__ = [
     "Leaving",
     "Member",
     "MembershipNode",
+    "MembershipSettings",
     "RecordsKept",
-    "Settings",
     "Severed",
     "Slept",
     "Status",

@@ -34,7 +34,7 @@ class Self(msgspec.Struct, frozen=True):
     """Of which cluster it is, once it knows; its last view may be lost with a bad block."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredMembership(msgspec.Struct, frozen=True):
     self: Self | None
     view: View | None
     ledger: Ledger | None
@@ -62,13 +62,12 @@ class Unreadable(Exception):
 
 
 def twice(key: bytes, value: bytes) -> tuple[Change, ...]:
-    """Writes both copies."""
     return tuple(Write(key + suffix, value) for suffix in _COPIES)
 
 
-def kept(started: Started) -> Kept:
+def kept(started: Started) -> StoredMembership:
     """Reads what the disk brought back; raises `Unreadable` when it hurts too much to go on."""
-    return Kept(
+    return StoredMembership(
         self=_either(started, SELF, lambda value: msgspec.msgpack.decode(value, type=Self)),
         view=_either(started, VIEW, lambda value: msgspec.msgpack.decode(value, type=View)),
         ledger=_either(started, LEDGER, Ledger.read),

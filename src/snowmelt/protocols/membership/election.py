@@ -11,7 +11,7 @@ Rules, which go on from those of `records.py`:
     grants longer ones where its own least is longer: who comes next counts so, too. Unsure, it
     answers no member, and looks anew: whoever leads next finds no member that this one accepted
     later, itself among them (25), unless a clock runs wild. Rule 12 keeps two from deciding.
-16. What it can't know, whether a lost word of its own put the key, it need not: a key that holds an
+16. What it can't know, whether a lost word of its own put the key, it need not. A key that holds an
     earlier lead of this node, or one of its disk's, is taken away by comparing it, and it stands
     anew under another value.
 """
@@ -26,8 +26,8 @@ import msgspec
 from snowmelt.core.instant import SECOND, START, Duration, Instant, later, milliseconds
 from snowmelt.core.node import Effect, Note, Send
 from snowmelt.protocols import etcd
-from snowmelt.protocols.membership.records import ANSWER, CLUSTER, LEADER, Founded, Leader
-from snowmelt.protocols.membership.settings import Settings
+from snowmelt.protocols.membership.records import ANSWER, CLUSTER, LEADER, Founded, LeaderRecord
+from snowmelt.protocols.membership.settings import MembershipSettings
 
 Effects = list[Effect[object]]
 
@@ -51,15 +51,17 @@ class Step(Enum):
     ELECTED = "elected"
 
 
-class Found(msgspec.Struct, frozen=True):
+class ElectionState(msgspec.Struct, frozen=True):
     """What a look brought: whose the prefix is, and who leads; None where there is nothing."""
 
     founded: Founded | None
-    leader: Leader | None
+    leader: LeaderRecord | None
 
 
 class Election:
-    def __init__(self, settings: Settings, chance: Random, numbers: Iterator[int]) -> None:
+    def __init__(
+        self, settings: MembershipSettings, chance: Random, numbers: Iterator[int]
+    ) -> None:
         self.step = Step.RESTING
         self.mine = b""
         """The value of the leader's key that is, or was to be, this node's."""
@@ -79,7 +81,7 @@ class Election:
         self._refreshes: dict[int, Instant] = {}
 
     def sure(self, now: Instant) -> bool:
-        """Rule 15."""
+        # Rule 15.
         return self.step is Step.ELECTED and now < self.sure_until
 
     def due(self, now: Instant) -> Instant:
@@ -119,7 +121,7 @@ class Election:
         return self._ask(Step.LOOKING, etcd.Transact(next(self._numbers), nobody, read, read), now)
 
     def refresh(self, now: Instant) -> Effects:
-        """Rule 15."""
+        # Rule 15.
         if self.step is not Step.ELECTED or now < self._refresh_due:
             return []
         self._refresh_due = later(now, Duration(self._length // 4))
@@ -132,14 +134,14 @@ class Election:
     def stand(self, now: Instant) -> Effects:
         """Nobody leads: this node would."""
         return self._ask(
-            Step.TAKING, etcd.Grant(next(self._numbers), self._settings.lead_seconds), now
+            Step.TAKING, etcd.LeaseGrant(next(self._numbers), self._settings.lead_seconds), now
         )
 
-    def clear(self, leader: Leader, now: Instant) -> Effects:
-        """Rule 16."""
+    def clear(self, leader: LeaderRecord, now: Instant) -> Effects:
+        # Rule 16.
         return self._ask(Step.CLEARING, self._without(msgspec.msgpack.encode(leader)), now)
 
-    def end(self, leader: Leader, now: Instant) -> Effects:
+    def end(self, leader: LeaderRecord, now: Instant) -> Effects:
         """Rule 28: who leads seems to be dead."""
         return self._ask(Step.ENDING, etcd.Revoke(next(self._numbers), leader.lease), now)
 
@@ -157,8 +159,8 @@ class Election:
     # --- answers ----------------------------------------------------------------------------------
 
     def answered(
-        self, answer: etcd.Answer, leader: Leader, now: Instant
-    ) -> tuple[Found | None, Effects]:
+        self, answer: etcd.Answer, leader: LeaderRecord, now: Instant
+    ) -> tuple[ElectionState | None, Effects]:
         """Takes an answer; what a look brought is for whoever asked for it.
 
         `leader` is what this node would put: its nonce is drawn here.
@@ -172,18 +174,18 @@ class Election:
             case Step.LOOKING, etcd.Transacted(read=read):
                 self.step = Step.RESTING
                 return _found(read), []
-            case Step.TAKING, etcd.Granted(_, lease):
+            case Step.TAKING, etcd.LeaseGranted(_, lease):
                 return None, self._put(lease, leader, now)
             case Step.STANDING, etcd.Transacted(succeeded=True):
                 self.step, self.since = Step.ELECTED, now
                 self._refresh_due = later(now, Duration(self._length // 4))
                 return None, [Note("nobody led -> this node does")]
-            case Step.ENDING, etcd.Revoked() | etcd.Failed(trouble=etcd.Trouble.NO_LEASE):
+            case Step.ENDING, etcd.Revoked() | etcd.EtcdFailed(trouble=etcd.Trouble.NO_LEASE):
                 return None, self.stand(now)
             case Step.CLEARING, etcd.Transacted():
                 self._look_due = now
         self.step = Step.RESTING
-        if isinstance(answer, etcd.Failed):
+        if isinstance(answer, etcd.EtcdFailed):
             return None, [Note(f"etcd: {answer.text} -> asked again")]
         return None, []
 
@@ -197,7 +199,7 @@ class Election:
         self.sure_until = max(self.sure_until, later(sent, sureness(self._length)))
         return []
 
-    def _put(self, lease: int, leader: Leader, now: Instant) -> Effects:
+    def _put(self, lease: int, leader: LeaderRecord, now: Instant) -> Effects:
         self._lease = lease
         # Its time began somewhere between asking and now.
         self.sure_until = later(self._asked_at, sureness(self._length))
@@ -205,13 +207,13 @@ class Election:
         self.mine = msgspec.msgpack.encode(
             msgspec.structs.replace(leader, nonce=nonce, lease=lease)
         )
-        put = etcd.Put(LEADER, self.mine, lease)
+        put = etcd.PutKey(LEADER, self.mine, lease)
         asked = etcd.Transact(next(self._numbers), (etcd.Unchanged(LEADER, 0),), (put,))
         return self._ask(Step.STANDING, asked, now)
 
     def _without(self, value: bytes) -> etcd.Transact:
         return etcd.Transact(
-            next(self._numbers), (etcd.Holds(LEADER, value),), (etcd.Delete(LEADER),)
+            next(self._numbers), (etcd.CompareValue(LEADER, value),), (etcd.DeleteKey(LEADER),)
         )
 
     def _ask(self, step: Step, request: etcd.Request, now: Instant) -> Effects:
@@ -224,11 +226,11 @@ def sureness(length: Duration) -> Duration:
     return Duration(length * 4 // 5)
 
 
-def _found(read: tuple[tuple[etcd.Row, ...], ...]) -> Found:
+def _found(read: tuple[tuple[etcd.Row, ...], ...]) -> ElectionState:
     rows = {row.key: row.value for rows in read for row in rows}
     founded = rows.get(CLUSTER)
     leader = rows.get(LEADER)
-    return Found(
+    return ElectionState(
         None if founded is None else msgspec.msgpack.decode(founded, type=Founded),
-        None if leader is None else msgspec.msgpack.decode(leader, type=Leader),
+        None if leader is None else msgspec.msgpack.decode(leader, type=LeaderRecord),
     )

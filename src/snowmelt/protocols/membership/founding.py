@@ -12,7 +12,7 @@ import msgspec
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Change
-from snowmelt.protocols.etcd import Put
+from snowmelt.protocols.etcd import PutKey
 from snowmelt.protocols.membership.disk import LEDGER, twice
 from snowmelt.protocols.membership.records import CLUSTER, Founded
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
@@ -24,10 +24,10 @@ def on_disk(cluster: int, node: str) -> tuple[Change, ...]:
     return twice(LEDGER, _nobody(cluster, node).written())
 
 
-def in_etcd(cluster: int, name: str) -> tuple[Put, ...]:
+def in_etcd(cluster: int, name: str) -> tuple[PutKey, ...]:
     """What an empty prefix is given, so that whoever is elected there decides for a new cluster."""
     founded = msgspec.msgpack.encode(Founded(cluster, name))
-    return Put(CLUSTER, founded), Put(LEDGER_RECORD, _nobody(cluster, "").written())
+    return PutKey(CLUSTER, founded), PutKey(LEDGER_RECORD, _nobody(cluster, "").written())
 
 
 def _nobody(cluster: int, decides: str) -> Ledger:

@@ -25,11 +25,11 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Change, Write
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.membership import messages
-from snowmelt.protocols.membership.currency import Currency
-from snowmelt.protocols.membership.disk import SELF, VIEW, Kept, Self, twice
+from snowmelt.protocols.membership.disk import SELF, VIEW, Self, StoredMembership, twice
 from snowmelt.protocols.membership.doubts import Doubts
 from snowmelt.protocols.membership.facts import HandedOver, Leaving
-from snowmelt.protocols.membership.settings import Identity, Settings
+from snowmelt.protocols.membership.lease import MembershipLease
+from snowmelt.protocols.membership.settings import Identity, MembershipSettings
 from snowmelt.protocols.membership.view import Current, CutOff, Member, View
 
 Effects = list[Effect[object]]
@@ -42,7 +42,7 @@ class MemberTimer(Enum):
     LEASE = "membership.lease"
 
 
-class Standing(Enum):
+class MemberState(Enum):
     """Where this node stands.
 
     waking --own record safe--> outside --accepted--> current <--lease ends / accepted--> cut off;
@@ -61,11 +61,11 @@ START_BITS: Final = 20
 """How wide the coordinator's gap is."""
 
 
-class Follower:
+class MemberRole:
     def __init__(
         self,
         identity: Identity,
-        settings: Settings,
+        settings: MembershipSettings,
         chance: Random,
         tickets: Iterator[int],
         joins: type[messages.Join] = messages.Join,
@@ -82,7 +82,7 @@ class Follower:
         """Who leads, where etcd says so; without it the view does."""
         self._decides = False
         """Whether it is this node, by its disk."""
-        self.standing = Standing.WAKING
+        self.standing = MemberState.WAKING
         self.view: View | None = None
         self._settings = settings
         self._chance = chance
@@ -92,7 +92,7 @@ class Follower:
         self._waking: int | None = None
         self._adopting: tuple[int, View] | None = None
         self.doubts = Doubts()
-        self.currency = Currency(settings.lease)
+        self.currency = MembershipLease(settings.lease)
         self._lease_end: Instant = START
         self._redirects = 0
         self._attempt = 0
@@ -100,7 +100,7 @@ class Follower:
 
     def check(self) -> None:
         """A current node stands in its own view; a view it adopts is newer than the one it has."""
-        if self.standing is Standing.CURRENT:
+        if self.standing is MemberState.CURRENT:
             assert self.view is not None
             assert self.view.has(self.member), f"current, but not in {self.view}"
         if self._adopting is not None and self.view is not None:
@@ -118,7 +118,7 @@ class Follower:
 
     # --- beginning --------------------------------------------------------------------------------
 
-    def begin(self, kept: Kept) -> Effects:
+    def begin(self, kept: StoredMembership) -> Effects:
         """Counts this start, and keeps the count before the first word goes out.
 
         Others' counts are vouched for by the coordinator. Nobody vouches for its own: its disk may
@@ -141,7 +141,7 @@ class Follower:
             self._waking = None
             if isinstance(event, PersistFailed):
                 return [Halt(f"the disk can't keep this node's start: {event.reason}")]
-            self.standing = Standing.OUTSIDE
+            self.standing = MemberState.OUTSIDE
             return self.speak(now)
         if self._adopting is None or event.ticket != self._adopting[0]:
             return []
@@ -157,16 +157,16 @@ class Follower:
         """Says what this standing asks for, and sets when to speak again."""
         short = Duration(self._settings.interval // 3)
         match self.standing:
-            case Standing.WAKING | Standing.LEFT:
+            case MemberState.WAKING | MemberState.LEFT:
                 return []
-            case Standing.OUTSIDE:
+            case MemberState.OUTSIDE:
                 self._redirects = 0
                 return [self._join(self._next_contact(), now), self._speak_after(short, now)]
-            case Standing.CURRENT | Standing.CUT_OFF:
+            case MemberState.CURRENT | MemberState.CUT_OFF:
                 assert self.view is not None
                 beat = self._heartbeat(self.view, now)
                 return [beat, self._speak_after(self._settings.interval, now)]
-            case Standing.LEAVING:
+            case MemberState.LEAVING:
                 assert self.view is not None
                 leave = messages.Leave(self._run, self._self.start, self.view.cluster)
                 decider = self._directed or self.view.coordinator
@@ -222,7 +222,7 @@ class Follower:
         `own` is the acceptance of a node that leads, where any may, by itself.
         """
         counts = self.currency.counts(word.number, word.epoch, own=own)
-        if word.run != self._run or not counts or self.standing is Standing.LEFT:
+        if word.run != self._run or not counts or self.standing is MemberState.LEFT:
             return []
         if not self.currency.accepted(word.number, now, own=own):
             return [Note(f"word {word.number} was accepted too late to count -> speak again")]
@@ -262,38 +262,38 @@ class Follower:
     def _adopted(self, view: View, now: Instant) -> Effects:
         before, self.view, self._directed = self.view, view, None
         if not view.has(self.member):
-            if self.standing in (Standing.CURRENT, Standing.CUT_OFF):
+            if self.standing in (MemberState.CURRENT, MemberState.CUT_OFF):
                 return self._outside(f"view {view.epoch} is without this node", now)
             return []
         effects = self._now_current(now)
-        if self.standing is Standing.CURRENT and not effects:
+        if self.standing is MemberState.CURRENT and not effects:
             effects += self.doubts.announced(view, now)
         if before is not None and before.coordinator != view.coordinator:
             effects += self.speak(now)  # what another accepted has not long to go
         return effects
 
     def _now_current(self, now: Instant) -> Effects:
-        arriving = self.standing in (Standing.OUTSIDE, Standing.CUT_OFF)
+        arriving = self.standing in (MemberState.OUTSIDE, MemberState.CUT_OFF)
         if not arriving or now >= self._lease_end:
             return []
         assert self.view is not None
         note = Note(f"{self.standing.value}, accepted -> current in view {self.view.epoch}")
-        self.standing = Standing.CURRENT
+        self.standing = MemberState.CURRENT
         pause = self._speak_after(self._settings.interval, now)
         return [note, *self.doubts.announced(self.view, now), pause]
 
     def expire(self, now: Instant) -> Effects:
         """Rule 8: looked at before every event, since a node that slept wakes with any of them."""
-        if self.standing is not Standing.CURRENT or now < self._lease_end:
+        if self.standing is not MemberState.CURRENT or now < self._lease_end:
             return []
         assert self.view is not None
-        self.standing = Standing.CUT_OFF
+        self.standing = MemberState.CUT_OFF
         note = f"nothing accepted for {self._settings.misses} heartbeats -> cut off"
         return [Note(note), Announce(CutOff(self.view.epoch)), *self.speak(now)]
 
     def refused(self, word: messages.Refused, now: Instant) -> Effects:
-        """Rule 10."""
-        if word.run != self._run or self.standing is Standing.LEFT:
+        # Rule 10.
+        if word.run != self._run or self.standing is MemberState.LEFT:
             return []
         if word.superseded or (word.final and not self.currency.newest):
             return [Note(f"refused: {word.reason} -> halt"), Halt(word.reason)]
@@ -304,21 +304,21 @@ class Follower:
         return self._outside(word.reason, now)
 
     def _outside(self, reason: str, now: Instant) -> Effects:
-        if self.standing is Standing.LEAVING:  # out is where it wants to be
-            return self.left(messages.Left(self._run))
+        if self.standing is MemberState.LEAVING:  # out is where it wants to be
+            return self.left(messages.LeftView(self._run))
         was = self.standing
-        self.standing = Standing.OUTSIDE
+        self.standing = MemberState.OUTSIDE
         self._lease_end = START
         self.currency.none()
         effects: Effects = [Note(f"{reason} -> join again")]
-        if was is Standing.CURRENT:
+        if was is MemberState.CURRENT:
             assert self.view is not None
             effects += [Announce(CutOff(self.view.epoch)), CancelTimer(MemberTimer.LEASE)]
-        return effects if was is Standing.OUTSIDE else [*effects, *self.speak(now)]
+        return effects if was is MemberState.OUTSIDE else [*effects, *self.speak(now)]
 
     def redirected(self, word: messages.Redirected, now: Instant) -> Effects:
         """Asks there at once; only once a turn, lest two nodes that point at each other spin it."""
-        if word.run != self._run or self.standing is not Standing.OUTSIDE or self._redirects:
+        if word.run != self._run or self.standing is not MemberState.OUTSIDE or self._redirects:
             return []
         self._redirects += 1
         return [self._join(contact(word.address), now)]
@@ -327,35 +327,35 @@ class Follower:
 
     def depart(self, operation: OperationId, patience: Duration, now: Instant) -> Effects:
         """Leaves in order; answered when the coordinator has decided (rule 30)."""
-        if self.standing is Standing.WAKING:  # not a word before its start is safe
+        if self.standing is MemberState.WAKING:  # not a word before its start is safe
             text = "this node is still beginning; ask again, or stop it"
             return [Reply(operation, Declined("Unavailable", text))]
-        if self.standing is Standing.LEFT or self.view is None:
-            self.standing = Standing.LEFT
+        if self.standing is MemberState.LEFT or self.view is None:
+            self.standing = MemberState.LEFT
             return [Reply(operation, messages.Departed())]
         self._departing.append(operation)
-        if not self._hands_over or self.standing is Standing.LEAVING:
+        if not self._hands_over or self.standing is MemberState.LEAVING:
             return self.handed_over(HandedOver(), now)
         return [Announce(Leaving(later(now, patience)))] if len(self._departing) == 1 else []
 
     def handed_over(self, word: HandedOver, now: Instant) -> Effects:
         """What only this node had is elsewhere; or it may not leave."""
-        if not self._departing or self.standing in (Standing.LEAVING, Standing.LEFT):
+        if not self._departing or self.standing in (MemberState.LEAVING, MemberState.LEFT):
             return []
         if word.refused:
             asked, self._departing = self._departing, []
             return [Reply(operation, Declined("StateError", word.refused)) for operation in asked]
         effects: Effects = []
-        if self.standing is Standing.CURRENT:
+        if self.standing is MemberState.CURRENT:
             assert self.view is not None
             fact = CutOff(self.view.epoch, leaving=True)
             effects = [Announce(fact), CancelTimer(MemberTimer.LEASE)]
-        self.standing = Standing.LEAVING
+        self.standing = MemberState.LEAVING
         return [*effects, *self.speak(now)]
 
-    def left(self, word: messages.Left) -> Effects:
-        if word.run != self._run or self.standing is not Standing.LEAVING:
+    def left(self, word: messages.LeftView) -> Effects:
+        if word.run != self._run or self.standing is not MemberState.LEAVING:
             return []
-        self.standing = Standing.LEFT
+        self.standing = MemberState.LEFT
         replies = [Reply(operation, messages.Departed()) for operation in self._departing]
         return [CancelTimer(MemberTimer.SPEAK), *replies]

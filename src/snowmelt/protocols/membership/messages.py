@@ -87,7 +87,7 @@ class Leave(msgspec.Struct, frozen=True, tag="membership.leave", array_like=True
     cluster: Whole
 
 
-class Left(msgspec.Struct, frozen=True, tag="membership.left", array_like=True):
+class LeftView(msgspec.Struct, frozen=True, tag="membership.left", array_like=True):
     """You are out of the view."""
 
     run: Whole
@@ -129,12 +129,12 @@ class Departed(msgspec.Struct, frozen=True, tag="membership.departed", array_lik
     """It has left."""
 
 
-Message = Join | JoinByEtcd | Redirected | Heartbeat | Accepted | Adopt | Refused | Leave | Left
+Message = Join | JoinByEtcd | Redirected | Heartbeat | Accepted | Adopt | Refused | Leave | LeftView
 Request = GetStatus | Forget | Depart
 Response = Status | Forgotten | Departed
 
 OF_STRANGERS: Final = frozenset(
-    (Join, JoinByEtcd, Heartbeat, Leave, Accepted, Redirected, Refused, Left)
+    (Join, JoinByEtcd, Heartbeat, Leave, Accepted, Redirected, Refused, LeftView)
 )
 """What is heard of who is in no view that is known here: that it asks to join; that it does not
 know yet that it is out, which it is told; and answers to what this node asked, by its own run."""

@@ -23,15 +23,23 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.calling import Declined, Elsewhere
-from snowmelt.protocols.etcd import ETCD, Answer, Failed, Granted, Refreshed, Revoked, Transacted
+from snowmelt.protocols.etcd import (
+    ETCD,
+    Answer,
+    EtcdFailed,
+    LeaseGranted,
+    Refreshed,
+    Revoked,
+    Transacted,
+)
 from snowmelt.protocols.membership import messages
 from snowmelt.protocols.membership.coordinator import DiskCoordinator
 from snowmelt.protocols.membership.disk import VIEW, Unreadable, kept
 from snowmelt.protocols.membership.facts import HandedOver, KeepRecord
-from snowmelt.protocols.membership.keeper import Keeper, KeeperTimer
-from snowmelt.protocols.membership.member import Follower, MemberTimer, Standing
-from snowmelt.protocols.membership.office import Office
-from snowmelt.protocols.membership.settings import Identity, Settings
+from snowmelt.protocols.membership.leader_role import LeaderRole
+from snowmelt.protocols.membership.member import MemberRole, MemberState, MemberTimer
+from snowmelt.protocols.membership.monitor import KeeperTimer, MemberMonitor
+from snowmelt.protocols.membership.settings import Identity, MembershipSettings
 from snowmelt.protocols.membership.view import Severed
 
 Effects = list[Effect[object]]
@@ -53,7 +61,7 @@ class MembershipNode:
     >>> from snowmelt.core.record import Record
     >>> from snowmelt.protocols.membership.founding import on_disk
     >>> identity = Identity(id=node_id("n1"), address=Address("127.0.0.1", 4410))
-    >>> node = MembershipNode(identity, Settings(), Random(1))
+    >>> node = MembershipNode(identity, MembershipSettings(), Random(1))
     >>> found = Started(tuple(Record(one.key, one.value) for one in on_disk(7, "n1")))
     >>> [type(effect).__name__ for effect in node.handle(found, Instant(0))]
     ['Persist', 'SetTimer']
@@ -62,7 +70,7 @@ class MembershipNode:
     def __init__(
         self,
         identity: Identity,
-        settings: Settings,
+        settings: MembershipSettings,
         chance: Random,
         etcd: str = "",
         *,
@@ -72,14 +80,14 @@ class MembershipNode:
         self._chance = chance
         self._tickets: Iterator[int] = count(1)
         joins = messages.JoinByEtcd if etcd else messages.Join
-        follower = self._follower = Follower(
+        follower = self._follower = MemberRole(
             identity, settings, chance, self._tickets, joins, hands_over=hands_over
         )
-        self._office = Office(follower, settings, chance, self._tickets, etcd) if etcd else None
-        self._own_keeper: Keeper | None = None
+        self._office = LeaderRole(follower, settings, chance, self._tickets, etcd) if etcd else None
+        self._own_keeper: MemberMonitor | None = None
 
     @property
-    def _keeper(self) -> Keeper | None:
+    def _keeper(self) -> MemberMonitor | None:
         """Who hears the members, while this node decides."""
         return self._own_keeper if self._office is None else self._office.keeper
 
@@ -145,7 +153,7 @@ class MembershipNode:
             return self._office.begin(found) or effects
         if found.ledger is not None:
             decides = DiskCoordinator(found.ledger, self._tickets)
-            self._own_keeper = Keeper(self._settings, decides)
+            self._own_keeper = MemberMonitor(self._settings, decides)
             effects += self._own_keeper.begin(now)
         return effects
 
@@ -156,7 +164,7 @@ class MembershipNode:
         now: Instant,
     ) -> Effects:
         match message:
-            case Granted() | Refreshed() | Revoked() | Transacted() | Failed():
+            case LeaseGranted() | Refreshed() | Revoked() | Transacted() | EtcdFailed():
                 known = source == ETCD and self._office is not None
                 return self._office.answered(message, now) if known and self._office else []
             case KeepRecord():
@@ -172,7 +180,7 @@ class MembershipNode:
                 return self._follower.refused(message, now)
             case messages.Redirected():
                 return self._follower.redirected(message, now)
-            case messages.Left():
+            case messages.LeftView():
                 return self._follower.left(message)
             case messages.Join():
                 if self._keeper is None:
@@ -200,7 +208,7 @@ class MembershipNode:
         return [Send(source, messages.Redirected(join.run, decider.id, decider.address))]
 
     def _severed(self, node: NodeId, now: Instant) -> Effects:
-        """Rules 27 and 28."""
+        # Rules 27 and 28.
         if self._office is not None:
             return self._office.severed(node, now)
         return [] if self._own_keeper is None else self._own_keeper.severed(node, now)
@@ -234,7 +242,7 @@ class MembershipNode:
     def _status(self, now: Instant) -> messages.Status:
         follower = self._follower
         silent = self._keeper.silent(now) if self._keeper else {}
-        view = follower.view if follower.standing is not Standing.WAKING else None
+        view = follower.view if follower.standing is not MemberState.WAKING else None
         return messages.Status(follower.identity.id, follower.standing.value, view, silent)
 
     def _elsewhere(self) -> Elsewhere | Declined:

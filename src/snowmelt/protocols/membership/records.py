@@ -4,8 +4,8 @@ Rules, which go on from those of the package:
 
 11. Under a cluster's prefix there are five kinds of records: `cluster`, who founded it and what it
     is called, put once; `leader`, under a lease, whose value no other leader's ever is; `ledger`,
-    as a coordinator on a disk keeps it; `~home/` with a queue's name for each queue; and `~baton/`
-    with a baton's name for its last value, and one more for the term of fences.
+    as a coordinator on a disk keeps it. The others are `~home/` with a queue's name for each queue;
+    and `~baton/` with a baton's name for its last value, and one more for the term of fences.
 12. Whatever a leader reads or changes is a transaction that compares the leader's key with its own
     value, the cluster's with what was read, and each record that it changes with the revision that
     it read or wrote last. So one who slept decides nothing, however late its words arrive, and what
@@ -54,7 +54,7 @@ class Founded(msgspec.Struct, frozen=True):
     version: int = 1
 
 
-class Leader(msgspec.Struct, frozen=True):
+class LeaderRecord(msgspec.Struct, frozen=True):
     """Who leads, and where it is reached. The nonce makes each lead another one."""
 
     node: NodeId
@@ -126,7 +126,7 @@ class Records:
         flight = self._flight
         if flight is None or answer.number != flight.asked.number:
             return (), []
-        if isinstance(answer, etcd.Failed):  # it is asked again in time
+        if isinstance(answer, etcd.EtcdFailed):  # it is asked again in time
             part = flight.asked.then[-1]
             if isinstance(part, etcd.Read) and part.rows_max > ROWS_LARGE:
                 less = msgspec.structs.replace(part, rows_max=ROWS_LARGE)
@@ -164,7 +164,7 @@ class Records:
         return self._next(now)
 
     def _read(self, now: Instant, *parts: etcd.Operation) -> Effects:
-        asked = etcd.Transact(next(self._numbers), (etcd.Holds(LEADER, self._mine),), parts)
+        asked = etcd.Transact(next(self._numbers), (etcd.CompareValue(LEADER, self._mine),), parts)
         return self._ask(Flight(asked, (), now))
 
     def _have(self, row: etcd.Row) -> None:
@@ -172,7 +172,7 @@ class Records:
         self._revisions[row.key] = row.revision
 
     def _was_done(self, flight: Flight, answer: etcd.Transacted) -> bool:
-        """Rule 13."""
+        # Rule 13.
         found = {row.key: row for rows in answer.read for row in rows}
         if LEADER not in found or found[LEADER].value != self._mine:
             self.deposed = "another leads"
@@ -197,7 +197,7 @@ class Records:
             unchanged.append(etcd.Unchanged(CLUSTER, self._revisions[CLUSTER]))
         asked = etcd.Transact(
             next(self._numbers),
-            (etcd.Holds(LEADER, self._mine), *unchanged),
+            (etcd.CompareValue(LEADER, self._mine), *unchanged),
             tuple(_asked(change) for change in changes),
             (etcd.Read(LEADER), *(etcd.Read(key) for key in keys)),
         )
@@ -209,7 +209,7 @@ class Records:
 
 
 def _asked(change: Change) -> etcd.Operation:
-    return etcd.Put(change.key, change.value) if change.value else etcd.Delete(change.key)
+    return etcd.PutKey(change.key, change.value) if change.value else etcd.DeleteKey(change.key)
 
 
 def _together(waiting: list[Change]) -> tuple[list[Change], list[Change]]:

@@ -1,6 +1,6 @@
 """A cluster founded anew by its members' disks, when the coordinator's disk is lost.
 
-Rules, which go on from those of `office.py`:
+Rules, which go on from those of `leader_role.py`:
 
 21. Each member's disk says who it is, how often it has started, and the last view it was told. The
     new coordinator has the old one's id, the birth of a new disk, and a first view numbered far
@@ -23,7 +23,7 @@ import msgspec
 
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.membership.disk import Self
-from snowmelt.protocols.membership.view import Known, Ledger, Member, View
+from snowmelt.protocols.membership.view import IdBinding, Ledger, Member, View
 
 VIEWS_LEFT_OUT: Final = 1 << 16
 """By so many the numbers of views leap: there is room for a hundred of these."""
@@ -92,8 +92,10 @@ def founded_anew(
     named = {one.own.id: one.own for one in witnesses}
     first = view.epoch + VIEWS_LEFT_OUT
     members = tuple(_as_known(one, named) for one in view.members if one.id in named)
-    known = [Known(NodeId(one.id), one.birth, one.start, 0) for one in (me, *named.values())]
-    known += [Known(NodeId(node), birth, 0, 0) for node, birth in zip(lost, strange, strict=True)]
+    known = [IdBinding(NodeId(one.id), one.birth, one.start, 0) for one in (me, *named.values())]
+    known += [
+        IdBinding(NodeId(node), birth, 0, 0) for node, birth in zip(lost, strange, strict=True)
+    ]
     return Ledger(
         View(view.cluster, first, NodeId(me.id), members),
         tuple(sorted(known, key=lambda one: one.id)),

@@ -7,13 +7,13 @@ from snowmelt.core.instant import MILLISECOND, SECOND, Duration, milliseconds, s
 from snowmelt.core.names import Address, NodeId
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How closely members watch each other; the same on every node of a cluster.
 
     Blizzard (2.2.4) has three seconds, and three in a row; stalls of four are rare enough. Two
     beats a second, so that who follows a leader that died is soon looked for.
 
-    >>> Settings().lease == 4 * SECOND, Settings().lead_seconds
+    >>> MembershipSettings().lease == 4 * SECOND, MembershipSettings().lead_seconds
     (True, 2)
     """
 

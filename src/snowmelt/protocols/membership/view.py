@@ -1,7 +1,7 @@
 """Views, and the ledger of decisions they come from: plain values and one pure step.
 
 Version 1 of the record. When a field is added, give it a default, so that an older record still
-reads; when one changes its meaning, raise the number in `_VERSION`, and teach `Ledger.read` the old
+reads. When one changes its meaning, raise the number in `_VERSION`, and teach `Ledger.read` the old
 form before anything else, so that a cluster can be upgraded node by node.
 """
 
@@ -136,7 +136,7 @@ class Severed(msgspec.Struct, frozen=True):
     node: NodeId
 
 
-class Known(msgspec.Struct, frozen=True):
+class IdBinding(msgspec.Struct, frozen=True):
     """To whom an id is bound, present or not."""
 
     id: NodeId
@@ -159,7 +159,7 @@ class Remove(msgspec.Struct, frozen=True):
     start: int
 
 
-class Release(msgspec.Struct, frozen=True):
+class FreeId(msgspec.Struct, frozen=True):
     """A decision asked for: the id of an absent node becomes free."""
 
     id: NodeId
@@ -171,21 +171,21 @@ class Surpass(msgspec.Struct, frozen=True):
     epoch: int
 
 
-Proposal = Admit | Remove | Release | Surpass
+Proposal = Admit | Remove | FreeId | Surpass
 
 
 class Ledger(msgspec.Struct, frozen=True):
     """All that the coordinator has decided: the present view, and who owns which id."""
 
     view: View
-    known: tuple[Known, ...] = ()
+    known: tuple[IdBinding, ...] = ()
     version: int = _VERSION
     unsure: Duration = Duration(0)
     """For so long after it was decided somebody may be current whom the view lacks."""
     left_out: tuple[int, int] = (0, 0)
     """Views between these two numbers may have been, unknown to who founded the cluster anew."""
 
-    def bound(self, node: NodeId) -> Known | None:
+    def bound(self, node: NodeId) -> IdBinding | None:
         """To whom an id is bound. O(known)."""
         return next((one for one in self.known if one.id == node), None)
 
@@ -195,14 +195,14 @@ class Ledger(msgspec.Struct, frozen=True):
             case Admit(member, run):
                 if not self._fits(member, run):
                     return self
-                known = Known(member.id, member.birth, member.start, run)
+                known = IdBinding(member.id, member.birth, member.start, run)
                 return self._with(member.id, member, known)
             case Remove(node, start):
                 present = self.view.member(node)
                 if present is None or present.start != start:
                     return self
                 return self._with(node, None, self.bound(node))
-            case Release(node):
+            case FreeId(node):
                 if self.view.member(node) is not None or self.bound(node) is None:
                     return self
                 return self._with(node, None, None)
@@ -216,7 +216,7 @@ class Ledger(msgspec.Struct, frozen=True):
         """The ledger with this member in it, and deciding; itself when the member does not fit."""
         if not self._fits(member, run):
             return self
-        known = Known(member.id, member.birth, member.start, run)
+        known = IdBinding(member.id, member.birth, member.start, run)
         after = self._with(member.id, member, known)
         if after.view.coordinator == member.id:
             return after
@@ -232,7 +232,7 @@ class Ledger(msgspec.Struct, frozen=True):
         again = (member.start, run) == (known.start, known.run)
         return member.birth == known.birth and (member.start > known.start or again)
 
-    def _with(self, node: NodeId, member: Member | None, known: Known | None) -> "Ledger":
+    def _with(self, node: NodeId, member: Member | None, known: IdBinding | None) -> "Ledger":
         members = [one for one in self.view.members if one.id != node]
         owners = [one for one in self.known if one.id != node]
         if member is not None:

@@ -7,7 +7,7 @@ its listeners in the order of these positions and never goes back. So no two lis
 messages in different orders, whatever fails. What can fail is that a listener misses some; then it
 is told. All nodes of a view take part in all topics; clients ask any node. Nothing is on a disk.
 
-Numbering (`topic.py`, `writing.py`):
+Numbering (`topic.py`, `topic_writer.py`):
 
 1. *Publications.* What comes in one call is one publication: bodies, under a ticket that the
    client drew. It is numbered as a whole, and its bodies stand side by side.
@@ -23,11 +23,11 @@ Numbering (`topic.py`, `writing.py`):
    that: no listener waits for ever for what is behind it. An era that a client says counts only
    if it is not a century ahead of the fence: by no client's word do eras outrun all fences.)
 
-Saying (`writing.py`):
+Saying (`topic_writer.py`):
 
 4. *Said, heard.* Who numbered a publication sends it to all members of its view, again on each
-   beat, until each has answered `Heard`. Members that leave the view are no longer waited for;
-   those that join it are. Then the client is told: every present node has it.
+   beat, until each has answered `Acknowledge`. Members that leave the view are no longer waited
+   for; those that join it are. Then the client is told: every present node has it.
 5. *Beyond.* A node that has gone past a position without the message (rule 8) says so, and so does
    one that has another message there, by its ticket. Then the
    publication is numbered anew, as long as its client asks for it; what was numbered stays what
@@ -36,17 +36,18 @@ Saying (`writing.py`):
    has a publication from another, when a client asks for it, does not number it again: it sees to
    it that everybody hears it.
 
-Hearing (`hearing.py`, `line.py`):
+Hearing (`receiver.py`, `topic_log.py`):
 
 6. *In order.* A node hands on a message when it has handed on the one before, of the same era.
    What comes too early waits.
 7. *Search.* When it is held up, or is told of a further end than its own, it asks all members what
-   the first is that they have from its own end on (`Ask`, `Have`). It does so at its first word of
-   a topic, and where a new era begins, at once; at a gap after a beat, for most gaps are short.
+   the first is that they have from its own end on (`FindFirst`, `Have`). It does so at its first
+   word of a topic, and where a new era begins, at once; at a gap after a beat, for most gaps are
+   short.
 8. *Skipping.* When all have answered, or a few beats are over, or one has the very next, it goes on
-   from the smallest of these (`Fetch`, if it is with another). What lies between nobody has who
-   lives, or nobody who speaks. Who numbered it and lives hears that it came too late, and rule 5
-   brings it again.
+   from the smallest of these (`FetchPublications`, if it is with another). What lies between nobody
+   has who lives, or nobody who speaks. Who numbered it and lives hears that it came too late, and
+   rule 5 brings it again.
 9. *Ends.* A node tells a member drawn by chance how far it has come (`Upto`), on each beat for a
    minute after anything happened to the topic, and after each new view. So a last message that
    was lost is missed, too, though no other comes behind it.

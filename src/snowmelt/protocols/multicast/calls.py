@@ -81,8 +81,6 @@ class Listen(msgspec.Struct, frozen=True, tag="multicast.listen", array_like=Tru
 
 
 class Messages(msgspec.Struct, frozen=True, tag="multicast.messages", array_like=True):
-    """What came, in order."""
-
     publications: tuple[Publication, ...]
     next: Position | None
     """From where to listen on; None when this node does not know the end yet."""

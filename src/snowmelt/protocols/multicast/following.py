@@ -23,11 +23,11 @@ class Message(msgspec.Struct, frozen=True):
         return self.body
 
 
-class Following:
+class ListenerProgress:
     """One listener's place in the order, and the tickets that it saw.
 
     >>> from snowmelt.protocols.multicast.calls import Publication
-    >>> following = Following()
+    >>> following = ListenerProgress()
     >>> following.take(Messages((), Position(5, 1)))
     []
     >>> twice = [Publication(Position(5, at), 77, (b"hello",)) for at in (1, 2)]

@@ -10,7 +10,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Reply
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.multicast.calls import POLL, Listen, Messages, Position
-from snowmelt.protocols.multicast.line import ZERO, Line
+from snowmelt.protocols.multicast.topic_log import ZERO, TopicLog
 
 Effects = list[Effect[Any]]
 
@@ -19,20 +19,20 @@ WAITING_MAX: Final = 1_024
 """So many calls of one client wait for messages of one topic."""
 
 
-class Listener(msgspec.Struct, frozen=True):
+class WaitingListen(msgspec.Struct, frozen=True):
     start: Position | None
     until: Instant
 
 
-class Listening:
+class WaitingListens:
     def __init__(self) -> None:
-        self._waiting: dict[NodeId, dict[OperationId, Listener]] = {}
+        self._waiting: dict[NodeId, dict[OperationId, WaitingListen]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     def add(
-        self, operation: OperationId, call: Listen, line: Line, now: Instant, *, abreast: bool
+        self, operation: OperationId, call: Listen, line: TopicLog, now: Instant, *, abreast: bool
     ) -> Effects:
         """Somebody listens: is told what there is, or waits. No other is looked at."""
         self._take([operation])
@@ -45,10 +45,10 @@ class Listening:
                 f"{len(waiting)} calls of this client wait for messages of {call.name}: share one"
             )
             return [Reply(operation, Declined("Full", text))]
-        waiting[operation] = Listener(call.start, later(now, min(call.wait, POLL)))
+        waiting[operation] = WaitingListen(call.start, later(now, min(call.wait, POLL)))
         return []
 
-    def answer(self, line: Line, *, abreast: bool) -> Effects:
+    def answer(self, line: TopicLog, *, abreast: bool) -> Effects:
         """Tells what there is to tell; the end only if this node is not behind."""
         told: dict[Position | None, Messages | None] = {}  # most of them stand at the same place
         effects: list[Reply[Any]] = []
@@ -76,7 +76,7 @@ class Listening:
         """Nobody is there to be answered."""
         self._waiting.pop(client, None)
 
-    def _all(self) -> Iterator[tuple[OperationId, Listener]]:
+    def _all(self) -> Iterator[tuple[OperationId, WaitingListen]]:
         return (one for calls in self._waiting.values() for one in calls.items())
 
     def _take(self, operations: Iterable[OperationId]) -> None:
@@ -87,7 +87,7 @@ class Listening:
                 self._waiting.pop(operation.client, None)
 
 
-def _news(line: Line, start: Position | None, *, abreast: bool) -> Messages | None:
+def _news(line: TopicLog, start: Position | None, *, abreast: bool) -> Messages | None:
     if start is None:
         return Messages((), line.next) if abreast and line.next > ZERO else None
     reading = line.read(start, ANSWER_BYTES)

@@ -7,14 +7,14 @@ import msgspec
 from snowmelt.protocols.multicast.calls import REQUESTS, Position, Publication
 
 
-class Said(msgspec.Struct, frozen=True, tag="multicast.said", array_like=True):
-    """This was published; sent again until `Heard` (rule 4), or once as the answer to `Fetch`."""
+class Broadcast(msgspec.Struct, frozen=True, tag="multicast.said", array_like=True):
+    """This was published. Sent until `Acknowledge` (rule 4), or once for `FetchPublications`."""
 
     name: str
     publications: tuple[Publication, ...]
 
 
-class Heard(msgspec.Struct, frozen=True, tag="multicast.heard", array_like=True):
+class Acknowledge(msgspec.Struct, frozen=True, tag="multicast.heard", array_like=True):
     """Where the publications stand that came."""
 
     name: str
@@ -33,7 +33,7 @@ class Upto(msgspec.Struct, frozen=True, tag="multicast.upto", array_like=True):
     end: Position
 
 
-class Ask(msgspec.Struct, frozen=True, tag="multicast.ask", array_like=True):
+class FindFirst(msgspec.Struct, frozen=True, tag="multicast.ask", array_like=True):
     """Asks for the first that a node has from here on (rule 7)."""
 
     name: str
@@ -41,7 +41,7 @@ class Ask(msgspec.Struct, frozen=True, tag="multicast.ask", array_like=True):
 
 
 class Have(msgspec.Struct, frozen=True, tag="multicast.have", array_like=True):
-    """The answer."""
+    """The first publication that a node has, for the node that asked."""
 
     name: str
     start: Position
@@ -52,14 +52,14 @@ class Have(msgspec.Struct, frozen=True, tag="multicast.have", array_like=True):
     """How far what it has goes."""
 
 
-class Fetch(msgspec.Struct, frozen=True, tag="multicast.fetch", array_like=True):
+class FetchPublications(msgspec.Struct, frozen=True, tag="multicast.fetch", array_like=True):
     """Send what you have from here on (rule 8)."""
 
     name: str
     start: Position
 
 
-Message = Said | Heard | Upto | Ask | Have | Fetch
+Message = Broadcast | Acknowledge | Upto | FindFirst | Have | FetchPublications
 
 SAFE: Final = 1 << 63
 """Eras and numbers of other nodes are below this: there is room to count on from them."""
@@ -70,7 +70,7 @@ MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (*get_args(Message), *REQUES
 def sound(message: Message) -> bool:
     """Whether all positions in it are such that one can count on from them (rule 13)."""
     match message:
-        case Said():
+        case Broadcast():
             return all(_sound(one.first) for one in message.publications)
         case Have(first=first, end=end):
             return _sound(end) and (first is None or _sound(first))

@@ -20,14 +20,14 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.protocols.baton.messages import Drop, Got
+from snowmelt.protocols.baton.messages import BatonGot, Drop
 from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.multicast import messages
 from snowmelt.protocols.multicast.calls import Listen, Publish
 from snowmelt.protocols.multicast.circle import Circle
-from snowmelt.protocols.multicast.hearing import Hearing
+from snowmelt.protocols.multicast.receiver import TopicReceiver
 from snowmelt.protocols.multicast.settings import MulticastSettings, check_bodies, topic_name
 from snowmelt.protocols.multicast.topic import Topic
 
@@ -82,29 +82,31 @@ class MulticastNode:
         if not messages.sound(message):
             kind = type(message).__name__
             return [Note(f"{source} sent a {kind} of {message.name} with a position out of bounds")]
-        if isinstance(message, messages.Said):
+        if isinstance(message, messages.Broadcast):
             return self._topic(message.name).said(source, message.publications, now)
         topic = self._topics.get(message.name)
         if topic is None:
             return self._unknown(source, message)
         match message:
-            case messages.Heard():
+            case messages.Acknowledge():
                 return topic.heard(source, message, now)
             case messages.Upto(_, end):
                 topic.hearing.upto(end)
                 return []
-            case messages.Ask(_, start):
+            case messages.FindFirst(_, start):
                 return topic.hearing.asked(source, start)
             case messages.Have():
                 return topic.have(source, message, now)
-            case messages.Fetch(_, start):
+            case messages.FetchPublications(_, start):
                 return topic.hearing.fetched(source, start)
 
     def _unknown(self, source: NodeId, message: messages.Message) -> Effects:
         """About a topic of which nobody spoke here: a question is answered without making it."""
-        if not isinstance(message, messages.Ask):
+        if not isinstance(message, messages.FindFirst):
             return []
-        return Hearing(message.name, self._circle, self._settings).asked(source, message.start)
+        return TopicReceiver(message.name, self._circle, self._settings).asked(
+            source, message.start
+        )
 
     # --- from clients -----------------------------------------------------------------------------
 
@@ -155,7 +157,7 @@ class MulticastNode:
 
     def _announced(self, fact: object, now: Instant) -> Effects:
         match fact:
-            case Got(name, ticket) if name.startswith(TOPICS):
+            case BatonGot(name, ticket) if name.startswith(TOPICS):
                 topic = self._topics.get(name.removeprefix(TOPICS))
                 return topic.got(fact, now) if topic else [Announce(Drop(name, ticket, None))]
             case View() as view:

@@ -9,16 +9,16 @@ import msgspec
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Effect, Note, Reply, Send
-from snowmelt.protocols.baton.messages import Drop, Got, Seek
+from snowmelt.protocols.baton.messages import BatonGot, Drop, SeekBaton
 from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.multicast.calls import Listen, Position, Publication, Publish
 from snowmelt.protocols.multicast.circle import Circle
-from snowmelt.protocols.multicast.hearing import Hearing
-from snowmelt.protocols.multicast.listening import Listening
-from snowmelt.protocols.multicast.messages import SAFE, Have, Heard, Upto
+from snowmelt.protocols.multicast.listening import WaitingListens
+from snowmelt.protocols.multicast.messages import SAFE, Acknowledge, Have, Upto
+from snowmelt.protocols.multicast.receiver import TopicReceiver
 from snowmelt.protocols.multicast.settings import MulticastSettings
-from snowmelt.protocols.multicast.writing import Wish, Writing, cost, say
+from snowmelt.protocols.multicast.topic_writer import PendingPublish, TopicWriter, cost, say
 
 Effects = list[Effect[Any]]
 
@@ -27,7 +27,7 @@ AHEAD_MAX: Final = 2**54
 """A listener's era is at most so far ahead of the fences: more than a hundred years of theirs."""
 
 
-class Carried(msgspec.Struct, frozen=True, array_like=True):
+class TopicHead(msgspec.Struct, frozen=True, array_like=True):
     """What a topic's baton carries: the position that is next."""
 
     era: int
@@ -43,12 +43,12 @@ class Topic:
         self, name: str, circle: Circle, settings: MulticastSettings, chance: Random
     ) -> None:
         self.name: Final = name
-        self.hearing: Final = Hearing(name, circle, settings)
+        self.hearing: Final = TopicReceiver(name, circle, settings)
         self._circle = circle
         self._settings = settings
         self._chance = chance
-        self._writing: Final = Writing()
-        self._listening: Final = Listening()
+        self._writing: Final = TopicWriter()
+        self._listening: Final = WaitingListens()
         self._seeking: int | None = None
         self._awake_until = Instant(0)
         self._era = 0
@@ -99,7 +99,7 @@ class Topic:
 
     # --- numbering: rules 2 and 3 -----------------------------------------------------------------
 
-    def got(self, got: Got, now: Instant) -> Effects:
+    def got(self, got: BatonGot, now: Instant) -> Effects:
         """The baton is here: numbers all that waits, or learns the end, and lets it go."""
         wishes = self._writing.unnumbered()
         asked = got.ticket == self._seeking
@@ -116,14 +116,14 @@ class Topic:
             place = publication.stop
             self.hearing.line.take(publication, own=True)
             self._writing.place(wish, publication)
-        carries = Carried(place.era, place.number, got.made)
+        carries = TopicHead(place.era, place.number, got.made)
         value = None if place == carried else msgspec.msgpack.encode(carries)
         dropped = Announce(Drop(got.name, got.ticket, value))
         said = self._say(wishes, now)
         moved = self.hearing.moved(now) if wishes else self.hearing.ends(place, now)
         return [dropped, *said, *self._news(moved)]
 
-    def _adopted(self, wish: Wish) -> bool:
+    def _adopted(self, wish: PendingPublish) -> bool:
         known = self.hearing.line.known(wish.ticket)
         if known is None:
             return False
@@ -137,17 +137,17 @@ class Topic:
         if not begins and not self._writing.unnumbered():
             return []
         self._seeking = self._chance.getrandbits(63)
-        return [Announce(Seek(TOPICS + self.name, self._seeking))]
+        return [Announce(SeekBaton(TOPICS + self.name, self._seeking))]
 
     # --- saying: rules 4 and 5 --------------------------------------------------------------------
 
-    def _say(self, wishes: Sequence[Wish], now: Instant) -> Effects:
+    def _say(self, wishes: Sequence[PendingPublish], now: Instant) -> Effects:
         if not self._circle.current:
             return []
         others = self._circle.others
         return say(self.name, wishes, others, now) + self._writing.settle(wishes, others)
 
-    def heard(self, source: NodeId, heard: Heard, now: Instant) -> Effects:
+    def heard(self, source: NodeId, heard: Acknowledge, now: Instant) -> Effects:
         """A node tells what became of what was said to it."""
         if not self._circle.has_life(source, heard.life):
             return []
@@ -217,9 +217,9 @@ def _next_position(fence: int, carried: Position | None, end: Position, era: int
     return Position(max(fence, end.era + 1, era + 1))
 
 
-def _carried(got: Got) -> Position | None:
+def _carried(got: BatonGot) -> Position | None:
     try:
-        carried = msgspec.msgpack.decode(got.value, type=Carried)
+        carried = msgspec.msgpack.decode(got.value, type=TopicHead)
     except (msgspec.MsgspecError, ValueError):
         return None
     sound = 0 < carried.era < SAFE and 0 <= carried.number < NUMBERS_MAX

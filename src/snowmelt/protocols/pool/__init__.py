@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 From Johnson, "Designing a distributed queue". There is no broker. A producer keeps the objects that
-it made; a consumer that wants one sends a request to a producer drawn by chance, and one that has
-nothing passes the request on to another; so an object crosses the network once, from the process
+it made. A consumer that wants one sends a request to a producer drawn by chance, and one that has
+nothing passes the request on to another. So an object crosses the network once, from the process
 that made it to the one that uses it. The order is any. One machine, `PoolPeer`, is a process' whole
 part in a pool, as producer (`producer.py`), as consumer (`consumer.py`), or as both.
 
@@ -25,7 +25,7 @@ What the paper leaves out, and a user needs:
 
 4. *Loans.* What is given is kept, on loan to that consumer under a token, until it is settled. A
    consumer says now and then which loans it holds. When it does not for a `lease`, or for a `grace`
-   after the way to it has ended, the loan is over: delivered at least once, the objects go back to
+   after the way to it has ended, the loan is over. Delivered at least once, the objects go back to
    the front of the buffer and come to another; at most once, they are dropped.
 5. *Settling.* A settlement is confirmed by the producer, the only one who knows its objects; one
    that comes after the loan is over is refused. At most once, it is sent when the object comes, and
@@ -40,14 +40,14 @@ What the paper leaves out, and a user needs:
 7. *A loan that was used is never given back*, not by a doubled message either: for every request
    the consumer remembers for a time under which token it was answered.
 8. *Large objects* travel in pieces between other messages. When the first has come the consumer
-   knows (`Coming`): it does not try elsewhere, and says that it holds the loan, until all has come
-   or the way ends (`Lost`), or until it is given up since nothing comes any more (`Refused`).
+   knows (`Coming`): it does not try elsewhere. It says that it holds the loan until all has come
+   or the way ends (`Lost`), or until it is given up since nothing comes any more (`NotReceived`).
 9. *Introduction.* The cluster's nodes only introduce. Twice a second each process says to one of
    them what it is and how fast it produces, and learns who produces (`introduction.py`). Which is a
    matter of the pool's name and the view; its knowledge is soft, comes anew from the processes when
    it dies, and until it has heard of all nobody forgets anybody (`introducer.py`). With all nodes
    down the processes go on with those they know. Each also reports what it chose and how it fares
-   (`Report`): that is for people, and nothing is decided by it.
+   (`PeerReport`): that is for people, and nothing is decided by it.
 10. *Fan-out.* The introducer deals out acquaintances: with `fan_out` F a consumer knows F
     producers, each producer is known by about as many consumers, as few change as can be, and no
     producer is left that nobody knows.
@@ -58,7 +58,7 @@ What the paper leaves out, and a user needs:
     it would not matter who is asked, but for the work of giving, which they had better share.
 12. *Leaving.* A producer that leaves takes no more puts and invites the others, in turn, to take
     over what is left. What one of them asks for and is given is its own as soon as it is safe
-    there: such a loan never ends by itself, and what was given is said again until the other
+    there. Such a loan never ends by itself, and what was given is said again until the other
     settles it or gives it back. So an object is never with two; and when the time for leaving is
     over first, it counts as left behind. An heir offers it under its own settings.
 13. *Spill.* With it an object is on the producer's disk, flushed, before its put is answered, and
@@ -71,19 +71,19 @@ What the paper leaves out, and a user needs:
 15. *Nothing is dropped in silence.* A message that could not leave this process comes back to it
    (`Unsent`): what it gave is taken back, for it can't have been used; a request goes another way.
 16. *A next life answers for the one before, or says that it does not know.* What an heir that
-   spills took over it remembers on its disk, by the leaver, the number and the token: with the
-   objects and, when they are done, after them, until the leaver has heard it, or for `REMEMBERED`.
-   So its next life answers a retelling with `Settle`, and says so itself, under whichever name: the
-   token is proof enough. What is not there it never had, and gives back. One that has no disk
-   says of what its former life asked for that it may have been used (`GiveBack.used`): it stays on
-   loan, and counts as left behind when the time for leaving is over. So does what is given back
-   later than an heir remembers it.
+   spills took over it remembers on its disk, by the leaver, the number and the token. It is there
+   with the objects and, when they are done, after them, until the leaver has heard it, or for
+   `REMEMBERED`. So its next life answers a retelling with `SettleLoan`, and says so itself, under
+   whichever name: the token is proof enough. What is not there it never had, and gives back. One
+   that has no disk says of what its former life asked for that it may have been used
+   (`GiveBack.used`): it stays on loan, and counts as left behind when the time for leaving is over.
+   So does what is given back later than an heir remembers it.
 17. *What nobody needs is ended in agreement.* Hands change, and requests are passed on between any
-   two; so a way on which nothing passes (`Unused`) is ended once neither side needs it (`Need`).
-   Who needs it is whoever may probe the other, has a request that may be there, holds or settles
-   what it gave, has lent it something or has its request in line, takes something over from it,
-   or leaves the pool. Both agree before it ends, so it is no loss: nobody is told `Lost`, no grace
-   begins, and whoever has something to say later finds a new way.
+   two. So a way on which nothing passes (`Unused`) is ended once neither side needs it (`Need`).
+   A side needs it that may probe the other, has a request that may be there, or holds or settles
+   what it gave. So does one that has lent it something or has its request in line, takes something
+   over from it, or leaves the pool. Both agree before it ends, so it is no loss: nobody is told
+   `Lost`, no grace begins, and whoever has something to say later finds a new way.
 18. *Who is silent is not waited for.* What has waited for `wait` is nowhere for a moment: its
    consumer asks all producers that it may probe, each by itself, what they have (`Inquire`). When
    they have answered (`Stocked`), or after a tenth of `wait`, the request goes past those that have
@@ -94,11 +94,11 @@ What the paper leaves out, and a user needs:
    consumer stays idle beside a full producer for longer than `wait` and a tenth, and what a message
    takes, however many stand still. What gets have waited in vain counts for the next one's time.
 19. *Room told ahead.* A program that puts one object after another, each at once after the answer
-    to the one before, is told with that answer of places for the next ones (`Ahead`): each for one
+    to the one before, hears with that answer of places for the next ones (`Ahead`). Each is for one
     object of so many bytes. What is put into a place is in, and its put waits for nobody. A place
     counts against `buffers` and `max_bytes` until it is used or given up (`GiveUp`); whoever has
     taken one gives it up by dropping it. There is none while anybody waits for room, and who begins
-    to wait has all given up that nobody has taken; there is none where objects are safe only on a
+    to wait has all given up that nobody has taken. There is none where objects are safe only on a
     disk. A process that leaves tells of none, and takes in what comes for a place that was taken
     before: it waits for that, a moment beyond its time. What does not come counts as left behind.
 

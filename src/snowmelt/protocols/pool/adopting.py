@@ -24,11 +24,18 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds, second
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Note, Send
 from snowmelt.protocols.pool.alarms import Alarms, Effects
-from snowmelt.protocols.pool.calls import Coming, Refused
+from snowmelt.protocols.pool.calls import Coming, NotReceived
 from snowmelt.protocols.pool.consumer import batches_of
-from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request, Settle
+from snowmelt.protocols.pool.messages import (
+    Cancel,
+    GiveBack,
+    Hold,
+    ObjectsLent,
+    Request,
+    SettleLoan,
+)
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST, REMEMBERED
-from snowmelt.protocols.pool.shelf import Taken
+from snowmelt.protocols.pool.shelf import TakenOver
 
 ANSWER_WAIT: Final = seconds(2)
 ASK_AGAIN: Final = milliseconds(300)
@@ -69,7 +76,7 @@ class Adopter:
     def __contains__(self, number: int) -> bool:
         return number in self._adoptions
 
-    def restored(self, taken: tuple[Taken, ...], now: Instant) -> Effects:
+    def restored(self, taken: tuple[TakenOver, ...], now: Instant) -> Effects:
         """A former life took these over, and may not have been heard (rule 16)."""
         for one in taken[:TAKEN_MAX]:
             until = later(now, REMEMBERED)
@@ -107,7 +114,7 @@ class Adopter:
         self._alarms.set(("adopt", fact.number), later(now, Duration(lease // 3)))
         return [Send(fact.source, Hold((fact.token,)))]
 
-    def refused(self, fact: Refused) -> Effects:
+    def refused(self, fact: NotReceived) -> Effects:
         """There was no room here for what came; who leaves has it still."""
         adoption = self._adoptions.get(fact.number)
         if adoption is None or adoption.leaver != fact.source or adoption.token is not None:
@@ -137,13 +144,13 @@ class Adopter:
         self._alarms.cancel(("adopt", number))
         return [Send(adoption.leaver, Cancel(number, 1))]
 
-    def found(self, source: NodeId, found: Found) -> tuple[Batch | None, Effects]:
+    def found(self, source: NodeId, found: ObjectsLent) -> tuple[Batch | None, Effects]:
         """Objects came; those that are to be made safe here, after which `stored` is called."""
         adoption = self._adoptions[found.number]
         if source != adoption.leaver or adoption.token not in (None, found.token):
             return None, [Send(source, GiveBack(found.token))]
         if adoption.token is not None:  # said twice
-            settle = Send(source, Settle(found.number, found.token))
+            settle = Send(source, SettleLoan(found.number, found.token))
             return None, [settle] if adoption.own else []
         batches = batches_of(found)
         if batches is None:
@@ -165,7 +172,7 @@ class Adopter:
         adoption.own = True
         adoption.until = later(now, REMEMBERED)
         self._alarms.set(("adopt", number), later(now, ASK_AGAIN))
-        return [Send(adoption.leaver, Settle(number, adoption.token))]
+        return [Send(adoption.leaver, SettleLoan(number, adoption.token))]
 
     def settled(self, leaver: NodeId, number: int) -> Effects | None:
         """One who leaves knows that they are not its own any more; None if it was not asked."""
@@ -191,4 +198,4 @@ class Adopter:
             self._alarms.set(("adopt", number), adoption.until)
             return []
         self._alarms.set(("adopt", number), later(now, ASK_AGAIN))
-        return [Send(adoption.leaver, Settle(number, adoption.token))]
+        return [Send(adoption.leaver, SettleLoan(number, adoption.token))]

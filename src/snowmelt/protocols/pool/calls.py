@@ -13,13 +13,13 @@ from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.pool.introductions import Acquaintance
-from snowmelt.protocols.pool.messages import Span
+from snowmelt.protocols.pool.messages import ObjectSpan
 
 CLOSED: Final = "this pool is closed"
 
 
-class Put(msgspec.Struct, frozen=True):
-    """Keeps objects here until a consumer's request finds them; waits for room. -> `Kept`."""
+class PoolPut(msgspec.Struct, frozen=True):
+    """Keeps objects here until a consumer asks for them; waits for room. -> `PoolReceipt`."""
 
     offsets: bytes
     blob: bytes
@@ -30,8 +30,8 @@ class Put(msgspec.Struct, frozen=True):
     """The bytes of the place that it has (rule 19): then it is in, and nobody waits to hear it."""
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """So many of the objects of a `Put`, its first ones, are in the pool; the others are not."""
+class PoolReceipt(msgspec.Struct, frozen=True):
+    """So many objects of a `PoolPut`, its first ones, are in the pool; the others are not."""
 
     count: int
     numbers: Interval
@@ -60,7 +60,7 @@ class HasRoom(msgspec.Struct, frozen=True):
     """There is room for an object."""
 
 
-class Get(msgspec.Struct, frozen=True):
+class PoolGet(msgspec.Struct, frozen=True):
     """Asks for objects. -> `Got`, or `Declined("Empty")`."""
 
     objects_max: int
@@ -76,7 +76,7 @@ class Got(msgspec.Struct, frozen=True):
     producer: NodeId
     token: int
     """0 when there is nothing to settle: delivery is at most once."""
-    spans: tuple[Span, ...]
+    spans: tuple[ObjectSpan, ...]
     blob: bytes
     hops: int
     waited: Duration
@@ -128,7 +128,7 @@ class Stopped(msgspec.Struct, frozen=True):
     left: int
 
 
-class Describe(msgspec.Struct, frozen=True):
+class DescribePeer(msgspec.Struct, frozen=True):
     """Asks how this part is. -> `PeerStatistics`."""
 
 
@@ -189,23 +189,23 @@ class PeerStatistics(msgspec.Struct, frozen=True, kw_only=True):
 # --- facts ---------------------------------------------------------------------------------------
 
 
-class Listening(msgspec.Struct, frozen=True):
+class ListensAt(msgspec.Struct, frozen=True):
     """Announced to the machine by whoever runs it: where others reach this process."""
 
     address: Address
 
 
-class Reached(msgspec.Struct, frozen=True):
+class Reachable(msgspec.Struct, frozen=True):
     """Announced to the machine: there is a way to this process again."""
 
     target: NodeId
 
 
 class Coming(msgspec.Struct, frozen=True):
-    """Announced to the machine: a large `Found` is on its way, without its blob yet.
+    """Announced to the machine: a large `ObjectsLent` is on its way, without its blob yet.
 
-    Until it is whole, or `Refused`, or `Lost` tells that its way has ended, its request need not be
-    tried again. One of the three always follows.
+    Until it is whole, or `NotReceived`, or `Lost` tells that its way has ended, its request need
+    not be tried again. One of the three always follows.
     """
 
     source: NodeId
@@ -216,7 +216,7 @@ class Coming(msgspec.Struct, frozen=True):
     """How long its loan lasts, if that is known: while it comes, it is held."""
 
 
-class Refused(msgspec.Struct, frozen=True):
+class NotReceived(msgspec.Struct, frozen=True):
     """Announced to the machine: what was `Coming` was not taken in, and nothing of it comes now."""
 
     source: NodeId
@@ -245,7 +245,7 @@ class Need(msgspec.Struct, frozen=True):
     needed: bool
 
 
-class Known(msgspec.Struct, frozen=True):
+class PoolMembers(msgspec.Struct, frozen=True):
     """Announced to a machine that has no node to introduce it: who is in the pool."""
 
     producers: tuple[Acquaintance, ...]
@@ -270,6 +270,6 @@ class Ahead(msgspec.Struct, frozen=True):
     size: int
 
 
-Local = Put | GiveUp | AwaitRoom | Get | Ack | Nack | LetGo | Withdraw | Stop | Describe
+Local = PoolPut | GiveUp | AwaitRoom | PoolGet | Ack | Nack | LetGo | Withdraw | Stop | DescribePeer
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Local)

@@ -3,19 +3,19 @@
 Johnson's centralized buffer. His paper says that a producer waits when the buffer is full, and not
 how it learns of that. Here:
 
-1. A producer sends each object to the buffer (`Deposit`). A consumer asks the buffer (`Fetch`) and
-   is given the oldest object (`Fetched`), or waits in line.
+1. A producer sends each object to the buffer (`Deposit`). A consumer asks the buffer
+   (`FetchObject`) and is given the oldest object (`FetchedObject`), or waits in line.
 2. The buffer has a number of places for all producers together; the laboratory gives it
    buffers x producers, as many as the other two algorithms have. A producer deposits only into a
    place that was promised to it, so the buffer never holds more.
 3. A producer begins with `promised_ahead` promises: one for the object that it makes, and one more,
    so that it does not stand idle while the next is on its way. Each deposit is answered with one
-   promise (`Promised`): at once while a place is free, else when an object has left; who deposited
-   first is answered first.
+   promise (`SlotReserved`): at once while a place is free, else when an object has left; who
+   deposited first is answered first.
 
-So an object costs four messages (Deposit, Promised, Fetch, Fetched), and two of them carry it.
-There is no answer to a fault: a lost message is never asked for again, nobody's patience ends, and
-an object is the consumer's when it comes (delivery at most once).
+So an object costs four messages (Deposit, SlotReserved, FetchObject, FetchedObject), and two of
+them carry it. There is no answer to a fault: a lost message is never asked for again, nobody's
+patience ends, and an object is the consumer's when it comes (delivery at most once).
 """
 
 from collections import deque
@@ -27,33 +27,33 @@ from snowmelt.core.instant import Instant, since
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Event, Received, Reply, Requested, Send
-from snowmelt.protocols.pool.calls import AwaitRoom, Get, Got, HasRoom, Kept, Put
-from snowmelt.protocols.pool.messages import Span
+from snowmelt.protocols.pool.calls import AwaitRoom, Got, HasRoom, PoolGet, PoolPut, PoolReceipt
+from snowmelt.protocols.pool.messages import ObjectSpan
 
 
 class Deposit(msgspec.Struct, frozen=True, tag="pool.central.deposit", array_like=True):
-    span: Span
+    span: ObjectSpan
     blob: bytes
 
 
-class Promised(msgspec.Struct, frozen=True, tag="pool.central.promised", array_like=True):
+class SlotReserved(msgspec.Struct, frozen=True, tag="pool.central.promised", array_like=True):
     """One more place is kept free for whoever this comes to."""
 
 
-class Fetch(msgspec.Struct, frozen=True, tag="pool.central.fetch", array_like=True):
+class FetchObject(msgspec.Struct, frozen=True, tag="pool.central.fetch", array_like=True):
     """A consumer wants an object."""
 
 
-class Fetched(msgspec.Struct, frozen=True, tag="pool.central.fetched", array_like=True):
+class FetchedObject(msgspec.Struct, frozen=True, tag="pool.central.fetched", array_like=True):
     """An object, and who made it."""
 
     producer: NodeId
-    span: Span
+    span: ObjectSpan
     blob: bytes
 
 
-Message = Deposit | Promised | Fetch | Fetched
-Answered = Kept | HasRoom | Got
+Message = Deposit | SlotReserved | FetchObject | FetchedObject
+Answered = PoolReceipt | HasRoom | Got
 
 
 def promised_ahead(buffers: int) -> int:
@@ -65,17 +65,17 @@ def promised_ahead(buffers: int) -> int:
     return min(2, buffers)
 
 
-def first_object(put: Put, number: int) -> tuple[Span, bytes]:
+def first_object(put: PoolPut, number: int) -> tuple[ObjectSpan, bytes]:
     """The first object of a put, under its number; the rivals deal with one object at a time.
 
     >>> from snowmelt.core.batch import Batch
     >>> two = Batch.of([b"one", b"other"])
-    >>> span, blob = first_object(Put(bytes(two.offsets), bytes(two.blob), 0), 7)
+    >>> span, blob = first_object(PoolPut(bytes(two.offsets), bytes(two.blob), 0), 7)
     >>> span.interval, span.size, blob
     (Interval(start=7, stop=8), 3, b'one')
     """
     offsets = put.offsets[: 2 * OFFSET_BYTES]
-    span = Span(number, offsets)
+    span = ObjectSpan(number, offsets)
     return span, put.blob[: span.size]
 
 
@@ -87,18 +87,18 @@ class CentralBuffer:
         assert 0 <= promised <= places
         self._places = places
         self._promised = promised
-        self._stored: deque[Fetched] = deque()
+        self._stored: deque[FetchedObject] = deque()
         self._consumers: deque[NodeId] = deque()
         self._producers: deque[NodeId] = deque()
 
     def handle(self, event: Event[Message], now: Instant) -> list[Effect[Message]]:
         del now  # nothing here depends on time
         match event:
-            case Received(consumer, Fetch()):
+            case Received(consumer, FetchObject()):
                 self._consumers.append(consumer)
             case Received(producer, Deposit(span, blob)):
                 self._promised -= 1
-                self._stored.append(Fetched(producer, span, blob))
+                self._stored.append(FetchedObject(producer, span, blob))
                 self._producers.append(producer)
             case _:
                 return []
@@ -122,7 +122,7 @@ class CentralBuffer:
         effects: list[Effect[Message]] = []
         while self._producers and len(self._stored) + self._promised < self._places:
             self._promised += 1
-            effects.append(Send(self._producers.popleft(), Promised()))
+            effects.append(Send(self._producers.popleft(), SlotReserved()))
         return effects
 
 
@@ -133,16 +133,16 @@ class CentralProducer:
         self._buffer = buffer
         self._promises = promises
         self._deposited = 0
-        self._waiting: deque[tuple[OperationId, Put | AwaitRoom]] = deque()
+        self._waiting: deque[tuple[OperationId, PoolPut | AwaitRoom]] = deque()
 
     def handle(
-        self, event: Event[Message | Put | AwaitRoom], now: Instant
+        self, event: Event[Message | PoolPut | AwaitRoom], now: Instant
     ) -> list[Effect[Message | Answered]]:
         del now  # nothing here depends on time
         match event:
-            case Requested(operation, Put() | AwaitRoom() as asked):
+            case Requested(operation, PoolPut() | AwaitRoom() as asked):
                 self._waiting.append((operation, asked))
-            case Received(_, Promised()):
+            case Received(_, SlotReserved()):
                 self._promises += 1
             case _:
                 return []
@@ -157,7 +157,7 @@ class CentralProducer:
         assert not (self._promises and self._waiting), "a put waits beside a promise"
 
     def _answer(
-        self, operation: OperationId, asked: Put | AwaitRoom
+        self, operation: OperationId, asked: PoolPut | AwaitRoom
     ) -> list[Effect[Message | Answered]]:
         if isinstance(asked, AwaitRoom):
             return [Reply(operation, HasRoom())]
@@ -165,7 +165,7 @@ class CentralProducer:
         number = self._deposited
         self._deposited += 1
         span, blob = first_object(asked, number)
-        kept = Kept(1, Interval(number, number + 1))
+        kept = PoolReceipt(1, Interval(number, number + 1))
         return [Send(self._buffer, Deposit(span, blob)), Reply(operation, kept)]
 
 
@@ -176,12 +176,14 @@ class CentralConsumer:
         self._buffer = buffer
         self._waiting: deque[tuple[OperationId, Instant]] = deque()
 
-    def handle(self, event: Event[Message | Get], now: Instant) -> list[Effect[Message | Answered]]:
+    def handle(
+        self, event: Event[Message | PoolGet], now: Instant
+    ) -> list[Effect[Message | Answered]]:
         match event:
-            case Requested(operation, Get()):
+            case Requested(operation, PoolGet()):
                 self._waiting.append((operation, now))
-                return [Send(self._buffer, Fetch())]
-            case Received(_, Fetched(producer, span, blob)):
+                return [Send(self._buffer, FetchObject())]
+            case Received(_, FetchedObject(producer, span, blob)):
                 operation, asked = self._waiting.popleft()
                 return [Reply(operation, Got(producer, 0, (span,), blob, 1, since(asked, now)))]
             case _:

@@ -17,10 +17,10 @@ from snowmelt.core.node import Note, Reply, Send
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.alarms import Alarms, Effects
-from snowmelt.protocols.pool.calls import CLOSED, Coming, Get, Got, Refused
-from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.calls import CLOSED, Coming, Got, NotReceived, PoolGet
+from snowmelt.protocols.pool.holding import HeldLoans
 from snowmelt.protocols.pool.inquiry import Inquiry
-from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request
+from snowmelt.protocols.pool.messages import Cancel, GiveBack, Hold, ObjectsLent, Request
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST, Delivery, PoolSettings
 
 ANSWERED_KEPT: Final = seconds(120)
@@ -31,12 +31,12 @@ SHORTEST: Final = milliseconds(200)
 """A get without a time asks all the same, and its answer has so long to come."""
 
 
-class Want(msgspec.Struct):
+class PendingGet(msgspec.Struct):
     """A request that is not met yet."""
 
     number: int
     operation: OperationId
-    get: Get
+    get: PoolGet
     begun: Instant
     deadline: Instant
     attempt: int = 0
@@ -54,7 +54,7 @@ class Want(msgspec.Struct):
         return Request(me, self.number, self.attempt, 1, rest, *most, wait, once)
 
 
-class Counts(msgspec.Struct):
+class GetCounts(msgspec.Struct):
     requests: int = 0
     hops: int = 0
     tried_again: int = 0
@@ -66,8 +66,7 @@ class Counts(msgspec.Struct):
     asked: dict[NodeId, int] = {}
     had: dict[NodeId, int] = {}
 
-    def add(self, source: NodeId, found: Found, waited: Duration) -> None:
-        """One more was answered."""
+    def add(self, source: NodeId, found: ObjectsLent, waited: Duration) -> None:
         self.hops += found.hop
         self.gets += 1
         self.got += sum([span.count for span in found.spans])
@@ -81,22 +80,21 @@ class Answered:
     def __init__(self) -> None:
         self._by_number: dict[int, tuple[int, Instant]] = {}
 
-    def add(self, found: Found, now: Instant) -> None:
-        """This is its answer."""
+    def add(self, found: ObjectsLent, now: Instant) -> None:
         kept = max(ANSWERED_KEPT, 2 * min(found.lease, ANSWERED_LONGEST))
         known = self._by_number
         known[found.number] = found.token, later(now, Duration(kept))
         while known[oldest := next(iter(known))][1] <= now or len(known) > ANSWERED_MAX:
             del known[oldest]
 
-    def has(self, found: Found) -> bool:
+    def has(self, found: ObjectsLent) -> bool:
         """Whether it was this very loan."""
         answered = self._by_number.get(found.number)
         return answered is not None and answered[0] == found.token
 
 
 class Consumer:
-    """What a process wants."""
+    """The gets of one process, and where it asks for objects."""
 
     def __init__(
         self,
@@ -106,9 +104,9 @@ class Consumer:
         alarms: Alarms,
         access: AccessList,
         inquiry: Inquiry,
-        holding: Holding,
+        holding: HeldLoans,
     ) -> None:
-        self.counts = Counts()
+        self.counts = GetCounts()
         self.used = False
         """Whether anything was ever wanted here."""
         self.using = False
@@ -125,7 +123,7 @@ class Consumer:
         self._hungry: Instant | None = None
         """Since when nothing came that was wanted, or all were asked last."""
         self._once = settings.delivery is Delivery.AT_MOST_ONCE
-        self._wants: dict[int, Want] = {}
+        self._wants: dict[int, PendingGet] = {}
         self._answered = Answered()
 
     def next_number(self) -> int:
@@ -135,13 +133,15 @@ class Consumer:
 
     # --- what its own program asks ----------------------------------------------------------------
 
-    def get(self, operation: OperationId, get: Get, now: Instant, *, own_stock: bool) -> Effects:
+    def get(
+        self, operation: OperationId, get: PoolGet, now: Instant, *, own_stock: bool
+    ) -> Effects:
         """Objects are wanted. Those that the process made itself are nearest."""
         self.used = True
         self.using = False
         self.counts.requests += 1
         deadline = later(now, get.patience or SHORTEST)
-        want = Want(self.next_number(), operation, get, now, deadline)
+        want = PendingGet(self.next_number(), operation, get, now, deadline)
         self._wants[want.number] = want
         begun = self._hungry = now if self._hungry is None else self._hungry
         way = self._way()
@@ -163,7 +163,7 @@ class Consumer:
 
     # --- what others tell -------------------------------------------------------------------------
 
-    def found(self, source: NodeId, found: Found, now: Instant) -> Effects:
+    def found(self, source: NodeId, found: ObjectsLent, now: Instant) -> Effects:
         self._access.learnt(source, found.rate)
         want = self._wants.get(found.number)
         if want is None or want.attempt != found.attempt:
@@ -205,7 +205,7 @@ class Consumer:
         awaited = want is not None and want.coming == fact.source
         return self.coming(fact, now) if awaited else []
 
-    def refused(self, fact: Refused, now: Instant) -> Effects:
+    def refused(self, fact: NotReceived, now: Instant) -> Effects:
         """There was no room here for what came: it goes back, and is asked for again soon."""
         self._soon(fact.number, fact.attempt, now)
         return [Send(fact.source, GiveBack(fact.token))]
@@ -284,7 +284,7 @@ class Consumer:
         return () if self._inquiry.runs else self._access.way(self._settings.max_hops)
 
     def _try(
-        self, want: Want, way: tuple[NodeId, ...], now: Instant, begun: Instant | None = None
+        self, want: PendingGet, way: tuple[NodeId, ...], now: Instant, begun: Instant | None = None
     ) -> Effects:
         """A new attempt, its old one being over; with no way, all are asked.
 
@@ -311,16 +311,16 @@ class Consumer:
             want.coming = None
             self._alarms.set(("want", number), min(want.deadline, later(now, SHORTEST)))
 
-    def _again(self, want: Want, way: tuple[NodeId, ...], now: Instant) -> Effects:
+    def _again(self, want: PendingGet, way: tuple[NodeId, ...], now: Instant) -> Effects:
         self.counts.tried_again += bool(want.route)
         return [*self._cancel(want), *self._try(want, way, now)]
 
-    def _cancel(self, want: Want) -> Effects:
+    def _cancel(self, want: PendingGet) -> Effects:
         """Wherever it may be: it waits in line, or found something that never came here."""
         word = Cancel(want.number, want.attempt)
         return [Send(producer, word) for producer in dict.fromkeys(want.route)]
 
-    def _give_up(self, want: Want, why: Declined | None = None) -> Effects:
+    def _give_up(self, want: PendingGet, why: Declined | None = None) -> Effects:
         del self._wants[want.number]
         self._alarms.cancel(("want", want.number))
         if why is None:
@@ -330,14 +330,14 @@ class Consumer:
 
     # --- what came --------------------------------------------------------------------------------
 
-    def _refuse(self, source: NodeId, found: Found) -> Effects:
+    def _refuse(self, source: NodeId, found: ObjectsLent) -> Effects:
         """For an attempt that is over, or said twice."""
         if found.token in self._holding or self._answered.has(found):
             return []  # rule 7: this very loan is held, or was used
         self.counts.refused += 1
         return [Send(source, GiveBack(found.token, used=self._unknown(found)))]
 
-    def _unknown(self, found: Found) -> bool:
+    def _unknown(self, found: ObjectsLent) -> bool:
         """Whether a former life may have taken it over, and nobody knows any more (rule 16).
 
         Where there is a disk it is known, and what was taken over never comes here.
@@ -346,13 +346,13 @@ class Consumer:
         return found.heir and not mine and not self._settings.spill
 
 
-def _sound(found: Found) -> bool:
+def _sound(found: ObjectsLent) -> bool:
     if len(found.spans) == 1 and found.spans[0].offsets == ONE.pack(0, len(found.blob)):
         return True  # one object, and most are
     return batches_of(found) is not None
 
 
-def batches_of(found: Found) -> list[Batch] | None:
+def batches_of(found: ObjectsLent) -> list[Batch] | None:
     """What came, span by span; None when its edges do not fit: another process wrote them."""
     blob = memoryview(found.blob)
     batches: list[Batch] = []

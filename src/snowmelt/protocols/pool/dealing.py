@@ -55,12 +55,12 @@ class Degrees:
         return self._counts.get(producer, 0)
 
     def add(self, producer: NodeId) -> None:
-        """A producer came. O(1)."""
+        """A producer came. Takes O(1)."""
         self._points[producer] = point(producer)
         self._rise(producer)
 
     def remove(self, producer: NodeId) -> None:
-        """A producer went. O(1)."""
+        """A producer went. Takes O(1)."""
         self._sink(producer)
         del self._points[producer]
 

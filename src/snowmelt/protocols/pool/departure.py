@@ -15,7 +15,7 @@ from snowmelt.protocols.pool.adopting import Adopter
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import Stopped
 from snowmelt.protocols.pool.consumer import Consumer
-from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.holding import HeldLoans
 from snowmelt.protocols.pool.introduction import Introduction
 from snowmelt.protocols.pool.messages import Invite
 from snowmelt.protocols.pool.producer import Producer
@@ -34,7 +34,7 @@ class Departure:
         introduction: Introduction,
         producer: Producer,
         consumer: Consumer,
-        holding: Holding,
+        holding: HeldLoans,
         adopter: Adopter,
     ) -> None:
         self.over = False

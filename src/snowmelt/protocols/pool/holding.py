@@ -15,13 +15,13 @@ from snowmelt.protocols.pool.calls import Ack, Acked, Nack
 from snowmelt.protocols.pool.messages import (
     PIECES_MAX,
     TOKENS_AT_ONCE,
-    Found,
     GiveBack,
     Hold,
+    LoanSettled,
+    ObjectsLent,
+    ObjectSpan,
     Over,
-    Settle,
-    Settled,
-    Span,
+    SettleLoan,
 )
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST
 
@@ -32,10 +32,10 @@ LONGEST: Final = seconds(50)
 """A settlement is asked again for less long than a producer remembers it."""
 
 
-class Held(msgspec.Struct):
+class HeldLoan(msgspec.Struct):
     token: int
     producer: NodeId
-    spans: tuple[Span, ...]
+    spans: tuple[ObjectSpan, ...]
     lease: Duration
     parts: IntervalSet | None = None
     """What is open of it, once parts of it were named."""
@@ -61,17 +61,17 @@ class Held(msgspec.Struct):
 
 class _Settling(msgspec.Struct):
     operation: OperationId
-    held: Held
-    word: Settle
+    held: HeldLoan
+    word: SettleLoan
     deadline: Instant
 
 
-class Holding:
+class HeldLoans:
     def __init__(self, alarms: Alarms, grace: Duration) -> None:
         self.late = 0
         self._alarms = alarms
         self._grace = grace
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, HeldLoan] = {}
         self._unsaid: Effects = []
         self._settling: dict[int, _Settling] = {}
 
@@ -94,12 +94,12 @@ class Holding:
             or any(isinstance(one, Send) and one.target == producer for one in self._unsaid)
         )
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[HeldLoan]:
         return iter(list(self._held.values()))
 
-    def begin(self, producer: NodeId, found: Found, now: Instant) -> None:
+    def begin(self, producer: NodeId, found: ObjectsLent, now: Instant) -> None:
         lease = max(found.lease, LEASE_SHORTEST)
-        held = Held(found.token, producer, found.spans, lease)
+        held = HeldLoan(found.token, producer, found.spans, lease)
         self._held[found.token] = held
         at, due = self._alarms.at(("hold", producer)), _renewal(held, now)
         if at is None or due < at:
@@ -109,10 +109,10 @@ class Holding:
         """At most once, a loan is done when it comes. Nobody waits to hear it, so it may linger."""
         if not self._unsaid:
             self._alarms.set(SAY, later(now, LINGER))
-        self._unsaid.append(Send(producer, Settle(0, token)))
+        self._unsaid.append(Send(producer, SettleLoan(0, token)))
 
     def say(self) -> Effects:
-        """What has lingered."""
+        """Sends the acknowledgements that have lingered."""
         self._alarms.cancel(SAY)
         unsaid, self._unsaid = self._unsaid, []
         return unsaid
@@ -129,7 +129,7 @@ class Holding:
         if len(intervals) > PIECES_MAX:
             text = f"{len(intervals)} stretches of objects; {PIECES_MAX} are settled at a time"
             return [Reply(operation, Declined("TooLarge", text))]
-        word = Settle(number() if ack.patience else 0, ack.token, intervals)
+        word = SettleLoan(number() if ack.patience else 0, ack.token, intervals)
         send = Send(held.producer, word)
         if not ack.patience:
             self._close(held, intervals)
@@ -162,7 +162,7 @@ class Holding:
 
     # --- what producers say -----------------------------------------------------------------------
 
-    def settled(self, source: NodeId, word: Settled) -> Effects:
+    def settled(self, source: NodeId, word: LoanSettled) -> Effects:
         settling = self._settling.get(word.number)
         if settling is None or settling.held.producer != source:
             return []
@@ -236,7 +236,7 @@ class Holding:
             for at in range(0, len(tokens), TOKENS_AT_ONCE)
         ]
 
-    def _close(self, held: Held, intervals: tuple[Interval, ...]) -> None:
+    def _close(self, held: HeldLoan, intervals: tuple[Interval, ...]) -> None:
         """These are not held any more, all of the loan when none is named."""
         for interval in intervals:
             held.open.remove(interval)
@@ -249,11 +249,11 @@ class Holding:
         return Declined("LeaseLost", f"{text} lease ended, and they may be another's by now")
 
 
-def _renewal(held: Held, now: Instant) -> Instant:
+def _renewal(held: HeldLoan, now: Instant) -> Instant:
     return later(now, Duration(held.lease // 3))
 
 
-def _given_back(held: Held, intervals: tuple[Interval, ...], *, used: bool = False) -> Effects:
+def _given_back(held: HeldLoan, intervals: tuple[Interval, ...], *, used: bool = False) -> Effects:
     """As many at once as one word may name; none is all."""
     parts = [intervals[at : at + PIECES_MAX] for at in range(0, len(intervals), PIECES_MAX)]
     return [Send(held.producer, GiveBack(held.token, part, used)) for part in parts or [()]]

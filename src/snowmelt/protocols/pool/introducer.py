@@ -10,10 +10,10 @@ Theory of operation
    process says that it is gone. A node that takes a pool over knows nothing, and says so
    (`settled`) until a patience has passed in which everybody has spoken.
 3. A node that is cut off goes on with the view that it has. Nothing depends on the truth of an
-   introduction: who is told of a producer that is gone finds nobody there, who is not told of one
-   takes its objects from others or waits a little longer, and an object is given and settled
-   between producer and consumer alone. The worst that two introducers of one pool can do is to
-   each tell half.
+   introduction. A consumer that hears of a producer that is gone finds nobody there. One that
+   misses a producer takes its objects from others or waits a little longer, and an object is given
+   and settled between producer and consumer alone. The worst that two introducers of one pool can
+   do is to each tell half.
 4. When a sweep comes much later than it was asked for, this process stood still. Its own sleep is
    nobody's silence: everybody is given the time that was lost.
 5. A word comes again and again, so nothing needs to be remembered of one that was doubled or late:

@@ -20,7 +20,7 @@ class Acquaintance(msgspec.Struct, frozen=True, array_like=True):
     leaving: bool = False
 
 
-class Report(msgspec.Struct, frozen=True, array_like=True):
+class PeerReport(msgspec.Struct, frozen=True, array_like=True):
     """What a process has chosen, and what it has done so far. Nobody acts on it; people read it.
 
     Whoever takes the difference of two reports of one process knows how it fares now, by that
@@ -67,7 +67,7 @@ class Introduce(msgspec.Struct, frozen=True, tag="pool.introduce", array_like=Tr
     """Of the newest roster it has; 0 for none."""
     silent: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=1_000)] = ()
     """Nodes that it was sent to and that do not answer: another stands in for them."""
-    report: Report = Report()
+    report: PeerReport = PeerReport()
     taking: float = 0.0
     """How many objects a second it takes."""
 
@@ -99,9 +99,9 @@ class PoolStatus(msgspec.Struct, frozen=True, tag="pool.status", array_like=True
     stocks: tuple[int, ...]
     """How many objects each producer had when it was last heard of, in their order."""
     consumers: tuple[NodeId, ...]
-    made: tuple[Report, ...] = ()
+    made: tuple[PeerReport, ...] = ()
     """Of each producer, in their order; empty when an older node answers."""
-    used: tuple[Report, ...] = ()
+    used: tuple[PeerReport, ...] = ()
     """Of each consumer, in their order."""
 
 
@@ -112,7 +112,7 @@ class Pools(msgspec.Struct, frozen=True, tag="pool.pools", array_like=True):
 
 
 class DescribePool(msgspec.Struct, frozen=True, tag="pool.describe", array_like=True):
-    """Asks for one pool."""
+    """Asks an introducer how one pool is."""
 
     pool: str
 

@@ -16,18 +16,18 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Note, Send
 from snowmelt.protocols.pool import messages
 from snowmelt.protocols.pool.alarms import Alarms, Effects
-from snowmelt.protocols.pool.keep import Keep
-from snowmelt.protocols.pool.line import Line
 from snowmelt.protocols.pool.loans import Loan, Loans
+from snowmelt.protocols.pool.object_store import ObjectStore
 from snowmelt.protocols.pool.settings import REMEMBERED, Delivery, PoolSettings
 from snowmelt.protocols.pool.stock import Parcel, Stock, count_of, packed
+from snowmelt.protocols.pool.waiting_requests import WaitingRequests
 
 DONE_KEPT: Final = seconds(60)
 """For so long a settlement that is asked again is confirmed again."""
 DONE_MAX: Final = 100_000
 
 
-class Counts(msgspec.Struct):
+class LoanCounts(msgspec.Struct):
     """What has happened here, in objects; and how often requests came by."""
 
     given: int = 0
@@ -49,11 +49,13 @@ class _Done(msgspec.Struct, frozen=True):
 class Lender:
     """Objects, who waits for them, and who has them."""
 
-    def __init__(self, settings: PoolSettings, chance: Random, alarms: Alarms, keep: Keep) -> None:
+    def __init__(
+        self, settings: PoolSettings, chance: Random, alarms: Alarms, keep: ObjectStore
+    ) -> None:
         self.stock = Stock()
-        self.line = Line()
+        self.line = WaitingRequests()
         self.loans = Loans(chance)
-        self.counts = Counts()
+        self.counts = LoanCounts()
         self.rate = 0.0
         self.leaving = False
         self.gone = False
@@ -92,7 +94,7 @@ class Lender:
         loan = self.loans.given(source, word.number, word.attempt)
         return [] if loan is None else self._take_back(loan, (), now)
 
-    def unsent(self, target: NodeId, found: messages.Found, now: Instant) -> Effects:
+    def unsent(self, target: NodeId, found: messages.ObjectsLent, now: Instant) -> Effects:
         """What was given never left this process; so it was not used, however it is delivered."""
         loan = self.loans.held(found.token, target)
         if loan is None or loan.tellings != 1:
@@ -108,11 +110,11 @@ class Lender:
             return []  # rule 16: whoever says so does not know what became of them
         if loan.once and word.used:
             dropped = self.loans.settle(loan, word.intervals)
-            drop = messages.Settle(0, word.token, word.intervals)
+            drop = messages.SettleLoan(0, word.token, word.intervals)
             return self._settle(loan, dropped, drop, source, now)
         return self._take_back(loan, word.intervals, now)
 
-    def settled(self, source: NodeId, word: messages.Settle, now: Instant) -> Effects:
+    def settled(self, source: NodeId, word: messages.SettleLoan, now: Instant) -> Effects:
         loan = self.loans.settleable(word.token, source)
         if loan is None:
             done = self._done.get(word.token)
@@ -161,7 +163,7 @@ class Lender:
             dropped = self.loans.settle(loan, ())
             return [
                 note,
-                *self._settle(loan, dropped, messages.Settle(0, token), loan.consumer, now),
+                *self._settle(loan, dropped, messages.SettleLoan(0, token), loan.consumer, now),
             ]
         return [note, *self._take_back(loan, (), now)]
 
@@ -216,10 +218,10 @@ class Lender:
         self.counts.given += count_of(parcels)
         return [self._told(loan, request.hop)]
 
-    def _told(self, loan: Loan, hop: int) -> Send[messages.Found]:
+    def _told(self, loan: Loan, hop: int) -> Send[messages.ObjectsLent]:
         loan.tellings += 1
         spans, blob = packed(loan.parcels)
-        found = messages.Found(
+        found = messages.ObjectsLent(
             loan.number,
             loan.attempt,
             hop,
@@ -241,7 +243,12 @@ class Lender:
         return self.serve(now)
 
     def _settle(
-        self, loan: Loan, parcels: list[Parcel], word: messages.Settle, source: NodeId, now: Instant
+        self,
+        loan: Loan,
+        parcels: list[Parcel],
+        word: messages.SettleLoan,
+        source: NodeId,
+        now: Instant,
     ) -> Effects:
         """Objects are done as soon as that is safe, and then it is told."""
 
@@ -300,5 +307,5 @@ def _covers(done: IntervalSet | None, intervals: tuple[Interval, ...]) -> bool:
     return bool(intervals) and all(done.covers(interval) for interval in intervals)
 
 
-def _confirmed(source: NodeId, word: messages.Settle, *, lost: bool) -> Effects:
-    return [Send(source, messages.Settled(word.number, lost))] if word.number else []
+def _confirmed(source: NodeId, word: messages.SettleLoan, *, lost: bool) -> Effects:
+    return [Send(source, messages.LoanSettled(word.number, lost))] if word.number else []

@@ -29,7 +29,7 @@ Tokens = Annotated[tuple[int, ...], msgspec.Meta(max_length=4 * TOKENS_AT_ONCE)]
 Pieces = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=PIECES_MAX)]
 
 
-class Span(msgspec.Struct, frozen=True, array_like=True):
+class ObjectSpan(msgspec.Struct, frozen=True, array_like=True):
     """Objects at adjacent numbers of their producer's; their bodies lie one after another."""
 
     start: Number
@@ -38,7 +38,6 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def count(self) -> int:
-        """How many objects."""
         return len(self.offsets) // OFFSET_BYTES - 1
 
     @property
@@ -48,7 +47,6 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def interval(self) -> Interval:
-        """Their numbers."""
         return Interval(self.start, self.start + self.count)
 
 
@@ -84,7 +82,7 @@ class Stocked(msgspec.Struct, frozen=True, tag="pool.stocked", array_like=True):
     count: Number
 
 
-class Found(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):
+class ObjectsLent(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):
     """A producer gives objects to the consumer that asked, on loan until they are settled."""
 
     number: int
@@ -94,7 +92,7 @@ class Found(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):
     lease: Duration
     rate: float
     """How many objects a second this producer makes when it is not held up; 0 when not known."""
-    spans: Annotated[tuple[Span, ...], msgspec.Meta(max_length=4 * SPANS_AT_ONCE)]
+    spans: Annotated[tuple[ObjectSpan, ...], msgspec.Meta(max_length=4 * SPANS_AT_ONCE)]
     blob: bytes
     """The bodies of all spans, one after another."""
     heir: bool = False
@@ -108,7 +106,7 @@ class Cancel(msgspec.Struct, frozen=True, tag="pool.cancel", array_like=True):
     attempt: int
 
 
-class Settle(msgspec.Struct, frozen=True, tag="pool.settle", array_like=True):
+class SettleLoan(msgspec.Struct, frozen=True, tag="pool.settle", array_like=True):
     """These are done and may be forgotten. `number` is 0 when no answer is wanted."""
 
     number: int
@@ -117,7 +115,7 @@ class Settle(msgspec.Struct, frozen=True, tag="pool.settle", array_like=True):
     """Empty for all of the loan."""
 
 
-class Settled(msgspec.Struct, frozen=True, tag="pool.settled", array_like=True):
+class LoanSettled(msgspec.Struct, frozen=True, tag="pool.settled", array_like=True):
     """They are forgotten, or, when `lost`, they were taken back before and may be another's."""
 
     number: int
@@ -143,7 +141,7 @@ class Hold(msgspec.Struct, frozen=True, tag="pool.hold", array_like=True):
 
 
 class Over(msgspec.Struct, frozen=True, tag="pool.over", array_like=True):
-    """These loans are over."""
+    """The loans under these tokens are over."""
 
     tokens: Tokens
 
@@ -156,10 +154,10 @@ Message = (
     Request
     | Inquire
     | Stocked
-    | Found
+    | ObjectsLent
     | Cancel
-    | Settle
-    | Settled
+    | SettleLoan
+    | LoanSettled
     | GiveBack
     | Hold
     | Over

@@ -31,14 +31,14 @@ from snowmelt.protocols.pool.adopting import Adopter
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.consumer import Consumer
 from snowmelt.protocols.pool.departure import Departure
-from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.holding import HeldLoans
 from snowmelt.protocols.pool.inquiry import Inquiry
 from snowmelt.protocols.pool.introduction import BEAT, Introduction
 from snowmelt.protocols.pool.introductions import Introduce
 from snowmelt.protocols.pool.producer import Producer
-from snowmelt.protocols.pool.rate import Taking
+from snowmelt.protocols.pool.rate import TakeRate
 from snowmelt.protocols.pool.settings import PoolSettings
-from snowmelt.protocols.pool.shelf import Taken
+from snowmelt.protocols.pool.shelf import TakenOver
 from snowmelt.protocols.pool.statistics import Stopwatch, described, reported
 
 BOTH: Final = (True, True)
@@ -54,7 +54,7 @@ class PoolPeer:
     >>> from snowmelt.core.instant import seconds
     >>> peer = PoolPeer(NodeId("c-1"), "frames", PoolSettings(), Random(1))
     >>> frame = Batch.of([b"frame"])
-    >>> put = calls.Put(bytes(frame.offsets), bytes(frame.blob), seconds(1))
+    >>> put = calls.PoolPut(bytes(frame.offsets), bytes(frame.blob), seconds(1))
     >>> peer.handle(Requested(OperationId(NodeId("c-1"), 1), put), Instant(0))[0].message
     Kept(count=1, numbers=Interval(start=0, stop=1), closed=False)
     >>> ask = messages.Request(NodeId("c-2"), number=7, attempt=1, hop=1, route=())
@@ -78,7 +78,7 @@ class PoolPeer:
         self._alarms = Alarms()
         self._introduction = Introduction(contacts, self._alarms)
         self._access = AccessList(settings.access, chance)
-        self._holding = Holding(self._alarms, settings.grace)
+        self._holding = HeldLoans(self._alarms, settings.grace)
         self._producer = Producer(settings, chance, self._alarms)
         self._inquiry = Inquiry(chance, self._alarms, self._access, settings.wait)
         self._consumer = Consumer(
@@ -98,12 +98,12 @@ class PoolPeer:
         )
         self._roles = (False, False)
         self._using = Stopwatch()
-        self._taking = Taking()
+        self._taking = TakeRate()
         self._begun: Instant | None = None
         self._hears: dict[type, Callable[[NodeId, Any, Instant], Effects]] = {
             messages.Request: self._producer.requested,
             messages.Inquire: self._producer.inquired,
-            messages.Settle: self._producer.settled,
+            messages.SettleLoan: self._producer.settled,
             messages.Cancel: self._producer.cancelled,
             messages.GiveBack: self._producer.given_back,
             messages.Hold: self._producer.held,
@@ -174,9 +174,9 @@ class PoolPeer:
     def _requested(self, operation: OperationId, message: calls.Local, now: Instant) -> Effects:
         producer, consumer = self._producer, self._consumer
         match message:
-            case calls.Put():
+            case calls.PoolPut():
                 return producer.put(operation, message, now)
-            case calls.Get():
+            case calls.PoolGet():
                 if self._departure.begun:
                     return [Reply(operation, Declined("Closed", calls.CLOSED))]
                 own_stock = producer.lender.stock.count > 0
@@ -199,7 +199,7 @@ class PoolPeer:
             case calls.Stop(patience):
                 began = self._departure.stop(operation, patience, now)
                 return [*began, *self._leave_further(now)]
-            case calls.Describe():
+            case calls.DescribePeer():
                 told = described(producer, consumer, self._holding, self._access, now)
                 return [Reply(operation, told)]
 
@@ -208,12 +208,12 @@ class PoolPeer:
     def _heard(self, source: NodeId, message: Any, now: Instant) -> Effects:
         """What concerns several parts; none of them knows this one, so that nothing goes round."""
         match message:
-            case messages.Found():
+            case messages.ObjectsLent():
                 return self._found(source, message, now)
             case messages.Stocked():
                 self._inquiry.answered(source, message.count, now)
                 return self._consumer.go_by_answers(now)
-            case messages.Settled():
+            case messages.LoanSettled():
                 return self._settled(source, message, now)
             case messages.Over():
                 return self._holding.over(source, message)
@@ -224,17 +224,17 @@ class PoolPeer:
             case _:
                 return []
 
-    def _found(self, source: NodeId, found: messages.Found, now: Instant) -> Effects:
+    def _found(self, source: NodeId, found: messages.ObjectsLent, now: Instant) -> Effects:
         if found.number in self._adopter:
             batch, effects = self._adopter.found(source, found)
             if batch is None:
                 return effects
-            taken = Taken(source, found.number, found.token)
+            taken = TakenOver(source, found.number, found.token)
             stored = partial(self._adopter.stored, found.number)
             return self._producer.adopt(batch, taken, stored, now)
         return self._consumer.found(source, found, now)
 
-    def _settled(self, source: NodeId, word: messages.Settled, now: Instant) -> Effects:
+    def _settled(self, source: NodeId, word: messages.LoanSettled, now: Instant) -> Effects:
         if word.number not in self._adopter:
             return self._holding.settled(source, word)
         effects = self._adopter.settled(source, word.number)
@@ -253,14 +253,14 @@ class PoolPeer:
 
     def _announced(self, fact: Any, now: Instant) -> Effects:
         match fact:
-            case calls.Known(producers, known):
+            case calls.PoolMembers(producers, known):
                 self._introduction.meet(producers, known)
                 return self._met(now)
-            case calls.Listening(address):
+            case calls.ListensAt(address):
                 self._begun = now if self._begun is None else self._begun
                 self._introduction.address = address
                 return self._beat(now)
-            case calls.Reached(target):
+            case calls.Reachable(target):
                 self._access.reached(target)
                 return [*self._holding.reached(target), *self._consumer.met(now)]
             case Lost(target):
@@ -269,9 +269,9 @@ class PoolPeer:
                 return self._adopter.coming(fact, now)
             case calls.Coming():
                 return self._consumer.coming(fact, now)
-            case calls.Refused(_, number) if number in self._adopter:
+            case calls.NotReceived(_, number) if number in self._adopter:
                 return self._adopter.refused(fact)
-            case calls.Refused():
+            case calls.NotReceived():
                 return self._consumer.refused(fact, now)
             case calls.Unsent(target, message):
                 return self._unsent(target, message, now)
@@ -305,7 +305,7 @@ class PoolPeer:
         All other messages are said again, or are about a loan whose lease ends.
         """
         match message:
-            case messages.Found():
+            case messages.ObjectsLent():
                 return self._producer.unsent(target, message, now)
             case messages.Request(consumer) if consumer == self.me:
                 return self._consumer.unsent(message, now)
@@ -315,7 +315,7 @@ class PoolPeer:
                 return []
 
     def _met(self, now: Instant) -> Effects:
-        """The roster is another."""
+        """The introducer has another roster."""
         introduction = self._introduction
         producers = introduction.producers
         known = tuple(one for one in introduction.known if one in producers)

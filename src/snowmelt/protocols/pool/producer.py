@@ -1,7 +1,7 @@
 """A process as producer: keeps what it made until a request finds it.
 
-Two parts that know each other one way: `Intake` lets objects in, `Lender` gives them away. Whenever
-an object has left, there may be room.
+Two parts that know each other one way: `PutHandler` lets objects in, `Lender` gives them away.
+Whenever an object has left, there may be room.
 """
 
 from random import Random
@@ -12,9 +12,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Note, Send
 from snowmelt.core.record import Found, Record
 from snowmelt.protocols.pool.alarms import Alarms, Effects
-from snowmelt.protocols.pool.calls import AwaitRoom, Put
-from snowmelt.protocols.pool.intake import Intake
-from snowmelt.protocols.pool.keep import Disk, Memory, Then
+from snowmelt.protocols.pool.calls import AwaitRoom, PoolPut
 from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.messages import (
     HOPS_COUNTED,
@@ -22,28 +20,30 @@ from snowmelt.protocols.pool.messages import (
     GiveBack,
     Hold,
     Inquire,
+    ObjectsLent,
     Request,
-    Settle,
+    SettleLoan,
     Stocked,
 )
-from snowmelt.protocols.pool.messages import Found as Given
+from snowmelt.protocols.pool.object_store import DiskStore, MemoryStore, Then
+from snowmelt.protocols.pool.put_handler import PutHandler
 from snowmelt.protocols.pool.settings import PoolSettings
-from snowmelt.protocols.pool.shelf import Taken
+from snowmelt.protocols.pool.shelf import TakenOver
 
 
 class Producer:
     """What a process has to give."""
 
     def __init__(self, settings: PoolSettings, chance: Random, alarms: Alarms) -> None:
-        self._disk = Disk() if settings.spill else None
-        keep = self._disk or Memory()
+        self._disk = DiskStore() if settings.spill else None
+        keep = self._disk or MemoryStore()
         self._keep = keep
         self.lender = Lender(settings, chance, alarms, keep)
-        self.intake = Intake(settings, alarms, keep, self.lender)
+        self.intake = PutHandler(settings, alarms, keep, self.lender)
 
     # --- what its own program asks ----------------------------------------------------------------
 
-    def put(self, operation: OperationId, put: Put, now: Instant) -> Effects:
+    def put(self, operation: OperationId, put: PoolPut, now: Instant) -> Effects:
         return self.intake.put(operation, put, now)
 
     def await_room(self, operation: OperationId, ask: AwaitRoom, now: Instant) -> Effects:
@@ -55,7 +55,7 @@ class Producer:
         self.lender.leave()
         return self.intake.leave()
 
-    def adopt(self, batch: Batch, taken: Taken, stored: Then, now: Instant) -> Effects:
+    def adopt(self, batch: Batch, taken: TakenOver, stored: Then, now: Instant) -> Effects:
         """Objects of one who leaves are this one's once they are safe here."""
         return [*self.intake.adopt(batch, taken, stored, now), *self.intake.admit(now)]
 
@@ -78,14 +78,14 @@ class Producer:
         del now
         return [Send(source, Stocked(self.lender.free))]
 
-    def unsent(self, target: NodeId, found: Given, now: Instant) -> Effects:
+    def unsent(self, target: NodeId, found: ObjectsLent, now: Instant) -> Effects:
         """What was given never left this process."""
         return self.lender.unsent(target, found, now)
 
     def cancelled(self, source: NodeId, word: Cancel, now: Instant) -> Effects:
         return self.lender.cancelled(source, word, now)
 
-    def settled(self, source: NodeId, word: Settle, now: Instant) -> Effects:
+    def settled(self, source: NodeId, word: SettleLoan, now: Instant) -> Effects:
         return self._with_room(self.lender.settled(source, word, now), now)
 
     def given_back(self, source: NodeId, word: GiveBack, now: Instant) -> Effects:
@@ -130,7 +130,7 @@ class Producer:
         return kept + self.intake.places.count
 
     @property
-    def taken(self) -> tuple[Taken, ...]:
+    def taken(self) -> tuple[TakenOver, ...]:
         """What was taken over in former lives, and may be asked about still (rule 16)."""
         return self._disk.taken if self._disk is not None else ()
 

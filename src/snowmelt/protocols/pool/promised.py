@@ -15,10 +15,10 @@ AHEAD_SIZES: Final = 2
 """A place has room for an object so many times as large as the last."""
 
 
-class Promised:
+class PromisedRoom:
     """Room by the asker that was told of it; one has room for one object at most.
 
-    >>> promised = Promised()
+    >>> promised = PromisedRoom()
     >>> promised.give(7, Instant(0))
     >>> promised.to_others(7, Instant(0)), promised.to_others(8, Instant(0))
     (0, 1)
@@ -54,10 +54,10 @@ class Promised:
         return next(iter(self._until.values()), None)
 
 
-class Places:
+class PromisedSlots:
     """Room that the program was told of ahead, and that is neither used nor given up (rule 19).
 
-    >>> places = Places()
+    >>> places = PromisedSlots()
     >>> places.told(places.fit(7, 1000, 100)), places.count, places.size
     ([Announce(fact=Ahead(count=5, size=200))], 5, 1000)
     >>> places.end(200), places.size

@@ -58,10 +58,10 @@ class Rate:
         return self._count * SECOND / time if time > 0 else 0.0
 
 
-class Taking:
+class TakeRate:
     """How many objects a second are taken, from a count that is looked at now and then.
 
-    >>> taking = Taking()
+    >>> taking = TakeRate()
     >>> for second in range(30):
     ...     rate = taking.seen(5 * second, Instant(second * SECOND))
     >>> round(rate, 2)

@@ -14,8 +14,8 @@ from snowmelt.protocols.pool.introductions import (
     Acquaintance,
     Introduce,
     Introduced,
+    PeerReport,
     PoolStatus,
-    Report,
 )
 
 EVERY: Final = milliseconds(500)
@@ -27,12 +27,12 @@ GRACE: Final = milliseconds(500)
 """The same once its connection here has ended."""
 
 
-class _Process(msgspec.Struct):
+class _ListedProcess(msgspec.Struct):
     until: Instant
     """When it is forgotten, unless it speaks."""
     stock: int = 0
     rate: float = 0.0
-    report: Report = Report()
+    report: PeerReport = PeerReport()
     taking: float = 0.0
     consumes: bool = False
     fan_out: int = 0
@@ -58,7 +58,7 @@ class Roster:
         self._version = version
         self._settled = False
         self._settles_at = later(now, PATIENCE)
-        self._processes: dict[NodeId, _Process] = {}
+        self._processes: dict[NodeId, _ListedProcess] = {}
         self._told: dict[NodeId, Acquaintance] = {}
         self._producers: tuple[Acquaintance, ...] = ()  # `_told` in order, unless it is stale
         self._stale = False
@@ -69,7 +69,6 @@ class Roster:
         self._taken = 0.0  # by all of them, objects a second
 
     def __len__(self) -> int:
-        """How many processes."""
         return len(self._processes)
 
     def __contains__(self, client: NodeId) -> bool:
@@ -83,7 +82,7 @@ class Roster:
             self._turn += 1
         process = self._processes.get(client)
         if process is None:
-            process = _Process(now, consumes=word.consumes, fan_out=word.fan_out)
+            process = _ListedProcess(now, consumes=word.consumes, fan_out=word.fan_out)
             self._processes[client] = process
             self._count(process, 1)
         elif (process.consumes, process.fan_out) != (word.consumes, word.fan_out):
@@ -110,7 +109,7 @@ class Roster:
         self._takes(process, 0.0)
         self._remove_producer(client)
 
-    def _takes(self, process: _Process, taking: float) -> None:
+    def _takes(self, process: _ListedProcess, taking: float) -> None:
         # Sums of floats drift; with nobody left it is none, and a little more or less is no matter.
         self._taken = max(0.0, self._taken + taking - process.taking) if self._processes else 0.0
         process.taking = taking
@@ -196,7 +195,7 @@ class Roster:
 
     # --- consumers --------------------------------------------------------------------------------
 
-    def _set_consumer(self, process: _Process, consumes: bool, fan_out: int) -> None:
+    def _set_consumer(self, process: _ListedProcess, consumes: bool, fan_out: int) -> None:
         self._count(process, -1)
         process.consumes, process.fan_out = consumes, fan_out
         self._count(process, 1)
@@ -204,7 +203,7 @@ class Roster:
             self._degrees.know(process.hand, by=-1)
             process.hand = ()
 
-    def _count(self, process: _Process, by: int) -> None:
+    def _count(self, process: _ListedProcess, by: int) -> None:
         """One consumer more, or by -1 one fewer: all hands may need another size."""
         self._turn += 1
         if process.dealt_to:
@@ -212,12 +211,12 @@ class Roster:
         elif process.consumes:
             self._know_all += by
 
-    def _known_to(self, process: _Process) -> Hand:
+    def _known_to(self, process: _ListedProcess) -> Hand:
         if process.dealt_to or not process.consumes:
             return process.hand
         return tuple(one.id for one in self._listed())
 
-    def _redeal(self, client: NodeId, process: _Process, said: Hand) -> bool:
+    def _redeal(self, client: NodeId, process: _ListedProcess, said: Hand) -> bool:
         """Looks at a consumer's hand again; whether it holds just what it should."""
         if process.seen == self._turn and said == process.hand:
             return True

@@ -28,7 +28,7 @@ TAKEN: Final = b"taken/"
 T = TypeVar("T")
 
 
-class Taken(msgspec.Struct, frozen=True, array_like=True):
+class TakenOver(msgspec.Struct, frozen=True, array_like=True):
     """From whom a parcel was taken over, and by which answer."""
 
     leaver: NodeId
@@ -41,7 +41,7 @@ class _Entry(msgspec.Struct, array_like=True):
 
     count: int
     settled: tuple[Interval, ...] = ()
-    taken: Taken | None = None
+    taken: TakenOver | None = None
 
 
 class _Stored(msgspec.Struct):
@@ -50,7 +50,7 @@ class _Stored(msgspec.Struct):
     """With what the disk is being told."""
     told: int
     """How many of them the disk has been told."""
-    taken: Taken | None = None
+    taken: TakenOver | None = None
     """Whose it was, as long as that is remembered."""
 
 
@@ -62,9 +62,9 @@ class Shelf:
         """By the parcel's start."""
         self._homes: dict[int, int | None] = {}
         """The starts of what was taken over, by its number; None for what is done."""
-        self._restored: list[Taken] = []
+        self._restored: list[TakenOver] = []
 
-    def write(self, parcel: Parcel, taken: Taken | None = None) -> tuple[Change, ...]:
+    def write(self, parcel: Parcel, taken: TakenOver | None = None) -> tuple[Change, ...]:
         """Puts a parcel there: its bodies first, so that one is never named that is not there."""
         whole = parcel.batch.trimmed()
         self._stored[parcel.start] = _Stored(len(whole), IntervalSet(), 0, taken)
@@ -133,7 +133,7 @@ class Shelf:
         """What the small records tell; returns the keys of the bulk ones, in order."""
         for record in records:
             if record.key.startswith(TAKEN):
-                self._remember(_decoded(record, Taken), None)
+                self._remember(_decoded(record, TakenOver), None)
             elif record.key.startswith(PREFIX):
                 (start,) = _KEY.unpack(record.key[len(PREFIX) :])
                 entry = _decoded(record, _Entry)
@@ -144,7 +144,7 @@ class Shelf:
         return [_bulk(start) for start in sorted(self._stored)]
 
     @property
-    def taken(self) -> tuple[Taken, ...]:
+    def taken(self) -> tuple[TakenOver, ...]:
         """All that was taken over and is remembered, as a new life found it."""
         return tuple(self._restored)
 
@@ -163,7 +163,7 @@ class Shelf:
             gaps.remove(interval)
         return [whole.part(gap.start, gap.stop) for gap in gaps], ""
 
-    def _remember(self, taken: Taken, home: int | None) -> None:
+    def _remember(self, taken: TakenOver, home: int | None) -> None:
         self._restored.append(taken)
         self._homes[taken.number] = home
 
@@ -184,7 +184,7 @@ class Shelf:
         return Write(_small(start), msgspec.msgpack.encode(entry))
 
 
-def _remembered(taken: Taken) -> Write:
+def _remembered(taken: TakenOver) -> Write:
     return Write(_taken(taken.number), msgspec.msgpack.encode(taken))
 
 

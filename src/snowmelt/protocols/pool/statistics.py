@@ -4,8 +4,8 @@ from snowmelt.core.instant import SECOND, Duration, Instant
 from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.calls import PeerStatistics, ProducerCount
 from snowmelt.protocols.pool.consumer import Consumer
-from snowmelt.protocols.pool.holding import Holding
-from snowmelt.protocols.pool.introductions import Report
+from snowmelt.protocols.pool.holding import HeldLoans
+from snowmelt.protocols.pool.introductions import PeerReport
 from snowmelt.protocols.pool.producer import Producer
 from snowmelt.protocols.pool.settings import PoolSettings
 
@@ -36,7 +36,7 @@ class Stopwatch:
 
 
 def described(
-    producer: Producer, consumer: Consumer, holding: Holding, access: AccessList, now: Instant
+    producer: Producer, consumer: Consumer, holding: HeldLoans, access: AccessList, now: Instant
 ) -> PeerStatistics:
     """What has happened here so far, and what is here now."""
     lender, intake, wanted = producer.lender, producer.intake, consumer.counts
@@ -85,10 +85,10 @@ def reported(
     age: Duration,
     using: Duration,
     now: Instant,
-) -> Report:
+) -> PeerReport:
     """The same in short, for whoever looks at the whole pool."""
     intake, counts = producer.intake, consumer.counts
-    return Report(
+    return PeerReport(
         age=age,
         buffers=settings.buffers,
         max_hops=settings.max_hops,

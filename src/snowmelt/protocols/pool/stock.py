@@ -1,8 +1,8 @@
 """The objects that a producer keeps and has given to nobody: parcels, cut only where they must be.
 
 A parcel is what was put together, or what is left of it. Nothing here handles objects one by one,
-and a body is copied only when small parcels travel as one, or when less than half is left of what
-was put together: else the rest would stay in memory, and count for nothing.
+and bodies are rarely copied: when small parcels travel as one, or when less than half is left of
+what was put together. Else the rest would stay in memory, and count for nothing.
 """
 
 from collections import deque
@@ -12,14 +12,14 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.batch import Batch
-from snowmelt.protocols.pool.messages import SPANS_AT_ONCE, Span
+from snowmelt.protocols.pool.messages import SPANS_AT_ONCE, ObjectSpan
 
 JOIN_BYTES: Final = 64 << 10
 """Parcels travel as one, copied into one blob, only while they are smaller than this together."""
 
 
 class Parcel(msgspec.Struct, frozen=True):
-    """Objects at adjacent numbers."""
+    """Objects at adjacent numbers, in one blob."""
 
     start: int
     batch: Batch
@@ -39,15 +39,15 @@ class Parcel(msgspec.Struct, frozen=True):
         return Parcel(start, self.batch.slice(start - self.start, stop - self.start))
 
 
-def packed(parcels: Sequence[Parcel]) -> tuple[tuple[Span, ...], bytes]:
+def packed(parcels: Sequence[Parcel]) -> tuple[tuple[ObjectSpan, ...], bytes]:
     """Parcels as they travel: their numbers and edges, and one blob, copied only when several."""
     if len(parcels) == 1:
         batch = parcels[0].batch.trimmed()
-        span = Span(parcels[0].start, bytes(batch.offsets))
+        span = ObjectSpan(parcels[0].start, bytes(batch.offsets))
         return (span,), batch.blob  # type: ignore[return-value]  # a view is as good
     batches = [one.batch.trimmed() for one in parcels]
     pairs = zip(parcels, batches, strict=True)
-    spans = tuple(Span(one.start, bytes(batch.offsets)) for one, batch in pairs)
+    spans = tuple(ObjectSpan(one.start, bytes(batch.offsets)) for one, batch in pairs)
     return spans, b"".join(batch.blob for batch in batches)
 
 

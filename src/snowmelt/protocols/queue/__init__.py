@@ -10,13 +10,13 @@ Each part below has rules with numbers of its own, at the top of its file.
 
 The life of an item (the picture is in docs/explanation/life-of-an-item.md):
 
-1. *Put* (`admission.py`, `waiting.py`). A client sends a batch to the leader, under its producer's
-   name and a number. A number that was used is told its first answer (`producers.py`). Where
-   there is room the batch has the next positions. Else it waits in its order, or is refused. A
-   position has its priority in the upper bits (`tails.py`): a put of several has the next of each.
-   Where priorities have no number each item has a *key*, and the least is first (`keyed.py`).
+1. *Put* (`append_check.py`, `waiting.py`). A client sends a batch to the leader, under its
+   producer's name and a number. A number that was used is told its first answer (`producers.py`).
+   Where there is room the batch has the next positions. Else it waits in its order, or is refused.
+   A position has its priority in the upper bits (`tails.py`): a put of several has the next of
+   each. Where priorities have no number each item has a *key*, and the least is first (`keyed.py`).
 2. *Step* (`log.py`). Whatever changes while the leader's disk flushes is the next step. It carries
-   records and bodies. A large one waits until there is way for it (`ways.py`). Leader and
+   records and bodies. A large one waits until there is way for it (`send_window.py`). Leader and
    followers flush it at the same time. So a put is one round trip, and one flush on each disk.
 3. *Lease* (`state.py`, `deadlines.py`, `delivery.py`). A get takes the first ready positions under
    a token, for a time. Bodies come with the answer. What does not fit one answer is told as spans,
@@ -36,7 +36,7 @@ For what is large, or in a queue larger than any machine:
 
 8. *Data nodes* (`spread.py`, `storing.py`). Where there are more nodes than copies, a put with more
    than `inline_max` bytes goes to any node as its door (`carrying.py`). It is *pending*; then
-   *stored*, flushed by data nodes that the leader draws of all who are here (`keeping.py`); then
+   *stored*, flushed by data nodes that the leader draws of all who are here (`body_store.py`); then
    *admitted*: its step names these nodes, and has no bodies. A get tells where they lie. Copies
    are made anew, and what nobody needs is erased, as the leader says.
 
@@ -45,9 +45,10 @@ What makes it safe:
 9. A *state is a value* (`state.py`, `batches.py`, `takers.py`): no disk, no clock, no function is
    stored in it. Its records tell it again (`records.py`). What waits for a step is data, too
    (`words.py`).
-10. *A copy is what its leader's was* (`copy.py`, `following.py`). A step names that behind which it
-    goes, with its term. A follower takes it there or not at all. Who lacks some is sent these, or
-    the whole copy in pieces, which replace its own in one write (`followers.py`, `sending.py`).
+10. *A copy is what its leader's was* (`copy.py`, `follower_role.py`). A step names that behind
+    which it goes, with its term. A follower takes it there or not at all. Who lacks some is sent
+    these, or the whole copy in pieces, which replace its own in one write (`follower_progress.py`,
+    `sending.py`).
 11. *A term has one leader* (`terms.py`, `takeover.py`). Who is to lead fences the copies of the
     last term: they take nothing older. When it has fenced so many that no safe step can be missing,
     it goes on from the newest. It serves when its first step is safe, and the controller knows it.
@@ -65,8 +66,8 @@ that restarts: some round trips. A leader that stays away: until membership has 
 same again. Leases go on with the next leader, their time begun anew. The controller away: no new
 terms, so a leader that fails meanwhile is waited for. A link between leader and follower, while
 both reach the controller: some seconds, if another node can follow. A queue with one copy waits for
-its node. A node that leaves in order hands over first (`leaving.py`). A body that can't be read is
-read from a follower, and written again. Where no copy of it can be read it is lost, counted, and
+its node. A node that leaves in order hands over first (`node_drain.py`). A body that can't be read
+is read from a follower, and written again. Where no copy of it can be read it is lost, counted, and
 its neighbours are not.
 
 Paper words (Levy, Suskin and Goodwin, *Blizzard*). Its master is the leader. Its log is the log, on

@@ -2,11 +2,11 @@
 
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.messages import Home, Nowhere
+from snowmelt.protocols.queue.messages import Assignment, Nowhere
 from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 
 
-def waits(home: Home, presence: Presence, now: Instant) -> Nowhere | None:
+def waits(home: Assignment, presence: Presence, now: Instant) -> Nowhere | None:
     """What to say when too few are here of those who have copies; None when it can go on.
 
     One that is here goes on with an active home's queue; of one that is not active yet as many

@@ -16,7 +16,7 @@ import msgspec
 from snowmelt.core.instant import SECOND, Instant, seconds
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.protocols.queue.bodies import Bodies
-from snowmelt.protocols.queue.state import Lease, State
+from snowmelt.protocols.queue.state import Lease, QueueState
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 
 LATELY: Final = seconds(30)
@@ -24,7 +24,7 @@ SPARE: Final = 64
 """So many entries more may be kept than twice those that count."""
 
 
-class Delivered(msgspec.Struct):
+class DeliveryAges(msgspec.Struct):
     """How many items were, and how old they were together, by the leader's own clock.
 
     A get counts them here without a call, so all times are as they come.
@@ -58,7 +58,7 @@ class Delivered(msgspec.Struct):
 class Ages:
     """Of one queue, in one term."""
 
-    def __init__(self, queue: str, state: State, hand: Bodies) -> None:
+    def __init__(self, queue: str, state: QueueState, hand: Bodies) -> None:
         self._queue = queue
         self._state = state
         self._hand = hand

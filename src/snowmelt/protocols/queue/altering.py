@@ -17,12 +17,12 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.followers import Followers
+from snowmelt.protocols.queue.follower_progress import Followers
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.words import ReplyTo
 
@@ -33,9 +33,9 @@ class Altering:
     """Of one queue, in one term."""
 
     def __init__(
-        self, desk: Desk, home: Home, log: Log, followers: Followers, storing: Storing
+        self, outbox: Outbox, home: Assignment, log: Log, followers: Followers, storing: Storing
     ) -> None:
-        self._desk = desk
+        self._outbox = outbox
         self._home = home
         self._log = log
         self._followers = followers
@@ -46,7 +46,7 @@ class Altering:
 
     def hear(self, operation: OperationId, ask: calls.Alter) -> None:
         """Somebody would have it otherwise (rules 1 and 2)."""
-        presence = self._desk.presence
+        presence = self._outbox.presence
         try:
             nodes = 0 if presence is None else len(presence.keepers)
             wanted = self._home.asked_for.altered(dict(ask.settings), nodes)
@@ -61,21 +61,21 @@ class Altering:
 
     def tick(self) -> None:
         """Says it, and says it again (rule 1)."""
-        presence, now, home = self._desk.presence, self._desk.now, self._home
+        presence, now, home = self._outbox.presence, self._outbox.now, self._home
         if self._wanted is None and home.wanted is not None:
-            self._desk.wake(later(now, AGAIN_AFTER))
+            self._outbox.wake(later(now, AGAIN_AFTER))
             if not (self._followers.lacking or self._storing.short):  # rule 3
                 self._wanted = home.wanted
         if self._wanted is None:
             return
         if presence is not None and (not self._asked or later(self._asked, AGAIN_AFTER) <= now):
             self._asked = now
-            word = messages.Alter(home.queue, home.term, home.run, self._wanted)
-            self._desk.send(presence.view.coordinator, word)
-        self._desk.wake(later(self._asked, AGAIN_AFTER))
+            word = messages.ChangeSettings(home.queue, home.term, home.run, self._wanted)
+            self._outbox.send(presence.view.coordinator, word)
+        self._outbox.wake(later(self._asked, AGAIN_AFTER))
 
 
-def keep_lengths(state: State, lease: Duration) -> None:
+def keep_lengths(state: QueueState, lease: Duration) -> None:
     """What was given for so long is held for so long (rule 4)."""
     if lease == state.settings.lease:
         return

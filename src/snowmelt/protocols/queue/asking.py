@@ -98,7 +98,7 @@ def _of_others(request: Any) -> str:
             if not 0 <= share <= 1:
                 return f"share is {share}; allowed: 0 to 1"
             return _outside((("rank", rank, 0, INDEX_MAX),))
-        case calls.Publish() | calls.Plan():
+        case calls.PublishStaged() | calls.Plan():
             return _of_publish(request)
         case calls.Assign():
             return _of_group(request.group) or _outside(
@@ -118,7 +118,7 @@ def _of_others(request: Any) -> str:
             return _outside(
                 (("start", start, 0, INDEX_MAX), ("items_max", items_max, 1, ITEMS_MAX))
             )
-        case calls.Release(_, group):
+        case calls.ReleaseGroup(_, group):
             return _of_group(group)
         case calls.Redrive(_, per_second):
             return _outside((("per_second", per_second, 0, RATE_MAX),))
@@ -163,13 +163,13 @@ def _of_get(get: calls.Get, wall: int) -> str:
     return wrong or ("" if get.settle is None else _of_settle(get.settle, wall))
 
 
-def _of_publish(publish: calls.Publish | calls.Plan) -> str:
+def _of_publish(publish: calls.PublishStaged | calls.Plan) -> str:
     if not _PRODUCER.fullmatch(publish.producer):
         return f"producer is {in_short(publish.producer)}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
     plain = _outside(
         (("sequence", publish.sequence, 0, INDEX_MAX), ("digest", publish.digest, 0, DIGEST_MAX))
     )
-    if isinstance(publish, calls.Publish):
+    if isinstance(publish, calls.PublishStaged):
         return plain or _outside((("receipts", len(publish.receipts), 0, RECEIPTS_MAX),))
     return plain or _of_shares(publish.shares)
 
@@ -264,7 +264,7 @@ def put_problem(put: calls.Put, items_max: int, priorities: int) -> tuple[str, s
     return None
 
 
-def _of_runs(runs: tuple[calls.Run, ...], count: int, priorities: int) -> str:
+def _of_runs(runs: tuple[calls.PriorityRun, ...], count: int, priorities: int) -> str:
     named, counts = [one.priority for one in runs], [one.count for one in runs]
     wrong = _outside(tuple([("priority", one, 0, priorities - 1) for one in named]))
     if wrong:

@@ -18,7 +18,7 @@ import msgspec
 
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet, merged
 from snowmelt.core.spans import SPAN_BYTES, spans, steps, stretches
-from snowmelt.protocols.queue.endings import ENDED, Endings
+from snowmelt.protocols.queue.endings import ENDED, EndBundles
 from snowmelt.protocols.queue.limits import LIMITS
 
 BLOCK_BATCHES: Final = LIMITS.block_batches
@@ -38,7 +38,7 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _BODY_KEY: Final = Struct(">QIQ")
 
 
-class Batch(msgspec.Struct, frozen=True, gc=False):
+class StoredBatch(msgspec.Struct, frozen=True, gc=False):
     """Where the items of one put are."""
 
     start: int
@@ -52,7 +52,6 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def place(self) -> Interval:
-        """Where its bodies lie."""
         return Interval(self.start + self.shift, self.stop + self.shift)
 
     @property
@@ -70,7 +69,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
         return self.size * count // (self.stop - self.start)
 
 
-Within = tuple[Batch, int, int]
+Within = tuple[StoredBatch, int, int]
 """Some positions: the batch in which they lie, and from where to where."""
 
 
@@ -174,7 +173,7 @@ class Batches:
     """All batches of a queue that have an item that lives.
 
     >>> batches = Batches({})
-    >>> batches.add(Batch(0, 3, 300, 1)); batches.add(Batch(3, 5, 20, 1))
+    >>> batches.add(StoredBatch(0, 3, 300, 1)); batches.add(StoredBatch(3, 5, 20, 1))
     >>> batches.end(Interval(0, 4)), batches.live, batches.bytes
     ([Interval(start=0, stop=3)], IntervalSet([4, 5)), 10)
     >>> [(batch.start, first, stop) for batch, first, stop in batches.over(Interval(4, 9))]
@@ -193,7 +192,7 @@ class Batches:
         """The keys of blocks that are written in this step: something came to them."""
         self._changed = changed
         self._block_batches = block_batches
-        self._endings = Endings(changed)
+        self._endings = EndBundles(changed)
         self._starts: list[int] = []
         """Where blocks begin, in order."""
         self._blocks: list[Block] = []
@@ -202,7 +201,7 @@ class Batches:
         self.live = Living(self._starts, self._blocks)
         """What has not ended."""
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: StoredBatch) -> None:
         """One more, behind all others of its priority."""
         start, at = batch.start, -1
         if self._starts and start < self._starts[-1]:  # others are less urgent
@@ -295,13 +294,15 @@ class Batches:
         block.live.remove(interval)
         return over
 
-    def thinned(self, start: int, most: int) -> tuple[list[tuple[Batch, tuple[int, ...]]], int]:
+    def thinned(
+        self, start: int, most: int
+    ) -> tuple[list[tuple[StoredBatch, tuple[int, ...]]], int]:
         """Batches of which a third has ended, and what lives of each; these count without that.
 
         Of those from a position on, until their bodies have so many bytes, or `LOOKED` blocks were
         looked at; and from which position on others are to be looked at.
         """
-        found: list[tuple[Batch, tuple[int, ...]]] = []
+        found: list[tuple[StoredBatch, tuple[int, ...]]] = []
         first = self._at(start)
         for at, block in enumerate(self._blocks[first : first + LOOKED], start=first):
             for index, begin, stop in self._edges(at, Interval(0, block.stops[-1])):
@@ -322,7 +323,7 @@ class Batches:
                     return found, self._starts[at]
         return found, self._starts[first + LOOKED] if first + LOOKED < len(self._starts) else 0
 
-    def lives(self, batch: Batch) -> bool:
+    def lives(self, batch: StoredBatch) -> bool:
         """Whether anything of it does."""
         return self.live.touches(Interval(batch.start, batch.stop))
 
@@ -349,7 +350,7 @@ class Batches:
         """The first of these from a position on, and one if there is any; of each batch all alike.
 
         >>> batches = Batches({})
-        >>> batches.add(Batch(0, 3, 300, 1)); batches.add(Batch(3, 5, 20, 1))
+        >>> batches.add(StoredBatch(0, 3, 300, 1)); batches.add(StoredBatch(3, 5, 20, 1))
         >>> batches.some(batches.live, 1, 9, 215, 9), batches.some(batches.live, 0, 9, 1, 9)
         ([Interval(start=1, stop=4)], [Interval(start=0, stop=1)])
         """
@@ -386,7 +387,7 @@ class Batches:
         start = block.stops[index - 1] if index else self._starts[at]
         return block.sizes[index] // (block.stops[index] - start)
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[StoredBatch]:
         """Those of which something lives."""
         for block, index, start, stop in self._across(Interval(0, POSITION_MAX)):
             if block.lefts[index]:
@@ -411,7 +412,6 @@ class Batches:
             at += 1
 
     def _edges(self, at: int, interval: Interval) -> Iterator[tuple[int, int, int]]:
-        """Of one block."""
         stops = self._blocks[at].stops
         first = bisect_right(stops, interval.start)
         start = stops[first - 1] if first else self._starts[at]
@@ -517,16 +517,16 @@ class Batches:
 def parsed(key: bytes) -> tuple[int, int, int]:
     """Place, term and end of the bodies that have this key.
 
-    >>> parsed(Batch(0, 3, 300, 2).key)
+    >>> parsed(StoredBatch(0, 3, 300, 2).key)
     (0, 2, 3)
     """
     return int.from_bytes(key[:8]), int.from_bytes(key[8:12]), int.from_bytes(key[12:])
 
 
-def _batch(block: Block, index: int, start: int, stop: int) -> Batch:
+def _batch(block: Block, index: int, start: int, stop: int) -> StoredBatch:
     shift = block.shifts.get(index, 0) if block.shifts else 0
     term = block.terms.get(index, block.term) if block.terms else block.term
-    return Batch(start, stop, block.sizes[index], term, shift)
+    return StoredBatch(start, stop, block.sizes[index], term, shift)
 
 
 def _key(start: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.batches import StoredBatch
 from snowmelt.protocols.queue.segments import Segment
 
 Name = tuple[str, int, int]
@@ -12,9 +12,9 @@ Name = tuple[str, int, int]
 class Bodies:
     """Of all queues of a node, up to a number of bytes; the oldest go first.
 
-    >>> bodies, batch = Bodies(10), Batch(0, 1, 8, 1)
+    >>> bodies, batch = Bodies(10), StoredBatch(0, 1, 8, 1)
     >>> bodies.add("q", batch, Segment(0, b"", b"01234567", b""))
-    >>> bodies.add("q", Batch(1, 2, 8, 1), Segment(1, b"", b"01234567", b""))
+    >>> bodies.add("q", StoredBatch(1, 2, 8, 1), Segment(1, b"", b"01234567", b""))
     >>> bodies.of("q", batch), bodies.bytes
     (None, 8)
     """
@@ -26,7 +26,7 @@ class Bodies:
         self._bytes_max = bytes_max
         self._found: OrderedDict[Name, Segment] = OrderedDict()
 
-    def add(self, queue: str, batch: Batch, segment: Segment) -> None:
+    def add(self, queue: str, batch: StoredBatch, segment: Segment) -> None:
         name = queue, batch.start + batch.shift, batch.term
         if name in self._found:
             return
@@ -36,5 +36,5 @@ class Bodies:
             _, gone = self._found.popitem(last=False)
             self.bytes -= len(gone.blob) + len(gone.offsets) + len(gone.headers)
 
-    def of(self, queue: str, batch: Batch) -> Segment | None:
+    def of(self, queue: str, batch: StoredBatch) -> Segment | None:
         return self._found.get((queue, batch.start + batch.shift, batch.term))

@@ -11,7 +11,7 @@ from snowmelt.core.interval import Interval, backwards
 from snowmelt.protocols.queue.backups import Restore, Restored, Save, Saved
 from snowmelt.protocols.queue.deletes import Delete, Deleted
 from snowmelt.protocols.queue.drains import Drain, Drained
-from snowmelt.protocols.queue.places import Place as Place  # noqa: PLC0414
+from snowmelt.protocols.queue.places import NodeAddress as NodeAddress  # noqa: PLC0414
 from snowmelt.protocols.queue.places import Span as Span  # noqa: PLC0414
 from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
 from snowmelt.protocols.queue.statuses import Consumers, ListConsumers, Overview, Overviewed
@@ -27,7 +27,7 @@ PIECES_MAX: Final = 16_384
 """In so many intervals one call may settle items."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class ItemRun(msgspec.Struct, frozen=True, array_like=True):
     """Items at adjacent positions, or in stretches: bodies as in `core.batch`, what is common."""
 
     start: int
@@ -79,11 +79,11 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
 
     queue: str
     settings: QueueSettings
-    master: Place
-    store: Place
-    other: Place | None = None
+    master: NodeAddress
+    store: NodeAddress
+    other: NodeAddress | None = None
     """Whom to ask when these are gone: any node, by chance."""
-    door: Place | None = None
+    door: NodeAddress | None = None
     """Where to put what has more bytes than `inline_max`: any node; None where the leader is."""
     since: int = 0
     """With which term it was made: another queue of its name has a later one."""
@@ -92,14 +92,14 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
 # --- items in ------------------------------------------------------------------------------------
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class PriorityRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """So many items of one priority."""
 
     priority: int
     count: int
 
 
-Runs = Annotated[tuple[Run, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
+Runs = Annotated[tuple[PriorityRun, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
 
 
 class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
@@ -121,7 +121,7 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     patience: Duration = Duration(0)
     """How long to wait for room in a full queue."""
     hold: Duration = Duration(0)
-    """Keep it out of the queue until `Publish` names it, or so much time is over; 0: don't."""
+    """Out of the queue until `PublishStaged` names it, or so much time is over; 0: don't."""
     caller: str = ""
     """Who puts, by a name of its own for each that counts `turn`; empty: the client that calls."""
     turn: int = 0
@@ -158,7 +158,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="fifo.staged", array_like=True):
             raise backwards(self.first, self.stop)
 
 
-class Publish(msgspec.Struct, frozen=True, tag="fifo.publish", array_like=True):
+class PublishStaged(msgspec.Struct, frozen=True, tag="fifo.publish", array_like=True):
     """Puts staged batches at the tail, all of them in one step, in the order named.
 
     The same sequence number is the same publication, whatever it names the second time; but with
@@ -185,7 +185,7 @@ class Plan(msgspec.Struct, frozen=True, tag="fifo.plan", array_like=True):
     """Writes down what is to be published into several queues, before any of them has its share.
 
     What was written down first under a number stands: it is told, and is what is to be published.
-    A `Publish` without receipts into this queue, under the same number, ends it.
+    A `PublishStaged` without receipts into this queue, under the same number, ends it.
     """
 
     queue: str
@@ -193,7 +193,7 @@ class Plan(msgspec.Struct, frozen=True, tag="fifo.plan", array_like=True):
     sequence: int
     shares: Shares
     digest: int = 0
-    """Of all shares together; as in `Publish`."""
+    """Of all shares together; as in `PublishStaged`."""
 
 
 class Planned(msgspec.Struct, frozen=True, tag="fifo.planned", array_like=True):
@@ -275,14 +275,14 @@ class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
     """As in `Put`."""
 
 
-class Leave(msgspec.Struct, frozen=True, tag="fifo.leave", array_like=True):
+class CancelGet(msgspec.Struct, frozen=True, tag="fifo.leave", array_like=True):
     """Nobody waits any more for the get that this client asked under that number."""
 
     queue: str
     number: Count
 
 
-class Left(msgspec.Struct, frozen=True, tag="fifo.left", array_like=True):
+class GetCancelled(msgspec.Struct, frozen=True, tag="fifo.left", array_like=True):
     """It waits no more, and has nothing: what it was leased has gone back, and has not failed."""
 
 
@@ -293,7 +293,7 @@ class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
     """
 
     token: int
-    parts: tuple[Part, ...]
+    parts: tuple[ItemRun, ...]
     spans: tuple[Span, ...]
     lease: Duration
     refused: str = ""
@@ -313,7 +313,7 @@ class Fetch(msgspec.Struct, frozen=True, tag="fifo.fetch", array_like=True):
 class Fetched(msgspec.Struct, frozen=True, tag="fifo.fetched", array_like=True):
     """Items from the span's start on; `damaged` counts those after them that can't be read."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ItemRun, ...]
     damaged: int = 0
     gone: int = 0
     """So many after the parts are not there: dropped since they are settled, or lost there."""
@@ -344,7 +344,7 @@ class Select(msgspec.Struct, frozen=True, tag="fifo.select", array_like=True):
 class Peeked(msgspec.Struct, frozen=True, tag="fifo.peeked", array_like=True):
     """What is there, as in `Leased`."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ItemRun, ...]
     spans: tuple[Span, ...]
 
 
@@ -413,7 +413,7 @@ class Survey(msgspec.Struct, frozen=True, tag="fifo.survey", array_like=True):
     items_max: int
 
 
-class Release(msgspec.Struct, frozen=True, tag="fifo.release", array_like=True):
+class ReleaseGroup(msgspec.Struct, frozen=True, tag="fifo.release", array_like=True):
     """Forgets a group; what it was given and was not done with goes back to its positions."""
 
     queue: str
@@ -427,7 +427,7 @@ class ListGroups(msgspec.Struct, frozen=True, tag="fifo.list-groups", array_like
 
 
 class GroupStatus(msgspec.Struct, frozen=True, array_like=True):
-    """How a group is."""
+    """How far a group is, and what it holds."""
 
     name: str
     lease: int
@@ -497,13 +497,13 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 
 
 Request = (
-    Open | Put | Publish | Plan | Get | Leave | Settle | Fetch | Peek | Select | Assign | Locate
-    | Survey | Release | ListGroups | Alter | Purge | Pause | Redrive | Describe | Delete
-    | ListQueues | Overview | Drain | ListConsumers | Save | Restore
+    Open | Put | PublishStaged | Plan | Get | CancelGet | Settle | Fetch | Peek | Select | Assign
+    | Locate | Survey | ReleaseGroup | ListGroups | Alter | Purge | Pause | Redrive | Describe
+    | Delete | ListQueues | Overview | Drain | ListConsumers | Save | Restore
 )  # fmt: skip
 Response = (
-    Opened | PutDone | Receipt | Planned | Leased | Left | Settled | Fetched | Peeked | Assigned
-    | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
+    Opened | PutDone | Receipt | Planned | Leased | GetCancelled | Settled | Fetched | Peeked
+    | Assigned | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
     | Drained | Consumers | Saved | Restored
 )  # fmt: skip
 

@@ -3,7 +3,8 @@
 1. It offers the put to whoever leads, again and again until it is told what became of it: leaders
    change.
 2. Each time it is told who is to have the bodies and has not; it sends them there. To each node few
-   large ones are on their way at once (`ways.py`). Who has them says so, to the leader as well.
+   large ones are on their way at once (`send_window.py`). Who has them says so, to the leader as
+   well.
 3. With its client goes what it put. A node that is cut off can't learn what becomes of it: its
    client asks another, which puts the same under the same number.
 4. What is for a queue that was deleted does not come into another one of its name.
@@ -18,27 +19,27 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import AskAnother, Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.asking import put_problem
-from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.batches import StoredBatch
 from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.directory import Directory
 from snowmelt.protocols.queue.finding import of_another
 from snowmelt.protocols.queue.messages import Nowhere
+from snowmelt.protocols.queue.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.open_calls import PUT_COST, OpenCalls
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.segments import Segment, stored
+from snowmelt.protocols.queue.send_window import LOST_AFTER
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import node_of
-from snowmelt.protocols.queue.ways import LOST_AFTER
 from snowmelt.protocols.queue.words import (
     Admitted,
     Body,
+    BodyStored,
     Goes,
     Lacks,
     Offer,
     Offered,
-    Store,
-    Stored,
-    Told,
+    PutReply,
+    StoreBody,
 )
 
 AGAIN_AFTER: Final = milliseconds(1000)
@@ -47,12 +48,12 @@ LOST_SOON: Final = seconds(2)
 """A light body that is not there by then is sent again."""
 
 
-class Carried(msgspec.Struct):
-    """One put."""
+class InFlightPut(msgspec.Struct):
+    """A put that this node carries: its bodies are on their way to replicas."""
 
     put: calls.Put
     offered: Instant = Instant(0)
-    word: Store | None = None
+    word: StoreBody | None = None
     """The bodies at the place that they have by now."""
     to: dict[NodeId, None] = {}
     """Where they are to be sent."""
@@ -62,36 +63,36 @@ class Carried(msgspec.Struct):
 class Carrying:
     """Of all queues, at one node."""
 
-    def __init__(self, desk: Desk, directory: Directory, copies: Copies) -> None:
-        self._desk = desk
-        self._directory = directory
+    def __init__(self, outbox: Outbox, metadata: MetadataCache, copies: Copies) -> None:
+        self._outbox = outbox
+        self._metadata = metadata
         self._ways = copies.ways
         self._open = OpenCalls(copies.bodies)
-        self._carried: dict[OperationId, Carried] = {}
+        self._carried: dict[OperationId, InFlightPut] = {}
 
     def carry(self, operation: OperationId, put: calls.Put, settings: QueueSettings) -> None:
         """A client of this node puts."""
         if operation in self._carried:
             return
-        wrong = put_problem(put, self._desk.limits.put_items, settings.priorities)
+        wrong = put_problem(put, self._outbox.limits.put_items, settings.priorities)
         self._open.add(operation, put, put.size + PUT_COST)
         if wrong is None:
-            wrong = self._open.refusal(operation, self._desk.limits.waiting_bytes)
+            wrong = self._open.refusal(operation, self._outbox.limits.waiting_bytes)
         if wrong is not None:
             self._open.end(operation)
-            self._desk.decline(operation, *wrong)
+            self._outbox.decline(operation, *wrong)
             return
-        carried = self._carried[operation] = Carried(put)
+        carried = self._carried[operation] = InFlightPut(put)
         self._offer(operation, carried)
 
-    def _offer(self, operation: OperationId, carried: Carried) -> None:
-        """Rule 1."""
-        put, now = carried.put, self._desk.now
+    def _offer(self, operation: OperationId, carried: InFlightPut) -> None:
+        # Rule 1.
+        put, now = carried.put, self._outbox.now
         carried.offered = now
-        self._desk.wake(later(now, AGAIN_AFTER))
-        home = self._directory.home(put.queue)
+        self._outbox.wake(later(now, AGAIN_AFTER))
+        home = self._metadata.home(put.queue)
         if home is None:
-            self._directory.refresh(put.queue)
+            self._metadata.refresh(put.queue)
             return
         if put.since not in (0, home.since):  # rule 4
             self._end(operation, of_another(put.queue))
@@ -109,7 +110,7 @@ class Carrying:
             put.runs[0].priority if put.runs else 0,
         )
         word = Offer(put.queue, home.term, operation, offered)
-        self._desk.send(node_of(home.master), word)
+        self._outbox.send(node_of(home.master), word)
 
     def goes(self, leader: NodeId, word: Goes) -> None:
         """The leader says where to (rule 2)."""
@@ -125,7 +126,7 @@ class Carrying:
         for carried in self._carried.values():
             if carried.word is None or not carried.to:
                 continue
-            now, size = self._desk.now, len(carried.word.body.value)
+            now, size = self._outbox.now, len(carried.word.body.value)
             name, light = (carried.put.queue, carried.word.body.key), size <= LIGHT_BYTES
             lost = LOST_SOON if light else LOST_AFTER
             for node in list(carried.to):
@@ -135,15 +136,14 @@ class Carrying:
                 elif light or self._ways.goes(node, name, size, now):
                     del carried.to[node]
                     carried.sent[node] = now
-                    self._desk.send(node, carried.word)
+                    self._outbox.send(node, carried.word)
 
-    def stored(self, source: NodeId, word: Stored | Lacks) -> None:
+    def stored(self, source: NodeId, word: BodyStored | Lacks) -> None:
         """One has it, or can't take it: the next may go."""
         self._ways.came(source, (word.queue, word.key))
         self._send()
 
-    def told(self, _: NodeId, word: Told) -> None:
-        """What became of it."""
+    def told(self, _: NodeId, word: PutReply) -> None:
         answer: msgspec.Struct = word.answer
         if isinstance(word.answer, Admitted):
             where, *rest = msgspec.structs.astuple(word.answer)
@@ -153,7 +153,7 @@ class Carrying:
     def _end(self, operation: OperationId, answer: msgspec.Struct) -> None:
         if self._carried.pop(operation, None) is not None:
             self._open.end(operation)
-            self._desk.reply(operation, answer)
+            self._outbox.reply(operation, answer)
 
     def nowhere(self, message: Nowhere) -> None:
         """The queue is there no more."""
@@ -162,31 +162,30 @@ class Carrying:
             self._end(operation, Declined(message.error, message.text))
 
     def cut_off(self) -> None:
-        """Rule 3."""
+        # Rule 3.
         for operation in list(self._carried):
             self._end(operation, AskAnother())
 
     def gone(self, client: NodeId) -> None:
-        """Rule 3."""
+        # Rule 3.
         for operation in self._open.gone(client):
             self._carried.pop(operation, None)
 
     def tick(self) -> None:
-        """Offers again."""
         for operation, carried in list(self._carried.items()):
             again = later(carried.offered, AGAIN_AFTER)
-            if again > self._desk.now:
-                self._desk.wake(again)
+            if again > self._outbox.now:
+                self._outbox.wake(again)
             else:
-                self._directory.refresh(carried.put.queue)
+                self._metadata.refresh(carried.put.queue)
                 self._offer(operation, carried)
         self._send()
 
 
 def _key(word: Goes) -> bytes:
-    return Batch(word.place.start, word.place.stop, 0, word.term).key
+    return StoredBatch(word.place.start, word.place.stop, 0, word.term).key
 
 
-def _stored(put: calls.Put, word: Goes, leader: NodeId) -> Store:
+def _stored(put: calls.Put, word: Goes, leader: NodeId) -> StoreBody:
     segment = Segment(word.place.start, put.offsets, put.blob, put.headers, word.wall)
-    return Store(put.queue, word.term, leader, Body(_key(word), stored(segment)))
+    return StoreBody(put.queue, word.term, leader, Body(_key(word), stored(segment)))

@@ -28,7 +28,6 @@ class Using:
             row.held = max(row.held, deadlines.held(token, now) / SECOND)
 
     def waits(self, gets: Iterable[OperationId], puts: Iterable[OperationId]) -> None:
-        """Whose calls wait."""
         for operation in gets:
             self._row(operation).gets += 1
         for operation in puts:

@@ -9,23 +9,23 @@ from snowmelt.core.record import Change, erase
 from snowmelt.protocols.queue import messages
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN, Copy, kept_in
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.disk import Disk
-from snowmelt.protocols.queue.ways import Ways
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.send_window import SendWindow
 from snowmelt.protocols.queue.words import Head, Undo
+from snowmelt.protocols.queue.write_queue import WriteQueue
 
 MARKS_MOST: Final = 2_000
 """Of so many queues at most a node knows that they were deleted."""
 
 
 class Copies:
-    """By queues."""
+    """All copies of queues on one node, by the queue's name."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.disk = Disk()
-        self.ways = Ways(desk.limits.way_bytes)
-        self.bodies = Bodies(desk.limits.recent_bytes)
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
+        self.disk = WriteQueue()
+        self.ways = SendWindow(outbox.limits.way_bytes)
+        self.bodies = Bodies(outbox.limits.recent_bytes)
         self._copies: dict[str, Copy] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -44,7 +44,7 @@ class Copies:
         if not copy.undoing and disk.has_stuck(queue) and not copy.lingers:
             disk.give_up(queue)
             copy.undoing = True
-            self.desk.inside.append(Undo(queue, copy.where()[0], []))
+            self.outbox.inside.append(Undo(queue, copy.where()[0], []))
         return copy.undoing
 
     def known(self, queue: str) -> Copy | None:
@@ -61,7 +61,6 @@ class Copies:
         return changes
 
     def begin(self, started: Started) -> None:
-        """From the disk."""
         told: dict[bytes, None] = {}
         for record in started.records:
             kind, rest = record.key[:1], record.key[1:]
@@ -75,7 +74,7 @@ class Copies:
         hurt |= {key[1:] for key in started.damaged if key[:1] in (COPY, TWIN)} - set(told)
         for name in hurt:
             self.of(name.decode()).whole = False
-            self.desk.note(f"a record of {name.decode()} can't be read: its copy is none")
+            self.outbox.note(f"a record of {name.decode()} can't be read: its copy is none")
         for copy in self._copies.values():
             if not copy.left and copy.home is not None and copy.home.settings.linger:
                 copy.reach = Head(copy.fence + 1, 0)
@@ -84,13 +83,14 @@ class Copies:
         try:
             self.of(queue).restore(kept_in(queue, value))
         except StoreVersion as error:
-            self.desk.effect(Halt(str(error), "StoreVersion"))
+            self.outbox.effect(Halt(str(error), "StoreVersion"))
 
-    def held(self, after: str, most: int) -> tuple[tuple[messages.Held, ...], bool]:
+    def held(self, after: str, most: int) -> tuple[tuple[messages.CopyReport, ...], bool]:
         """What the controller asks: which copies there are, some at once, and whether of more."""
         names = sorted(name for name in self._copies if name > after)
         copies = [(name, self._copies[name]) for name in names[:most]]
         held = [
-            messages.Held(name, one.fence, one.home, one.deleted, one.left) for name, one in copies
+            messages.CopyReport(name, one.fence, one.home, one.deleted, one.left)
+            for name, one in copies
         ]
         return tuple(held), len(names) > most

@@ -27,7 +27,7 @@ from snowmelt.core.errors import StoreVersion
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.record import BULK, Change, Erase, Found, Record, Write, erase
 from snowmelt.protocols.queue.batches import KINDS, SPREAD, Batches
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
 
 COPY: Final = b"m"
@@ -46,7 +46,7 @@ HOME: Final = b"h"
 """The record of who led in the term of its last step; it comes with the first step of a term."""
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class CopyHeader(msgspec.Struct, frozen=True, array_like=True):
     """What stands beside the records."""
 
     head: Head
@@ -58,10 +58,10 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     """Whether it is none, since a later home does not name it: that is all its records tell."""
 
 
-def kept_in(queue: str, value: bytes) -> Kept:
+def kept_in(queue: str, value: bytes) -> CopyHeader:
     """What stands in such a record; another version's form is refused."""
     try:
-        kept = msgspec.msgpack.decode(value, type=Kept)
+        kept = msgspec.msgpack.decode(value, type=CopyHeader)
     except msgspec.ValidationError:
         kept = None
     if kept is None or kept.form != FORM:
@@ -152,7 +152,7 @@ class Copy:
         return Erase(own + where.start.to_bytes(8), own + where.stop.to_bytes(8))
 
     def _kept(self) -> tuple[Change, ...]:
-        value = _ENCODE(Kept(self.head, self.fence, FORM, self.deleted, self.left))
+        value = _ENCODE(CopyHeader(self.head, self.fence, FORM, self.deleted, self.left))
         return Write(COPY + self._name, value), Write(TWIN + self._name, value)
 
     # --- terms ------------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ class Copy:
         return self.flushed if self.whole else NOTHING
 
     @property
-    def home(self) -> Home | None:
+    def home(self) -> Assignment | None:
         """Who led in the term of its last step, or without it; None where there is none."""
         kept = self.records.get(HOME)
-        return None if kept is None else msgspec.msgpack.decode(kept, type=Home)
+        return None if kept is None else msgspec.msgpack.decode(kept, type=Assignment)
 
     def left_after(self, term: int) -> bool:
         """Whether it had something in that term, and was left out of a later home."""
@@ -237,7 +237,7 @@ class Copy:
         self.fence, self.deleted, self.left = term, True, False
         return self._emptied()
 
-    def leave(self, home: Home) -> tuple[Change, ...]:
+    def leave(self, home: Assignment) -> tuple[Change, ...]:
         """A later home does not name it: nothing is left but that (rule 7)."""
         self.fence, self.deleted, self.left = max(self.fence, home.term), False, True
         told = _ENCODE(home)
@@ -253,7 +253,7 @@ class Copy:
 
     # --- a new life -------------------------------------------------------------------------------
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: CopyHeader) -> None:
         """From one of the two records that tell it."""
         if kept.head >= self.head:
             self.head = self.flushed = kept.head

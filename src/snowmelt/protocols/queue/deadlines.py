@@ -5,7 +5,7 @@ from typing import Final, Generic, TypeVar
 
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.outbox import Outbox
 
 AS_ALL: Final = Duration(0)
 """In place of how long a lease lasts: as long as the queue's do."""
@@ -13,12 +13,12 @@ SPARE: Final = 64
 """So many deadlines more may be kept than twice those that count."""
 
 
-def delay(desk: Desk, due: int) -> int:
+def delay(outbox: Outbox, due: int) -> int:
     """When that is due by the wall clock, and its queue is woken then; 0 where it has come."""
-    moment = desk.moment(due) if due else 0
-    if moment <= desk.wall:
+    moment = outbox.moment(due) if due else 0
+    if moment <= outbox.wall:
         return 0
-    desk.wake(desk.instant_of(moment))
+    outbox.wake(outbox.instant_of(moment))
     return moment
 
 

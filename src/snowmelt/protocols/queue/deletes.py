@@ -31,7 +31,6 @@ class Deleted(msgspec.Struct, frozen=True, tag="fifo.deleted", array_like=True):
 
     @property
     def items(self) -> int:
-        """How many in all."""
         return self.ready + self.delayed + self.leased + self.dead + self.assigned + self.staged
 
 

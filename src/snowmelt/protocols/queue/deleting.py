@@ -10,13 +10,13 @@ The home of a queue that was deleted has no keepers, and says so: it is the queu
 3. All who are here are told, and erase what they have (`erasing.py`). Only when each has said so,
    or has left, is it told as deleted, and can one of its name be made. So nothing is told as done
    in it after that.
-4. Who comes back with an older copy is told when it says what it keeps (`census.py`).
+4. Who comes back with an older copy is told when it says what it keeps (`copy_inventory.py`).
 5. The next queue of that name is made with a term above that of the grave; all its homes name it,
    as `since`. So no token of one is a token of the other, and a copy with none but earlier terms is
    known as one of a queue that was deleted, by whoever hears of the home.
 6. The last so many graves are kept. Others are forgotten, when it is written down that all new
    queues are made with terms above theirs: the *floor*. So a copy with none but terms below the
-   floor, of which neither home nor grave is known, is of a queue that was deleted: whatever was
+   floor, of which neither home nor grave is known, is of a queue that was deleted. Whatever was
    made while this disk was away, if it is an older one, was made above. Not so below the term with
    which the first queues began: these may have been lost, and not found (`rescuing.py`, rule 7).
 7. Where nobody who is here can go on with a queue, nobody can say what is in it. It is deleted only
@@ -33,21 +33,21 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.deletes import COUNTS, Deleted
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.messages import (
+    Assignment,
     Close,
-    Closed,
-    Delete,
-    Done,
+    CopyClosed,
+    CopyReport,
+    DeleteAnswered,
+    DeleteQueue,
     End,
-    Erase,
+    EraseCopy,
     Erased,
-    Held,
-    Home,
     Nowhere,
     buried,
 )
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.streams import Presence, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(300)
@@ -57,10 +57,10 @@ NOT_COUNTED: Final = Deleted(counted=False)
 class Deletions:
     """Of all queues, at whoever decides on homes."""
 
-    def __init__(self, desk: Desk, kept: Homes) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox, kept: Homes) -> None:
+        self._outbox = outbox
         self._kept = kept
-        self._closing: dict[str, Delete] = {}
+        self._closing: dict[str, DeleteQueue] = {}
         """Queues that their leaders are to close (rule 1)."""
         self._erasing: dict[str, dict[str, None]] = {}
         """By queue, the runs that have older copies and have not said that they erased them."""
@@ -71,19 +71,19 @@ class Deletions:
         self._asked = Instant(0)
 
     def forget(self) -> None:
-        """Others decide."""
+        """The controller is another node now: what was under way here is dropped."""
         for known in (self._closing, self._erasing, self._waiting, self._marks):
             known.clear()
 
     # --- closing ----------------------------------------------------------------------------------
 
-    def asked(self, source: NodeId, ask: Delete) -> None:
+    def asked(self, source: NodeId, ask: DeleteQueue) -> None:
         """Somebody would have it deleted; silence is asked again."""
         kept, queue = self._kept, ask.queue
         presence, home = kept.presence, kept.known.get(queue)
         if presence is None or not kept.decides:
             return
-        if len(self._waiting) > self._desk.limits.questions:
+        if len(self._waiting) > self._outbox.limits.questions:
             self._waiting.clear()  # who waits still asks again
         self._waiting.setdefault(queue, {})[ask.operation] = source
         if queue in kept.busy:
@@ -97,15 +97,15 @@ class Deletions:
             self._close(home, ask)
         elif ask.lost:  # rule 7
             self._bury(home, End(ask.operation, NOT_COUNTED), presence)
-        elif (whom := waits(home, presence, self._desk.now)) is not None:
+        elif (whom := waits(home, presence, self._outbox.now)) is not None:
             text = f"{whom.text}, or delete it with lost=True (--lost), and what it has is given up"
             self._tell(queue, ask.operation, Declined(whom.error, text))
 
-    def _close(self, home: Home, ask: Delete) -> None:
-        self._desk.send(node_of(home.master), Close(home.queue, home.term, ask.if_empty))
-        self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+    def _close(self, home: Assignment, ask: DeleteQueue) -> None:
+        self._outbox.send(node_of(home.master), Close(home.queue, home.term, ask.if_empty))
+        self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
 
-    def closed(self, source: NodeId, word: Closed) -> None:
+    def closed(self, source: NodeId, word: CopyClosed) -> None:
         """Its leader says what is in it, or that it does not lead."""
         kept, queue, held = self._kept, word.queue, word.held
         presence, ask, home = kept.presence, self._closing.get(queue), kept.known.get(queue)
@@ -122,25 +122,25 @@ class Deletions:
             del self._closing[queue]
             self._bury(home, End(ask.operation, held), presence)
 
-    def _closed_nothing(self, home: Home) -> None:
+    def _closed_nothing(self, home: Assignment) -> None:
         """It stays as it was; a view may have come meanwhile."""
         del self._closing[home.queue]
         self._kept.keep(home)
 
     # --- what is left of it -----------------------------------------------------------------------
 
-    def _bury(self, home: Home, end: End, presence: Presence) -> None:
-        """Rule 2."""
+    def _bury(self, home: Assignment, end: End, presence: Presence) -> None:
+        # Rule 2.
         queue = home.queue
         self._erasing[queue] = dict.fromkeys(presence.streams)
         self._forget_some()
         self._kept.keep(buried(queue, self._kept.next_term(queue), end))
 
-    def buried(self, grave: Home) -> None:
+    def buried(self, grave: Assignment) -> None:
         """It is written down: all are told (rule 3)."""
-        self._desk.note(f"{grave.queue} was deleted: its last term is {grave.term}")
+        self._outbox.note(f"{grave.queue} was deleted: its last term is {grave.term}")
         for run in self._erasing.get(grave.queue, {}):
-            self._desk.send(node_of(run), Erase(grave.queue, grave.term + 1))
+            self._outbox.send(node_of(run), EraseCopy(grave.queue, grave.term + 1))
         self._is_erased(grave.queue)
 
     def erased(self, _: NodeId, word: Erased) -> None:
@@ -155,7 +155,7 @@ class Deletions:
             self._erasing.pop(queue, None)
             self._is_done(queue)
         else:
-            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+            self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
 
     def _is_done(self, queue: str) -> None:
         """Who waits is told, if there is nothing of it any more (rules 3 and 8)."""
@@ -172,7 +172,7 @@ class Deletions:
     def _tell(self, queue: str, operation: OperationId, answer: Deleted | Declined) -> None:
         waiting = self._waiting.get(queue, {})
         if operation in waiting:
-            self._desk.send(waiting.pop(operation), Done(operation, answer))
+            self._outbox.send(waiting.pop(operation), DeleteAnswered(operation, answer))
         if not waiting:
             self._waiting.pop(queue, None)
 
@@ -182,7 +182,7 @@ class Deletions:
 
     # --- who comes back ---------------------------------------------------------------------------
 
-    def is_over(self, run: str, held: Held) -> bool:
+    def is_over(self, run: str, held: CopyReport) -> bool:
         """Whether a copy is of a queue that was deleted; who has it is told (rules 4 and 6)."""
         kept, queue = self._kept, held.queue
         met = max(held.fence, 0 if held.home is None else held.home.term)
@@ -193,12 +193,12 @@ class Deletions:
             if met >= self._since(queue):
                 return False
             self._erasing.setdefault(queue, {})[run] = None
-            self._desk.send(node_of(run), Erase(queue, self._since(queue)))
-            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+            self._outbox.send(node_of(run), EraseCopy(queue, self._since(queue)))
+            self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
             return True
         if not kept.first_term <= met < kept.floor:
             return False
-        self._desk.send(node_of(run), self.nowhere(queue))
+        self._outbox.send(node_of(run), self.nowhere(queue))
         return True
 
     def was_deleted(self, queue: str) -> bool:
@@ -226,7 +226,7 @@ class Deletions:
         return 0 if grave is None else grave.term + 1
 
     def _forget_some(self) -> None:
-        """Rule 6."""
+        # Rule 6.
         kept = self._kept
         old = [
             queue
@@ -235,7 +235,7 @@ class Deletions:
             and queue not in kept.busy
             and grave.term > kept.first_term
         ]
-        if len(old) > self._desk.limits.graves:
+        if len(old) > self._outbox.limits.graves:
             kept.forget_graves(old[: len(old) // 2])
 
     # --- as time goes by --------------------------------------------------------------------------
@@ -252,10 +252,10 @@ class Deletions:
 
     def tick(self) -> None:
         """What has no answer is said again."""
-        kept, now = self._kept, self._desk.now
+        kept, now = self._kept, self._outbox.now
         if kept.presence is None or not (self._closing or self._erasing):
             return
-        self._desk.wake(later(now, AGAIN_AFTER))
+        self._outbox.wake(later(now, AGAIN_AFTER))
         if later(self._asked, AGAIN_AFTER) > now:
             return
         self._asked = now
@@ -263,7 +263,7 @@ class Deletions:
             self._close(kept.known[queue], ask)
         for queue, runs in self._erasing.items():
             for run in runs if queue not in kept.busy else ():
-                self._desk.send(node_of(run), Erase(queue, self._since(queue)))
+                self._outbox.send(node_of(run), EraseCopy(queue, self._since(queue)))
 
 
 def _not_empty(queue: str, held: Deleted) -> str:

@@ -19,16 +19,15 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.times import ends
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.ages import Delivered
-from snowmelt.protocols.queue.batches import Batch, Within
+from snowmelt.protocols.queue.ages import DeliveryAges
+from snowmelt.protocols.queue.batches import StoredBatch, Within
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Deadlines
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.disk import Disk
-from snowmelt.protocols.queue.followers import AGAIN_AFTER, Followers
+from snowmelt.protocols.queue.follower_progress import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.gathering import gathered
 from snowmelt.protocols.queue.open_calls import OpenCalls
-from snowmelt.protocols.queue.parted.words import Given, Granted
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.parted.words import OwedGrant, PartialAnswer
 from snowmelt.protocols.queue.saving import Saving
 from snowmelt.protocols.queue.segments import Segment, joined, lacks, part_of, stored
 from snowmelt.protocols.queue.spans import Spans, by_failures
@@ -39,30 +38,31 @@ from snowmelt.protocols.queue.words import (
     Admitted,
     Body,
     Deliver,
-    Fetch,
+    EraseBodies,
+    FetchBodies,
     Mended,
-    Over,
     Owed,
+    PutReply,
+    ReadBodies,
     ReplyTo,
     SaveOwed,
     Say,
     Show,
     Spared,
     SpreadPut,
-    Told,
-    Wants,
 )
+from snowmelt.protocols.queue.write_queue import WriteQueue
 
 FETCHED_AT_ONCE: Final = 16
 
 
-class Delivery:
+class DeliveryBuilder:
     """Of one queue, in one term."""
 
     def __init__(
         self,
-        desk: Desk,
-        disk: Disk,
+        outbox: Outbox,
+        disk: WriteQueue,
         hand: Bodies,
         followers: Followers,
         deadlines: Deadlines,
@@ -70,8 +70,8 @@ class Delivery:
     ) -> None:
         self.hand = hand
         self.open = OpenCalls(hand)
-        self.delivered = Delivered()
-        self._desk = desk
+        self.delivered = DeliveryAges()
+        self._outbox = outbox
         self._disk = disk
         self._copy = followers.copy
         self._home = followers.home
@@ -82,10 +82,10 @@ class Delivery:
         """Whether leases go to doors; one that was told is told again when a door asks again."""
         self._followers = followers
         self._deadlines = deadlines
-        self.saving = Saving(desk, hand, spans)
-        self._lacks: dict[Batch, dict[str, None]] = {}
+        self.saving = Saving(outbox, hand, spans)
+        self._lacks: dict[StoredBatch, dict[str, None]] = {}
         """Batches that can't be read here, and who has not said yet whether he has them."""
-        self._held: list[Wants] = []
+        self._held: list[ReadBodies] = []
         """What waits for them."""
         self._sought = Instant(0)
 
@@ -100,38 +100,40 @@ class Delivery:
                     self.open.end(operation)
                     return
                 if token not in self._deadlines:
-                    self._desk.wake(self._deadlines.begin(token, self._desk.now, lease.length))
+                    self._outbox.wake(self._deadlines.begin(token, self._outbox.now, lease.length))
                 self._deliver(owed, lease, {})
             case Show(_, positions):
                 self._show(owed, positions, {})
             case Say(target, message):
                 owed.told = True
-                self._desk.send(target, message)
-            case Over(keeper, keys):
+                self._outbox.send(target, message)
+            case EraseBodies(keeper, keys):
                 linger = Duration(2 * self._home.settings.linger)
                 word = Spared(self._home.queue, self._home.term, keys, linger)
-                self._desk.send(node_of(keeper), word)
+                self._outbox.send(node_of(keeper), word)
             case _:
                 assert_never(owed)
 
     def _reply(self, operation: OperationId, answer: msgspec.Struct) -> None:
         asked = self.open.end(operation)
         if type(asked) is SpreadPut:
-            word = Told(self._home.queue, self._home.term, operation, _admitted(answer))
-            self._desk.send(asked.door, word)
-        elif type(asked) is Granted:
+            word = PutReply(self._home.queue, self._home.term, operation, _admitted(answer))
+            self._outbox.send(asked.door, word)
+        elif type(asked) is OwedGrant:
             assert isinstance(answer, calls.Leased)
             home = self._home.queue, self._home.term
             turn = asked.anchor, asked.number
-            given = Given(*home, operation, *turn, asked.of, asked.away, answer, asked.since)
-            self._desk.send(asked.door, given)
+            given = PartialAnswer(
+                *home, operation, *turn, asked.of, asked.away, answer, asked.since
+            )
+            self._outbox.send(asked.door, given)
         elif asked is not None or type(answer) is not calls.Leased or not self._parted:
-            self._desk.reply(operation, answer)
+            self._outbox.reply(operation, answer)
 
     def _deliver(self, owed: Deliver, lease: Lease, read: dict[int, Segment]) -> None:
         left = tuple(lease.left)
         if self._keyed is not None:  # rule 4
-            most = self._desk.limits.answer_bytes // 2
+            most = self._outbox.limits.answer_bytes // 2
             part = gathered(self._state, left, partial(self._at_hand, read), most)
             if part is not None:
                 count, first, last = ends(part.times)
@@ -140,20 +142,20 @@ class Delivery:
             left = tuple(self._keyed.ordered(left))
         self._show(owed, left, read)
 
-    def _at_hand(self, read: dict[int, Segment], batch: Batch) -> Segment | None:
+    def _at_hand(self, read: dict[int, Segment], batch: StoredBatch) -> Segment | None:
         at_once = read.get(batch.start + batch.shift) if read else None
         return at_once or self.hand.of(self._home.queue, batch)
 
     def _leased(
         self,
         owed: Deliver,
-        parts: tuple[calls.Part, ...],
+        parts: tuple[calls.ItemRun, ...],
         spans: tuple[calls.Span, ...],
         count: int,
         put_at: int,
     ) -> None:
         """Rule 1; and how old so many items are by when the first and the last of them were put."""
-        now = self._desk.now
+        now = self._outbox.now
         left = self._deadlines.left(owed.token, now)
         if left > 0:
             delivered = self.delivered
@@ -169,7 +171,7 @@ class Delivery:
     ) -> None:
         queue, size, count = self._home.queue, 0, 0
         found: list[tuple[Segment, Within]] = []
-        absent: list[Batch] = []
+        absent: list[StoredBatch] = []
         gone: list[Interval] = []
         spread: list[Interval] = []
         for interval in positions:
@@ -193,11 +195,11 @@ class Delivery:
             return
         if absent:
             read |= {batch.start + batch.shift: segment for segment, (batch, _, _) in found}
-            self._desk.inside.append(Wants(queue, tuple(absent), owed, read))
+            self._outbox.inside.append(ReadBodies(queue, tuple(absent), owed, read))
             return
-        spans, most = list[calls.Span](), self._desk.limits.answer_bytes
+        spans, most = list[calls.Span](), self._outbox.limits.answer_bytes
         if spread:
-            spans, _ = self._spans.of(spread, self._desk.limits.spans_bytes)
+            spans, _ = self._spans.of(spread, self._outbox.limits.spans_bytes)
             most -= sum([one.weight for one in spans])
         parts = self._parts(found)
         some = parts if size < most // 2 else fitting(parts, most)  # by far, as mostly
@@ -208,19 +210,19 @@ class Delivery:
         if type(owed) is Show:
             self._reply(owed.operation, calls.Peeked(told, told_spans))
         elif type(owed) is Deliver:
-            if end < POSITION_MAX and self._deadlines.left(owed.token, self._desk.now) > 0:
+            if end < POSITION_MAX and self._deadlines.left(owed.token, self._outbox.now) > 0:
                 self._give_back(owed, Interval(end, POSITION_MAX), parts[len(some) :])
             put_at = found[0][0].put_at + found[-1][0].put_at if found else 0
             self._leased(owed, told, told_spans, count, put_at)
 
-    def _give_back(self, owed: Deliver, behind: Interval, parts: list[calls.Part]) -> None:
+    def _give_back(self, owed: Deliver, behind: Interval, parts: list[calls.ItemRun]) -> None:
         """What does not fit (rule 2); by keys, what is told first need not stand first."""
         rest = [behind]
         if self._keyed is not None:
             rest = merged([Interval(one.start, one.start + one.count) for one in parts])
         self._state.give_back(owed.operation, owed.token, rest)
 
-    def _parts(self, found: list[tuple[Segment, Within]]) -> list[calls.Part]:
+    def _parts(self, found: list[tuple[Segment, Within]]) -> list[calls.ItemRun]:
         """Items of some batches, by how often they failed."""
         if not self._state.failures.count:
             parts = [
@@ -228,7 +230,7 @@ class Delivery:
                 for segment, (batch, first, stop) in found
             ]
             return parts if self._keyed is None else self._with_keys(parts)
-        cut: list[calls.Part] = []
+        cut: list[calls.ItemRun] = []
         for segment, (batch, first, stop) in found:
             for piece, times, reason in by_failures(self._state.failures, Interval(first, stop)):
                 edges = piece.start + batch.shift, piece.stop + batch.shift
@@ -238,14 +240,14 @@ class Delivery:
                 cut.append(part)
         return cut if self._keyed is None else self._with_keys(cut)
 
-    def _with_keys(self, parts: list[calls.Part]) -> list[calls.Part]:
+    def _with_keys(self, parts: list[calls.ItemRun]) -> list[calls.ItemRun]:
         row = self._state.keys.row
         return [
             msgspec.structs.replace(one, keys=row(Interval(one.start, one.start + one.count)))
             for one in parts
         ]
 
-    def read(self, wants: Wants, unread: list[Batch]) -> None:
+    def read(self, wants: ReadBodies, unread: list[StoredBatch]) -> None:
         """Bodies were read; or could not be, and are asked of the others (rule 3)."""
         if unread:
             self._held.append(wants)
@@ -263,20 +265,20 @@ class Delivery:
     # --- what can't be read here ------------------------------------------------------------------
 
     @property
-    def lacking(self) -> list[Batch]:
+    def lacking(self) -> list[StoredBatch]:
         return list(self._lacks)
 
     def holds(self, token: int) -> bool:
         """Whether it could not be told yet, since nobody who is here has its bodies."""
         return any(isinstance(one.owed, Deliver) and one.owed.token == token for one in self._held)
 
-    def lack(self, batches: list[Batch]) -> None:
+    def lack(self, batches: list[StoredBatch]) -> None:
         """These can't be read here."""
         for batch in batches:
             self._lacks.setdefault(batch, dict.fromkeys(self._followers.all))
         self._seek()
 
-    def fetched(self, keeper: str, found: dict[Batch, Segment | None]) -> None:
+    def fetched(self, keeper: str, found: dict[StoredBatch, Segment | None]) -> None:
         """Another has some of them, or has not."""
         bodies: list[Body] = []
         for batch, segment in found.items():
@@ -313,20 +315,20 @@ class Delivery:
             lacks = [batch for batch, others in self._lacks.items() if keeper in others]
             if lacks:
                 names = tuple((one.place, one.term) for one in _one_answer(lacks))
-                word = Fetch(self._home.queue, self._home.term, names)
-                self._desk.send(node_of(keeper), word)
-        self._sought = self._desk.now
-        self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+                word = FetchBodies(self._home.queue, self._home.term, names)
+                self._outbox.send(node_of(keeper), word)
+        self._sought = self._outbox.now
+        self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
 
     def tick(self) -> None:
-        if self._lacks and later(self._sought, AGAIN_AFTER) <= self._desk.now:
+        if self._lacks and later(self._sought, AGAIN_AFTER) <= self._outbox.now:
             self._seek()
 
 
-def fitting(parts: list[calls.Part], most: int) -> list[calls.Part]:
+def fitting(parts: list[calls.ItemRun], most: int) -> list[calls.ItemRun]:
     """As many of these as fit one answer of so many bytes, and the first.
 
-    >>> some = [calls.Part(at, bytes(8), b"body") for at in range(3)]
+    >>> some = [calls.ItemRun(at, bytes(8), b"body") for at in range(3)]
     >>> [part.start for part in fitting(some, 25)], len(fitting(some, 1))
     ([0, 1], 1)
     """
@@ -346,7 +348,7 @@ def _admitted(answer: msgspec.Struct) -> Admitted | calls.Receipt | Declined:
     return answer
 
 
-def _one_answer(batches: list[Batch]) -> list[Batch]:
+def _one_answer(batches: list[StoredBatch]) -> list[StoredBatch]:
     """The first of these, as many as fit one message, and one at least."""
     sizes = accumulate([one.size for one in batches])
     fitting = sum(size <= PIECE_BYTES for size in sizes)

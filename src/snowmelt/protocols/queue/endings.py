@@ -27,10 +27,10 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(list[int]).decode
 
 
-class Endings:
+class EndBundles:
     r"""The bundles of a queue, and the keys of the blocks whose records are late.
 
-    >>> endings = Endings(changed := {b"one": None, b"two": None})
+    >>> endings = EndBundles(changed := {b"one": None, b"two": None})
     >>> endings.add([Interval(7, 8), Interval(90, 91)], [b"one", b"two"])
     >>> endings.written(b"one"), changed
     (None, {b'd\x00\x00\x00\x00\x00\x00\x00\x00': None})

@@ -3,9 +3,9 @@
 1. It is told by the controller, with the term from which on a queue of that name is another one;
    every home says with which term its queue was made, and so does a leader that fences.
 2. It serves nobody in that queue any more. Who waits here is told at once that it was deleted.
-3. Of the copy is left that the queue was deleted by that term, of the last so many queues: a
-   coordinator whose disk is older than that hears of it (`registry.py`, rule 5), and whoever is to
-   lead by its word hears nothing.
+3. Of the copy is left that the queue was deleted by that term, of the last so many queues. A
+   coordinator whose disk is older than that hears of it (`controller.py`, rule 5), and whoever is
+   to lead by its word hears nothing.
 4. It says that it has nothing when that is on the disk, however often it is asked.
 
 So it does with a copy that nobody needs any more, since a home does not name it:
@@ -22,17 +22,24 @@ from typing import Final
 
 from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.queue.body_store import BodyStore
 from snowmelt.protocols.queue.carrying import Carrying
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.deletes import counted
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.directory import Directory
-from snowmelt.protocols.queue.following import Following
-from snowmelt.protocols.queue.keeping import Keeping
-from snowmelt.protocols.queue.messages import Close, Closed, Erase, Erased, Home, Nowhere
-from snowmelt.protocols.queue.parted.gathering import Gathering
+from snowmelt.protocols.queue.follower_role import FollowerRole
+from snowmelt.protocols.queue.messages import (
+    Assignment,
+    Close,
+    CopyClosed,
+    EraseCopy,
+    Erased,
+    Nowhere,
+)
+from snowmelt.protocols.queue.metadata_cache import MetadataCache
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.parted.gathering import PartedGets
 from snowmelt.protocols.queue.terms import Terms
-from snowmelt.protocols.queue.words import NOTHING, Fence, OwnStep, Tell
+from snowmelt.protocols.queue.words import NOTHING, Fence, OwnStep, SendWhenFlushed
 
 AGAIN_AFTER: Final = milliseconds(1000)
 
@@ -41,11 +48,11 @@ class Erasing:
     """Of all queues, at one node."""
 
     def __init__(
-        self, desk: Desk, directory: Directory, copies: Copies, terms: Terms, following: Following,
-        keeping: Keeping, ways: tuple[Carrying, Gathering],
+        self, outbox: Outbox, metadata: MetadataCache, copies: Copies, terms: Terms,
+        following: FollowerRole, keeping: BodyStore, ways: tuple[Carrying, PartedGets],
     ) -> None:  # fmt: skip
-        self._desk = desk
-        self._directory = directory
+        self._outbox = outbox
+        self._metadata = metadata
         self._copies = copies
         self._terms = terms
         self._following = following
@@ -62,23 +69,23 @@ class Erasing:
             held = counted(leader.status())
             if not (word.if_empty and held.items):
                 self._terms.resign(word.queue)
-        self._desk.send(source, Closed(word.queue, word.term, held))
+        self._outbox.send(source, CopyClosed(word.queue, word.term, held))
 
-    def erase(self, source: NodeId, word: Erase) -> None:
+    def erase(self, source: NodeId, word: EraseCopy) -> None:
         """It was deleted (rule 1)."""
         queue = word.queue
         self.made(queue, word.term)
-        home = self._directory.home(queue)
+        home = self._metadata.home(queue)
         if home is None or home.term < word.term:
-            self._directory.forget(queue)
+            self._metadata.forget(queue)
             self.nowhere(source, Nowhere(queue, "NoSuchQueue", f"queue {queue!r} was deleted"))
-        told = Erased(queue, word.term, self._desk.stream)
-        self._copies.disk.write(queue, (), Tell(source, told))
+        told = Erased(queue, word.term, self._outbox.stream)
+        self._copies.disk.write(queue, (), SendWhenFlushed(source, told))
 
     def nowhere(self, source: NodeId, message: Nowhere) -> None:
         """There is no such queue, or none like that: who asked here is told."""
         self.made(message.queue, message.below, message.first)
-        self._directory.nowhere(source, message)
+        self._metadata.nowhere(source, message)
         if message.error == "NoSuchQueue":
             for way in self._ways:
                 way.nowhere(message)
@@ -99,7 +106,7 @@ class Erasing:
             self._keeping.deleted(queue, range(first, since))
         if copy is None or copy.deleted or not first <= copy.fence < since:
             return
-        self._desk.note(f"{queue}: the copy of term {copy.fence} is erased: it was deleted")
+        self._outbox.note(f"{queue}: the copy of term {copy.fence} is erased: it was deleted")
         self._ends(queue)
         disk.write(queue, self._copies.erase(queue, since - 1), OwnStep(NOTHING))
 
@@ -113,31 +120,31 @@ class Erasing:
 
     # --- a copy that no home names ----------------------------------------------------------------
 
-    def heard(self, source: NodeId, home: Home) -> None:
+    def heard(self, source: NodeId, home: Assignment) -> None:
         """A home: perhaps it does not name the copy that is here (rule 5)."""
-        queue, presence = home.queue, self._desk.presence
+        queue, presence = home.queue, self._outbox.presence
         copy = self._copies.known(queue)
         if presence is None or source != presence.view.coordinator:
             return
-        if copy is None or copy.deleted or copy.left or self._desk.keeper in home.keepers:
+        if copy is None or copy.deleted or copy.left or self._outbox.keeper in home.keepers:
             self._unnamed.pop(queue, None)
         elif not home.active:
             self._unnamed[queue] = None
-            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+            self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
         elif home.term >= copy.fence:
-            self._desk.note(f"{queue}: the copy of term {copy.fence} is erased: no home names it")
+            self._outbox.note(f"{queue}: the copy of term {copy.fence} is erased: no home names it")
             self._ends(queue)
             self._copies.disk.write(queue, copy.leave(home), OwnStep(NOTHING))
 
     def tick(self) -> None:
         """Asks again, of thousands some in turn."""
-        desk, unnamed = self._desk, self._unnamed
+        outbox, unnamed = self._outbox, self._unnamed
         if not unnamed:
             return
-        desk.wake(later(desk.now, AGAIN_AFTER))
-        if later(self._asked, AGAIN_AFTER) > desk.now:
+        outbox.wake(later(outbox.now, AGAIN_AFTER))
+        if later(self._asked, AGAIN_AFTER) > outbox.now:
             return
-        self._asked = desk.now
-        for queue in list(islice(unnamed, desk.limits.asked_again)):
+        self._asked = outbox.now
+        for queue in list(islice(unnamed, outbox.limits.asked_again)):
             unnamed[queue] = unnamed.pop(queue)
-            self._directory.refresh(queue)
+            self._metadata.refresh(queue)

@@ -67,9 +67,9 @@ class Dead(IntervalSet):
 
     An item is added once.
 
-    >>> from snowmelt.protocols.queue.batches import Batch
+    >>> from snowmelt.protocols.queue.batches import StoredBatch
     >>> batches = Batches({})
-    >>> batches.add(Batch(0, 3, 100, 1))
+    >>> batches.add(StoredBatch(0, 3, 100, 1))
     >>> dead = Dead(batches)
     >>> dead.add(Interval(0, 2)); dead.remove(Interval(1, 9)); dead, dead.bytes
     (IntervalSet([0, 1)), 33)

@@ -8,8 +8,8 @@ else is heard in between.
 2. Each client has a line of its own, and the lines take turns: who asks for thousands of queues
    stands before nobody but itself.
 3. One ends with its first active home; or after a while, as its leader may have died on the way.
-4. Who waits is asked for again (`directory.py`). For whom that has not been for a while, nobody
-   waits any more, and no queue is made.
+4. Who waits is asked for again (`metadata_cache.py`). For whom that has not been for a while,
+   nobody waits any more, and no queue is made.
 """
 
 from typing import Final
@@ -18,19 +18,19 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.directory import PATIENCE
-from snowmelt.protocols.queue.messages import Where
+from snowmelt.protocols.queue.messages import LocateQueue
+from snowmelt.protocols.queue.metadata_cache import PATIENCE
+from snowmelt.protocols.queue.outbox import Outbox
 
 LONGEST: Final = seconds(2)
 """So long the making of one queue keeps others waiting (rule 3)."""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class CreationRequest(msgspec.Struct, frozen=True):
     """A node asks for a queue that is to be made."""
 
     source: NodeId
-    where: Where
+    where: LocateQueue
     until: Instant
 
 
@@ -38,10 +38,10 @@ class Foundations:
     """The queues that are being made, and those that wait.
 
     >>> from random import Random
-    >>> from snowmelt.protocols.queue.limits import Limits
-    >>> foundations = Foundations(Desk(NodeId("n1"), Random(1), Limits(foundations=1)))
+    >>> from snowmelt.protocols.queue.limits import QueueLimits
+    >>> foundations = Foundations(Outbox(NodeId("n1"), Random(1), QueueLimits(foundations=1)))
     >>> for queue, client in (("a", "c1"), ("b", "c1"), ("c", "c1"), ("d", "c2")):
-    ...     foundations.begins(NodeId("n1"), Where(queue, None, client))
+    ...     foundations.begins(NodeId("n1"), LocateQueue(queue, None, client))
     True
     False
     False
@@ -50,31 +50,31 @@ class Foundations:
     ['b', 'd', 'c']
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
         self._begun: dict[str, Instant] = {}
         """Those that are being made, and until when they count."""
-        self._lines: dict[str, dict[str, Wish]] = {}
+        self._lines: dict[str, dict[str, CreationRequest]] = {}
         """By client, and by queue."""
         self.waiting = 0
 
-    def begins(self, source: NodeId, where: Where) -> bool:
+    def begins(self, source: NodeId, where: LocateQueue) -> bool:
         """Whether this queue is to be made now; else it waits, if there is room."""
-        desk, queue = self._desk, where.queue
+        outbox, queue = self._outbox, where.queue
         if queue in self._begun or self._has_room:
-            self._begun[queue] = later(desk.now, LONGEST)
+            self._begun[queue] = later(outbox.now, LONGEST)
             return True
         line = self._lines.get(where.client, {})
-        if queue in line or self.waiting < desk.limits.questions:
+        if queue in line or self.waiting < outbox.limits.questions:
             self.waiting += queue not in line
-            line[queue] = Wish(source, where, later(desk.now, PATIENCE))
+            line[queue] = CreationRequest(source, where, later(outbox.now, PATIENCE))
             self._lines[where.client] = line
         return False
 
     def ended(self, queue: str) -> None:
         self._begun.pop(queue, None)
 
-    def next(self) -> Wish | None:
+    def next(self) -> CreationRequest | None:
         """Whose turn it is, if there is one and room for it (rule 2)."""
         while self._lines and self._has_room:
             client = next(iter(self._lines))
@@ -83,13 +83,13 @@ class Foundations:
             self.waiting -= 1
             if line:
                 self._lines[client] = line
-            if wish.until > self._desk.now:  # rule 4
+            if wish.until > self._outbox.now:  # rule 4
                 return wish
         return None
 
     @property
     def _has_room(self) -> bool:
-        most, now = self._desk.limits.foundations, self._desk.now
+        most, now = self._outbox.limits.foundations, self._outbox.now
         if len(self._begun) >= most:  # rule 3
             self._begun = {queue: end for queue, end in self._begun.items() if end > now}
         return len(self._begun) < most

@@ -18,22 +18,22 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import KEY_BYTES
 from snowmelt.core.spans import SPAN_BYTES, spans
-from snowmelt.protocols.queue.batches import Batch
-from snowmelt.protocols.queue.calls import Part
+from snowmelt.protocols.queue.batches import StoredBatch
+from snowmelt.protocols.queue.calls import ItemRun
 from snowmelt.protocols.queue.labels import are_labels
 from snowmelt.protocols.queue.segments import Segment, lacks
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 
 _EACH: Final = OFFSET_BYTES + KEY_BYTES
 _STRETCH: Final = SPAN_BYTES + times.RUN.size
 
 
 def gathered(
-    state: State,
+    state: QueueState,
     positions: Sequence[Interval],
-    segment_of: Callable[[Batch], Segment | None],
+    segment_of: Callable[[StoredBatch], Segment | None],
     bytes_max: int,
-) -> Part | None:
+) -> ItemRun | None:
     """All of these; None where not all are at hand, or not alike, or they are too much for it."""
     if state.failures.count and any(map(state.failures.common, positions)):
         return None
@@ -62,7 +62,7 @@ def gathered(
                 return None
     keys = b"".join([state.keys.row(one) for one in positions])
     starts, stops = [one.start for one in positions], [one.stop for one in positions]
-    return Part(
+    return ItemRun(
         starts[0],
         array("i", accumulate(sizes, initial=0)).tobytes(),
         b"".join(blobs),

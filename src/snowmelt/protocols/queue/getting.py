@@ -3,9 +3,10 @@
 1. A get that finds nothing waits, for its patience at most. Whoever only wants what is more urgent
    than what it has (`Get.before`) does not wait.
 2. The same get has the same lease. One that was answered with nothing is answered so again.
-3. A client says that it *leaves* a get (`calls.Leave`). One that waits is answered with nothing, at
-   once. What one was leased goes back, and that does not count as a delivery that failed: nobody
-   took it. One that comes only after its leave settles what it came to settle, and has nothing.
+3. A client says that it *leaves* a get (`calls.CancelGet`). One that waits is answered with
+   nothing, at once. What one was leased goes back, and that does not count as a delivery that
+   failed: nobody took it. One that comes only after its leave settles what it came to settle, and
+   has nothing.
 4. A client is gone when its last connection to this node closed. Then it leaves what waits here,
    and what was leased and is not told yet. It may live, and ask again under the same number: so
    nothing is remembered of that, and it may have something then.
@@ -19,12 +20,12 @@ from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.deadlines import Deadlines
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import Answers, keep
-from snowmelt.protocols.queue.state import State
-from snowmelt.protocols.queue.waiting import Waiting
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.waiting import WaitingGets
 from snowmelt.protocols.queue.words import Deliver, ReplyTo
 
 
@@ -33,15 +34,15 @@ class Getting:
 
     def __init__(
         self,
-        desk: Desk,
-        home: Home,
-        state: State,
+        outbox: Outbox,
+        home: Assignment,
+        state: QueueState,
         log: Log,
         deadlines: Deadlines,
         tokens: Iterator[int],
     ) -> None:
-        self.waiting = Waiting()
-        self._desk = desk
+        self.waiting = WaitingGets()
+        self._outbox = outbox
         self._home = home
         self._state = state
         self._log = log
@@ -55,12 +56,12 @@ class Getting:
         waiting = self.waiting.gets.get(operation)
         if waiting is None:
             return False
-        waiting.asked = self._desk.now
+        waiting.asked = self._outbox.now
         return True
 
     def get(self, operation: OperationId, get: calls.Get, refused: str) -> None:
         """A consumer wants items; `refused` is why what it came to settle was not."""
-        limits, waiting = self._desk.limits, self.waiting
+        limits, waiting = self._outbox.limits, self.waiting
         token = self._state.tokens.get(operation)
         if token is not None:
             self._log.owe(Deliver(operation, token, refused))
@@ -74,11 +75,11 @@ class Getting:
             text = f"{len(waiting.gets)} gets wait at queue {self._home.queue!r} already"
             self._log.owe(ReplyTo(operation, Declined("Unavailable", text)))
         else:
-            waiting.add_get(operation, get, refused, self._desk.now)
-            self._desk.wake(later(self._desk.now, get.patience))
+            waiting.add_get(operation, get, refused, self._outbox.now)
+            self._outbox.wake(later(self._outbox.now, get.patience))
 
     def _lease(self, operation: OperationId, get: calls.Get, refused: str) -> bool:
-        state, limits = self._state, self._desk.limits
+        state, limits = self._state, self._outbox.limits
         if not state.ready.total:
             return False
         items_max = min(get.items_max, limits.get_items)
@@ -95,13 +96,13 @@ class Getting:
         return True
 
     def _empty(self, operation: OperationId, refused: str) -> None:
-        keep(self._had, operation, True, self._desk.limits.answered)
+        keep(self._had, operation, True, self._outbox.limits.answered)
         answer = calls.Leased(0, (), (), self._home.settings.lease, refused)
         self._log.owe(ReplyTo(operation, answer))
 
     def serve(self) -> None:
         """Items may have become ready, or patience has ended."""
-        waiting, now = self.waiting, self._desk.now
+        waiting, now = self.waiting, self._outbox.now
         while self._state.ready.total and (one := waiting.first(now)) is not None:
             if not self._lease(one.operation, one.get, one.refused):
                 break
@@ -119,8 +120,8 @@ class Getting:
             self._empty(get, waiting.refused)
         else:
             self._take_back(get)
-            keep(self._had, get, True, self._desk.limits.answered)
-        self._log.owe(ReplyTo(operation, calls.Left()))
+            keep(self._had, get, True, self._outbox.limits.answered)
+        self._log.owe(ReplyTo(operation, calls.GetCancelled()))
 
     def gone(self, get: OperationId) -> None:
         """The connections of its client closed before it was answered (rule 4)."""

@@ -21,18 +21,18 @@ from snowmelt.core.interval import POSITION_MAX, Interval, first_positions
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.groups import LEASE_MAX, Group, assign_problem, locate_problem
+from snowmelt.protocols.queue.groups import LEASE_MAX, GroupState, assign_problem, locate_problem
 from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.spans import Spans
-from snowmelt.protocols.queue.state import STATUS, State
+from snowmelt.protocols.queue.state import STATUS, QueueState
 from snowmelt.protocols.queue.words import ReplyTo
 
 Ask = calls.Assign | calls.Locate | calls.Survey | calls.ListGroups
 Answer = calls.Assigned | calls.Located | calls.Groups | Declined
 
 
-def release(state: State, name: str) -> int:
+def release(state: QueueState, name: str) -> int:
     """Forgets a group; what it held is ready again. How many items that is."""
     group = state.groups.named(name)
     if group is None:
@@ -49,8 +49,8 @@ def release(state: State, name: str) -> int:
 class Grouping:
     """Of one queue, in one term."""
 
-    def __init__(self, desk: Desk, state: State, log: Log, spans: Spans) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox, state: QueueState, log: Log, spans: Spans) -> None:
+        self._outbox = outbox
         self._state = state
         self._log = log
         self._spans = spans
@@ -73,12 +73,12 @@ class Grouping:
                 assert_never(ask)
 
     def _assign(self, ask: calls.Assign) -> calls.Assigned | Declined:
-        """Rules 1 to 3."""
-        state, groups, wall = self._state, self._state.groups, self._desk.wall
-        refused = assign_problem(ask, groups, self._desk.limits.groups)
+        # Rules 1 to 3.
+        state, groups, wall = self._state, self._state.groups, self._outbox.wall
+        refused = assign_problem(ask, groups, self._outbox.limits.groups)
         if refused is not None:
             return refused
-        group = groups.named(ask.group) or Group(0, "", 0, [], wall)
+        group = groups.named(ask.group) or GroupState(0, "", 0, [], wall)
         passed = group.pass_by(ask.done)
         for part in [part for one in passed for part in state.batches.live.common(one)]:
             state.done += part.size
@@ -86,7 +86,7 @@ class Grouping:
         found = [] if group.held else self._first(ask)
         anew = ask.lease == 0 and group.reader != ask.reader
         if anew and (group.held or found):  # not before there is something to read
-            group.lease, group.reader = self._desk.chance.randrange(1, LEASE_MAX), ask.reader
+            group.lease, group.reader = self._outbox.chance.randrange(1, LEASE_MAX), ask.reader
             groups.keep(ask.group, group)
         if found:
             state.ready.remove_all(found)
@@ -99,11 +99,11 @@ class Grouping:
     def _first(self, ask: calls.Assign) -> list[Interval]:
         """The first ready items, as many as are asked for."""
         found = self._state.first(ask.items_max, ask.bytes_max, ask.below, in_turn=True)
-        return found[: self._desk.limits.group_pieces]
+        return found[: self._outbox.limits.group_pieces]
 
     def _locate(self, ask: calls.Locate) -> calls.Located | Declined:
-        """Rules 4 and 5."""
-        groups, limit = self._state.groups, self._desk.limits.answer_bytes
+        # Rules 4 and 5.
+        groups, limit = self._state.groups, self._outbox.limits.answer_bytes
         refused = locate_problem(ask, groups)
         if refused is not None:
             return refused
@@ -120,8 +120,7 @@ class Grouping:
         return calls.Located(tuple(spans), lost, size)
 
     def _survey(self, ask: calls.Survey) -> calls.Located:
-        """Where ready items lie."""
-        limits, ready = self._desk.limits, self._state.ready
+        limits, ready = self._outbox.limits, self._state.ready
         behind = Interval(ask.start, POSITION_MAX)
         found = first_positions(ready.within(behind), min(ask.items_max, limits.surveyed))
         spans, size = self._spans.of(found, limits.spans_bytes)

@@ -20,10 +20,10 @@ LEASE_MAX: Final = 2**53
 """Leases are drawn, not counted: a mark of another cluster must not fit by accident."""
 
 
-class Group(msgspec.Struct, array_like=True):
+class GroupState(msgspec.Struct, array_like=True):
     """How one group stands; this is also its record.
 
-    >>> group = Group(7, "r", 0, [Interval(0, 3), Interval(8, 9)], 0)
+    >>> group = GroupState(7, "r", 0, [Interval(0, 3), Interval(8, 9)], 0)
     >>> group.given, group.between(2, 4)
     (4, [Interval(start=2, stop=3), Interval(start=8, stop=9)])
     >>> group.pass_by(2), group.done, group.between(2, 4)
@@ -71,12 +71,12 @@ class Group(msgspec.Struct, array_like=True):
         return passed
 
 
-class Groups:
+class GroupStates:
     def __init__(self, changed: dict[bytes, None]) -> None:
         self._changed = changed
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, GroupState] = {}
 
-    def __iter__(self) -> Iterator[tuple[str, Group]]:
+    def __iter__(self) -> Iterator[tuple[str, GroupState]]:
         return iter(list(self._groups.items()))
 
     def __len__(self) -> int:
@@ -91,14 +91,13 @@ class Groups:
         """What of these is theirs."""
         return [part for _, one in self for piece in one.held for part in live.common(piece)]
 
-    def named(self, name: str) -> Group | None:
+    def named(self, name: str) -> GroupState | None:
         return self._groups.get(name)
 
-    def restore(self, name: str, group: Group) -> None:
-        """From its record."""
+    def restore(self, name: str, group: GroupState) -> None:
         self._groups[name] = group
 
-    def keep(self, name: str, group: Group) -> None:
+    def keep(self, name: str, group: GroupState) -> None:
         """A group that is new, or has changed."""
         self._groups[name] = group
         self.touch(name)
@@ -120,7 +119,7 @@ class Groups:
 # --- who is refused -------------------------------------------------------------------------------
 
 
-def assign_problem(ask: Assign, groups: Groups, most: int) -> Declined | None:
+def assign_problem(ask: Assign, groups: GroupStates, most: int) -> Declined | None:
     """Why a group can't be given what comes next (`grouping.py`, rules 2 and 3)."""
     group = groups.named(ask.group)
     if ask.lease:
@@ -145,7 +144,7 @@ def assign_problem(ask: Assign, groups: Groups, most: int) -> Declined | None:
     return Declined("GroupHeld", text)
 
 
-def locate_problem(ask: Locate, groups: Groups) -> Declined | None:
+def locate_problem(ask: Locate, groups: GroupStates) -> Declined | None:
     """Why nobody is told where a group's items lie (the same rules)."""
     group = groups.named(ask.group)
     lost = _lost(ask, group, ask.until, f"not {ask.until}")
@@ -156,8 +155,8 @@ def _whose(ask: Assign | Locate) -> str:
     return f"group {ask.group!r} of queue {ask.queue!r}"
 
 
-def _lost(ask: Assign | Locate, group: Group | None, count: int, but: str) -> Declined | None:
-    """Rule 3."""
+def _lost(ask: Assign | Locate, group: GroupState | None, count: int, but: str) -> Declined | None:
+    # Rule 3.
     if group is None or group.lease != ask.lease:
         return Declined("LeaseLost", f"{_whose(ask)} was released, or begun anew by another")
     if count > group.given:
@@ -165,8 +164,8 @@ def _lost(ask: Assign | Locate, group: Group | None, count: int, but: str) -> De
     return None
 
 
-def _behind(ask: Assign | Locate, group: Group | None, done: int) -> Declined | None:
-    """Rule 2."""
+def _behind(ask: Assign | Locate, group: GroupState | None, done: int) -> Declined | None:
+    # Rule 2.
     if group is None or done >= group.done:
         return None
     text = (

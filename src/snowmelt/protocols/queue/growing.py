@@ -10,10 +10,10 @@
 from typing import Final
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.homes import Homes
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.next_homes import mirrored_by, towards
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.quitting import Quitting
 from snowmelt.protocols.queue.streams import Presence
 
@@ -24,27 +24,27 @@ AT_ONCE: Final = 8
 class Growing:
     """Of all queues, at whoever decides on homes."""
 
-    def __init__(self, desk: Desk, kept: Homes, quitting: Quitting) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox, kept: Homes, quitting: Quitting) -> None:
+        self._outbox = outbox
         self._kept = kept
         self._quitting = quitting
         self._queues: dict[str, None] = {}
         """Those that may be about to have more."""
         self._looked = Instant(0)
 
-    def look_at(self, home: Home, presence: Presence) -> None:
+    def look_at(self, home: Assignment, presence: Presence) -> None:
         """It is decided on, or others are here."""
         if self._staying(home, presence) is not None:
             self._queues[home.queue] = None
-            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+            self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
 
     def tick(self, presence: Presence) -> None:
-        """Rule 3."""
-        now = self._desk.now
+        # Rule 3.
+        now = self._outbox.now
         if not self._queues or later(self._looked, AGAIN_AFTER) > now:
             return
         self._looked, begun = now, 0
-        self._desk.wake(later(now, AGAIN_AFTER))
+        self._outbox.wake(later(now, AGAIN_AFTER))
         for queue in list(self._queues):
             home = self._kept.known.get(queue)
             staying = None if home is None else self._staying(home, presence)
@@ -56,7 +56,7 @@ class Growing:
                 if begun == AT_ONCE:
                     break
 
-    def _staying(self, home: Home, presence: Presence) -> Presence | None:
+    def _staying(self, home: Assignment, presence: Presence) -> Presence | None:
         """Who stays, if there are to be more copies than now (rule 1)."""
         settings = home.asked_for
         if not settings.grows:
@@ -64,13 +64,13 @@ class Growing:
         staying = self._quitting.staying(presence, settings.copies_needed)
         return None if settings.grown(len(staying.keepers)) is settings else staying
 
-    def _grow(self, home: Home, staying: Presence) -> None:
+    def _grow(self, home: Assignment, staying: Presence) -> None:
         more = towards(home, home.settings.grown(len(staying.keepers)))
         mirrors = mirrored_by(home.master, more, staying)
         self._kept.renew(home, home.master, mirrors, home.run, more)
 
 
-def _is_whole(home: Home) -> bool:
+def _is_whole(home: Assignment) -> bool:
     """Whether all that are named have what their leader has, as far as it said (rule 2)."""
     counted = not home.in_sync or {*home.in_sync} == {*home.keepers}
     return home.active and home.wanted is None and counted

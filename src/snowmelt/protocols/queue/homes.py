@@ -14,13 +14,13 @@ from snowmelt.core.node import Halt, Send, Started
 from snowmelt.core.record import Change, Write, erase
 from snowmelt.protocols.membership import KeepRecord, Leads, RecordsKept
 from snowmelt.protocols.membership.records import HOMES
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.next_homes import next_home
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.names import part_name, whole_of
 from snowmelt.protocols.queue.rescuing import FIRST_TERM
 from snowmelt.protocols.queue.streams import Presence
-from snowmelt.protocols.queue.words import Kept
+from snowmelt.protocols.queue.words import AssignmentStored
 
 FIRST_IN_ETCD: Final = "/first"
 """Beside the homes in etcd, under a name that no queue may have: `first_term`."""
@@ -37,16 +37,16 @@ class Homes:
 
     def __init__(
         self,
-        desk: Desk,
-        decided: Callable[[Home, NodeId | None, Home | None], None],
+        outbox: Outbox,
+        decided: Callable[[Assignment, NodeId | None, Assignment | None], None],
         *,
         on_disk: bool,
     ) -> None:
         self.on_disk = on_disk
-        self.known: dict[str, Home] = {}
+        self.known: dict[str, Assignment] = {}
         self.asleep: dict[str, None] = {}
         """Whose home is not active: they are told again, and no other costs a tick anything."""
-        self.graves: dict[str, Home] = {}
+        self.graves: dict[str, Assignment] = {}
         """Of queues that were deleted (`deleting.py`)."""
         self.first_term = 1
         """With which the first queues began (`rescuing.py`, rule 7)."""
@@ -60,19 +60,19 @@ class Homes:
         """Whether all who were here when this coordinator began have told what they keep."""
         self.busy: dict[str, int] = {}
         """By queue, the term of the home that is to be kept."""
-        self._desk = desk
+        self._outbox = outbox
         self._decided = decided
         self._tickets = 0
         self._with: tuple[Change, ...] = ()
         """What goes to the disk with the next home."""
-        self._asked: dict[int, tuple[Home, NodeId | None]] = {}
+        self._asked: dict[int, tuple[Assignment, NodeId | None]] = {}
         """By ticket, what etcd was asked to keep."""
 
     @property
     def presence(self) -> Presence | None:
         """Who is here, if it is for this node to decide."""
-        presence = self._desk.presence
-        if presence is None or presence.view.coordinator != self._desk.me or not self.leads:
+        presence = self._outbox.presence
+        if presence is None or presence.view.coordinator != self._outbox.me or not self.leads:
             return None
         return presence
 
@@ -90,12 +90,11 @@ class Homes:
         ]
         return max(met, self.floors.get(queue, 0), *named) + 1
 
-    def may_change(self, home: Home) -> bool:
+    def may_change(self, home: Assignment) -> bool:
         """Whether its next home can be decided on now."""
         return self.decides and home.queue not in self.busy
 
     def begin(self, started: Started) -> None:
-        """From the disk."""
         if not self.on_disk:
             return
         for record in started.records:
@@ -104,16 +103,15 @@ class Homes:
             if record.key in FLOOR:
                 self.floor = msgspec.msgpack.decode(record.value, type=int)
             if record.key[:1] in (b"h", b"i"):
-                self._have(msgspec.msgpack.decode(record.value, type=Home))
+                self._have(msgspec.msgpack.decode(record.value, type=Assignment))
         there = self.known | self.graves
         for hurt in started.damaged:
             if hurt[:1] in (b"h", b"i") and hurt[1:].decode() not in there:
                 text = f"where queue {hurt[1:].decode()!r} is at home can't be read on this disk"
-                self._desk.effect(Halt(text))
+                self._outbox.effect(Halt(text))
         self.floor = max(self.floor, self.first_term)
 
     def lead(self, leads: Leads) -> None:
-        """From etcd."""
         self.leads = True
         for name, kept in leads.homes:
             if name == FIRST_IN_ETCD:
@@ -121,7 +119,7 @@ class Homes:
             elif name == FLOOR_IN_ETCD:
                 self.floor = msgspec.msgpack.decode(kept, type=int)
             else:
-                self._have(msgspec.msgpack.decode(kept, type=Home))
+                self._have(msgspec.msgpack.decode(kept, type=Assignment))
         self.floor = max(self.floor, self.first_term)
 
     def forget(self) -> None:
@@ -133,24 +131,24 @@ class Homes:
 
     def renew(
         self,
-        home: Home,
+        home: Assignment,
         master: str,
         mirrors: tuple[str, ...],
         run: str,
-        altered: Home | None = None,
+        altered: Assignment | None = None,
     ) -> None:
         """The home of the next term."""
         term = max(home.term, self.floors.pop(home.queue, 0)) + 1
         self.keep(next_home(home, term, master, mirrors, run, altered or home))
 
-    def keep(self, home: Home, also: NodeId | None = None) -> None:
-        """A home is decided on: it is told when it is kept, and not before (registry, rule 1)."""
+    def keep(self, home: Assignment, also: NodeId | None = None) -> None:
+        """A home is decided on: it is told when it is kept, and not before (controller, rule 1)."""
         self.busy[home.queue] = home.term
         value = msgspec.msgpack.encode(home)
         if self.on_disk:
             name = home.queue.encode()
             both = Write(b"h" + name, value), Write(b"i" + name, value)
-            self._desk.write((*both, *self._with), Kept(home, also))
+            self._outbox.write((*both, *self._with), AssignmentStored(home, also))
             self._with = ()
         else:
             self._ask(home.queue, value)
@@ -159,7 +157,7 @@ class Homes:
     def _ask(self, name: str, value: bytes) -> None:
         self._tickets += 1
         record = KeepRecord(self._tickets, HOMES + name, value)
-        self._desk.effect(Send(self._desk.me, record))
+        self._outbox.effect(Send(self._outbox.me, record))
 
     def forget_graves(self, queues: Iterable[str]) -> None:
         """New queues begin above them all: that is kept first, and with the next home."""
@@ -174,8 +172,8 @@ class Homes:
         for queue in gone:
             self._ask(queue, b"")
 
-    def kept(self, kept: RecordsKept | Kept) -> None:
-        if isinstance(kept, Kept):
+    def kept(self, kept: RecordsKept | AssignmentStored) -> None:
+        if isinstance(kept, AssignmentStored):
             self._is_kept(kept.home, kept.also)
             return
         for ticket in kept.tickets:
@@ -183,13 +181,13 @@ class Homes:
             if asked is not None:  # else it was asked for when this node led before
                 self._is_kept(*asked)
 
-    def _is_kept(self, home: Home, also: NodeId | None) -> None:
+    def _is_kept(self, home: Assignment, also: NodeId | None) -> None:
         del self.busy[home.queue]
         last = self.known.get(home.queue)
         self._have(home)
         self._decided(home, also, last)
 
-    def _have(self, home: Home) -> None:
+    def _have(self, home: Assignment) -> None:
         if home.end is not None:
             self.known.pop(home.queue, None)
             self.asleep.pop(home.queue, None)

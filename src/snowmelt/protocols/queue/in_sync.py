@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.followers import AGAIN_AFTER, Follower, Followers
-from snowmelt.protocols.queue.messages import Among, Home
+from snowmelt.protocols.queue.follower_progress import AGAIN_AFTER, FollowerProgress, Followers
+from snowmelt.protocols.queue.messages import Among, Assignment
+from snowmelt.protocols.queue.outbox import Outbox
 
 PATIENCE: Final = milliseconds(1000)
 REST: Final = seconds(5)
@@ -30,7 +30,7 @@ NEAR_STEPS: Final = 64
 class InSync:
     """Of one queue, in one term, as its leader knows it."""
 
-    def __init__(self, desk: Desk, home: Home, followers: Followers) -> None:
+    def __init__(self, outbox: Outbox, home: Assignment, followers: Followers) -> None:
         self.varies = home.settings.copies_needed <= home.settings.replicas // 2
         """Whether there is a majority that need not be durable (rule 7)."""
         self.members = frozenset(home.counted)
@@ -39,13 +39,13 @@ class InSync:
         """What is to be the set (rule 5)."""
         self._asked: Instant | None = None
         """When the controller was told so last."""
-        self._desk = desk
+        self._outbox = outbox
         self._home = home
         self._followers = followers
         self._seen = (-1, -1)
-        self._since = desk.now
+        self._since = outbox.now
         """Since when no more than that was safe and confirmed."""
-        self._rests = desk.now
+        self._rests = outbox.now
 
     # --- what is safe -----------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class InSync:
 
     def look(self, own: int, safe: int, confirmed: int, *, waits: bool) -> None:
         """Whether another set is to be; something may wait for more than is safe and confirmed."""
-        now, seen = self._desk.now, (safe, confirmed)
+        now, seen = self._outbox.now, (safe, confirmed)
         if seen != self._seen or not waits:
             self._seen, self._since = seen, now
         stuck = later(self._since, PATIENCE) <= now
@@ -89,18 +89,18 @@ class InSync:
         elif len(self.members) <= len(self._followers.all):
             self._widen(safe)
         if waits or self._asked is not None:
-            self._desk.wake(later(now, AGAIN_AFTER))
+            self._outbox.wake(later(now, AGAIN_AFTER))
 
     def _have(self, members: frozenset[str], safe: int) -> bool:
         others = self._followers.all
         return all((others[one].appended or 0) >= safe for one in members if one in others)
 
     def _narrow(self, own: int, safe: int, confirmed: int) -> None:
-        """Rule 3."""
+        # Rule 3.
         followers, head = self._followers, self._followers.copy.head.step
         least_step, least_question = min(safe + 1, head), min(confirmed + 1, followers.asked)
 
-        def answered(one: Follower) -> bool:
+        def answered(one: FollowerProgress) -> bool:
             return (one.appended or 0) >= least_step and one.confirmed >= least_question
 
         there = {name for name, one in followers.all.items() if answered(one)} & self.members
@@ -108,14 +108,14 @@ class InSync:
             there.add(self._home.master)
         enough = self._home.master in there and len(there) >= self._home.settings.copies_needed
         if enough and there < self.members:
-            self._next, self._rests = frozenset(there), later(self._desk.now, REST)
+            self._next, self._rests = frozenset(there), later(self._outbox.now, REST)
             self._ask()
 
     def _widen(self, safe: int) -> None:
-        """Rule 4."""
-        now, head = self._desk.now, self._followers.copy.head.step
+        # Rule 4.
+        now, head = self._outbox.now, self._followers.copy.head.step
         if now < self._rests:
-            self._desk.wake(self._rests)
+            self._outbox.wake(self._rests)
             return
         for name, one in self._followers.all.items():
             lacks = NEAR_STEPS + 1 if one.appended is None else head - one.appended
@@ -128,16 +128,16 @@ class InSync:
 
     def _ask(self) -> None:
         assert self._next is not None
-        self._asked = self._desk.now
-        presence, home = self._desk.presence, self._home
+        self._asked = self._outbox.now
+        presence, home = self._outbox.presence, self._home
         if presence is not None:
             number, members = self._number + 1, tuple(sorted(self._next))
             word = Among(home.queue, home.term, home.run, number, members)
-            self._desk.send(presence.view.coordinator, word)
+            self._outbox.send(presence.view.coordinator, word)
 
-    def written(self, home: Home) -> None:
+    def written(self, home: Assignment) -> None:
         """The controller says what is written down (rule 6)."""
         if self._asked is not None and home.sets == self._number + 1:
-            self._desk.note(f"{home.queue}: {', '.join(home.in_sync)} are in sync")
+            self._outbox.note(f"{home.queue}: {', '.join(home.in_sync)} are in sync")
             self.members, self._number = frozenset(home.in_sync), home.sets
             self._next = self._asked = None

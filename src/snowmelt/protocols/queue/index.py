@@ -31,7 +31,7 @@ Entry = tuple[int, int]
 """A key and a position: smaller is earlier."""
 
 
-class Run(msgspec.Struct, gc=False):
+class SortedRun(msgspec.Struct, gc=False):
     """Entries in order, from `at` on."""
 
     keys: "array[int]"
@@ -73,7 +73,7 @@ class Index:
     def __init__(self) -> None:
         self.total = 0
         self._front: list[Entry] = []
-        self._heap: list[tuple[int, int, Run | None]] = []
+        self._heap: list[tuple[int, int, SortedRun | None]] = []
         """The first entry of each run, and the run; and those that are by themselves."""
         self._alone = 0
         """How many those are."""
@@ -113,7 +113,7 @@ class Index:
         return True
 
     def _end_front(self, entry: Entry) -> None:
-        """Rule 2."""
+        # Rule 2.
         front = self._front
         if front and entry < front[-1]:
             at = bisect_left(front, entry)
@@ -132,7 +132,7 @@ class Index:
             return
         for at in range(0, len(entries), RUN):
             keys, places = zip(*entries[at : at + RUN], strict=True)
-            self._add_run(Run(array("q", keys), array("q", places)))
+            self._add_run(SortedRun(array("q", keys), array("q", places)))
 
     def _gather(self) -> None:
         """Those that are by themselves become a run, however few they are."""
@@ -142,9 +142,9 @@ class Index:
         self._alone = 0
         if alone:
             keys, places = zip(*alone, strict=True)
-            self._add_run(Run(array("q", keys), array("q", places)))
+            self._add_run(SortedRun(array("q", keys), array("q", places)))
 
-    def _add_run(self, run: Run) -> None:
+    def _add_run(self, run: SortedRun) -> None:
         heappush(self._heap, (run.keys[0], run.places[0], run))
 
     # --- out --------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Index:
                 heappop(heap)
         return front[:count]
 
-    def _show_more(self, run: Run, count: int) -> None:
+    def _show_more(self, run: SortedRun, count: int) -> None:
         """Of the run that is first in the heap, what is before all others; the last one stays."""
         heap, at = self._heap, run.at
         stop = min(at + count, len(run.keys) - 1)
@@ -197,7 +197,7 @@ class Index:
             self._sort_anew()
 
     def _sort_anew(self) -> None:
-        """Rule 3."""
+        # Rule 3.
         entries = list(self)
         self.__init__()  # type: ignore[misc]
         self.add(entries)
@@ -233,19 +233,21 @@ class Index:
         return iter([*self._front, *sorted([one for one in rest if one[1] not in self._gone])])
 
 
-def _upto(runs: list[Run], key: int) -> int:
+def _upto(runs: list[SortedRun], key: int) -> int:
     """How many have this key or a lesser one."""
     return sum([bisect_right(run.keys, key, run.at) - run.at for run in runs])
 
 
-def _sorted(keys: "array[int]", places: range) -> Run:
+def _sorted(keys: "array[int]", places: range) -> SortedRun:
     """Neighbours, which often came in order."""
     row = keys.tolist()
     if row == sorted(row):
-        return Run(keys, places)
+        return SortedRun(keys, places)
     order = sorted(range(len(row)), key=row.__getitem__)
     first = places.start
-    return Run(array("q", [row[at] for at in order]), array("q", [first + at for at in order]))
+    return SortedRun(
+        array("q", [row[at] for at in order]), array("q", [first + at for at in order])
+    )
 
 
 def entries_of(keys: Iterable[int], start: int) -> list[Entry]:

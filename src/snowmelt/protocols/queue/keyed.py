@@ -8,16 +8,16 @@ from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.protocols.queue.batches import Batches
 from snowmelt.protocols.queue.calls import Select
 from snowmelt.protocols.queue.index import FEW, Entry, Index, entries_of
-from snowmelt.protocols.queue.keys import Keys
+from snowmelt.protocols.queue.keys import KeysByPosition
 
 
 class Keyed(IntervalSet):
     """A set of positions that knows which come first.
 
-    >>> from snowmelt.protocols.queue.batches import Batch
+    >>> from snowmelt.protocols.queue.batches import StoredBatch
     >>> from snowmelt.core.keys import packed
-    >>> batches, keys = Batches({}), Keys({})
-    >>> batches.add(Batch(0, 3, 30, 1)); keys.add(0, packed([7, 2, 7]))
+    >>> batches, keys = Batches({}), KeysByPosition({})
+    >>> batches.add(StoredBatch(0, 3, 30, 1)); keys.add(0, packed([7, 2, 7]))
     >>> ready = Keyed(keys); ready.add(Interval(0, 3))
     >>> ready.foremost(2, 100, batches), ready.foremost(9, 1, batches), ready.nth(3)
     ([1, 0], [1], 2)
@@ -25,7 +25,7 @@ class Keyed(IntervalSet):
 
     __slots__ = ("_index", "_keys")
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: KeysByPosition) -> None:
         super().__init__()
         self._keys = keys
         self._index = Index()

@@ -17,11 +17,11 @@ PAGE: Final = 128
 _NONE: Final = bytes(PAGE * KEY_BYTES)
 
 
-class Keys:
+class KeysByPosition:
     """By positions.
 
     >>> from snowmelt.core.keys import packed
-    >>> keys = Keys(changed := {})
+    >>> keys = KeysByPosition(changed := {})
     >>> keys.add(126, packed([7, -1, 3])); keys.of(Interval(127, 129)), len(changed)
     ((-1, 3), 2)
     """
@@ -53,7 +53,6 @@ class Keys:
         return whole[at : at + (where.stop - where.start) * KEY_BYTES]
 
     def of(self, where: Interval) -> tuple[int, ...]:
-        """One for each."""
         return unpacked(self.row(where))
 
     def forget(self, where: Interval, live: Living) -> None:

@@ -1,39 +1,39 @@
-"""What others keep that this disk does not know: it is an older copy (`registry.py`, rule 5)."""
+"""What others keep that this disk does not know: it is an older copy (`controller.py`, rule 5)."""
 
 import msgspec
 
 from snowmelt.protocols.queue import messages
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.homes import Homes
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.next_homes import mirrored_by
+from snowmelt.protocols.queue.outbox import Outbox
 
 
 class LaterTerms:
     """Of all queues, as those tell who have copies, or had some."""
 
-    def __init__(self, desk: Desk, kept: Homes) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox, kept: Homes) -> None:
+        self._outbox = outbox
         self._kept = kept
-        self._copies: dict[str, Home | None] = {}
+        self._copies: dict[str, Assignment | None] = {}
         """Of queues that others keep under later terms: the home of the latest copy."""
-        self._left: dict[str, Home] = {}
+        self._left: dict[str, Assignment] = {}
         """The latest home that somebody was left out of, if it is later than what is known."""
         self._went_on: dict[str, None] = {}
         """Queues that were served by what is decided here."""
 
     def forget(self) -> None:
-        """Others decide."""
+        """The controller is another node now: what was heard here is dropped."""
         for known in (self._copies, self._left, self._went_on):
             known.clear()
 
-    def learn(self, held: messages.Held) -> None:
+    def learn(self, held: messages.CopyReport) -> None:
         """Somebody has a copy, or had one."""
         queue, kept = held.queue, self._kept
         home = kept.known.get(queue) or kept.graves.get(queue)
         known = 0 if home is None else home.term
         met = max(held.fence, 0 if held.home is None else held.home.term)
-        if met >= messages.TERM_MAX - 1 or self._desk.alarm("a node", queue, met, known):
+        if met >= messages.TERM_MAX - 1 or self._outbox.alarm("a node", queue, met, known):
             return
         if held.left:
             self._learn_left(held.home, home)
@@ -48,7 +48,7 @@ class LaterTerms:
         else:
             self._copies[queue] = found
 
-    def _learn_left(self, last: Home | None, known: Home | None) -> None:
+    def _learn_left(self, last: Assignment | None, known: Assignment | None) -> None:
         if last is None or not last.active:
             return
         if known is not None and known.settled >= last.term:
@@ -74,7 +74,7 @@ class LaterTerms:
             if home is not None and (home.term >= best.term or kept.decides):
                 if home.term < best.term:
                     text = f"a copy of term {best.term} is left out: {queue} went on without it"
-                    self._desk.note(text)
+                    self._outbox.note(text)
                 continue
             self._note(best)
             if best.end is not None:  # rule 15
@@ -86,7 +86,7 @@ class LaterTerms:
                 run = presence.run_of(master)
                 kept.renew(last, master, mirrored_by(master, last, presence), run)
 
-    def decided(self, home: Home) -> bool:
+    def decided(self, home: Assignment) -> bool:
         """Whether a queue is to go on from a later home than the one that is decided on.
 
         Not if it has gone on without: that is noted.
@@ -97,7 +97,7 @@ class LaterTerms:
         last = self._left.pop(home.queue, home)
         if home.term < last.term:
             text = f"a home of term {last.term} is left out: {home.queue} went on without it"
-            self._desk.note(text)
+            self._outbox.note(text)
         return False
 
     def _goes_on(self, queue: str) -> bool:
@@ -117,6 +117,6 @@ class LaterTerms:
         kept.renew(last, master, mirrored_by(master, last, presence), run)
         return True
 
-    def _note(self, last: Home) -> None:
+    def _note(self, last: Assignment) -> None:
         text = f"{last.queue}: term {last.term} is known to others, and not to this disk"
-        self._desk.note(text)
+        self._outbox.note(text)

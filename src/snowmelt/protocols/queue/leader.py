@@ -19,31 +19,31 @@ from snowmelt.core.interval import merged
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.admission import Admission
 from snowmelt.protocols.queue.ages import Ages
 from snowmelt.protocols.queue.altering import Altering, keep_lengths
+from snowmelt.protocols.queue.append_check import AppendCheck
 from snowmelt.protocols.queue.backups import Save
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.consumers import Using
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines, delay
-from snowmelt.protocols.queue.delivery import Delivery
-from snowmelt.protocols.queue.desk import Desk, Seat
-from snowmelt.protocols.queue.disk import Disk
+from snowmelt.protocols.queue.delivery import DeliveryBuilder
 from snowmelt.protocols.queue.failures import tellable
-from snowmelt.protocols.queue.followers import Follower, Followers, copied
+from snowmelt.protocols.queue.follower_progress import FollowerProgress, Followers, copied
 from snowmelt.protocols.queue.getting import Getting
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.keyed import Keyed, selected, stretches
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import Answers, keep
+from snowmelt.protocols.queue.outbox import LeaderOutbox, Outbox
 from snowmelt.protocols.queue.parted.partition import Partition
-from snowmelt.protocols.queue.parted.words import Granted
+from snowmelt.protocols.queue.parted.words import OwedGrant
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.restoring import Restoring
+from snowmelt.protocols.queue.send_window import SendWindow
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS, delivered, leased, put_in_all
 from snowmelt.protocols.queue.statuses import Consumers, ListConsumers
@@ -51,9 +51,9 @@ from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.tails import counted
 from snowmelt.protocols.queue.thinning import Thinning
-from snowmelt.protocols.queue.ways import Ways
 from snowmelt.protocols.queue.withdrawing import Withdrawing
 from snowmelt.protocols.queue.words import ReplyTo, Show, SpreadPut
+from snowmelt.protocols.queue.write_queue import WriteQueue
 
 TOKEN_BITS: Final = 40
 """A token is its leader's term, and so many bits that count within it."""
@@ -69,52 +69,52 @@ class Leader:
 
     def __init__(
         self,
-        desk: Desk,
-        disk: Disk,
+        outbox: Outbox,
+        disk: WriteQueue,
         hand: Bodies,
         copy: Copy,
-        home: Home,
-        followers: dict[str, Follower],
-        ways: Ways,
+        home: Assignment,
+        followers: dict[str, FollowerProgress],
+        ways: SendWindow,
     ) -> None:
-        desk = Seat(desk, home.queue)
+        outbox = LeaderOutbox(outbox, home.queue)
         self.home = home
         self.copy = copy
-        self.state = restored(home.settings, copy.records, desk.limits)
-        self.followers = Followers(desk, home, copy, followers, ways)
-        self.in_sync = InSync(desk, home, self.followers)
+        self.state = restored(home.settings, copy.records, outbox.limits)
+        self.followers = Followers(outbox, home, copy, followers, ways)
+        self.in_sync = InSync(outbox, home, self.followers)
         self.log = Log(home, disk, copy, self.state, self.followers, self.in_sync)
         self.serving = False
         """Whether the controller has written down that this copy is the queue's."""
-        self._desk = desk
+        self._outbox = outbox
         self._deadlines = Deadlines(home.settings.lease)
-        spans = Spans(desk, self.state, self.followers)
-        self.delivery = Delivery(desk, disk, hand, self.followers, self._deadlines, spans)
+        spans = Spans(outbox, self.state, self.followers)
+        self.delivery = DeliveryBuilder(outbox, disk, hand, self.followers, self._deadlines, spans)
         self.ages = Ages(home.queue, self.state, hand)
-        self.grouping = Grouping(desk, self.state, self.log, spans)
-        self.admission = Admission(desk, hand, home, self.state, self.log)
-        self.publishing = Publishing(desk, hand, home, self.state, self.log)
-        self.thinning = Thinning(desk, disk, self.state, self.log, self.followers)
+        self.grouping = Grouping(outbox, self.state, self.log, spans)
+        self.admission = AppendCheck(outbox, hand, home, self.state, self.log)
+        self.publishing = Publishing(outbox, hand, home, self.state, self.log)
+        self.thinning = Thinning(outbox, disk, self.state, self.log, self.followers)
         ways_in = self.admission, self.publishing
-        self.storing = Storing(desk, home, self.state, self.log, ways_in, self.delivery.open)
+        self.storing = Storing(outbox, home, self.state, self.log, ways_in, self.delivery.open)
         tokens = counting((home.term << TOKEN_BITS) + 1)
-        self.getting = Getting(desk, home, self.state, self.log, self._deadlines, tokens)
+        self.getting = Getting(outbox, home, self.state, self.log, self._deadlines, tokens)
         opened = self.delivery.open
-        parts = desk, home, self.state, self.log, ways_in, opened, self.getting
+        parts = outbox, home, self.state, self.log, ways_in, opened, self.getting
         self.parted = Partition(*parts) if home.settings.partitions > 1 else None
         self._said: Answers[msgspec.Struct] = OrderedDict()
-        self._redriven = desk.now
+        self._redriven = outbox.now
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
         self.withdrawing = Withdrawing(
-            desk, home, self.state, self.log, self.publishing, self._later
+            outbox, home, self.state, self.log, self.publishing, self._later
         )
-        self.restoring = Restoring(desk, home, self.state, self.log, self.parted)
-        self.altering = Altering(desk, home, self.log, self.followers, self.storing)
+        self.restoring = Restoring(outbox, home, self.state, self.log, self.parted)
+        self.altering = Altering(outbox, home, self.log, self.followers, self.storing)
         if copy.home is not None:
             keep_lengths(self.state, copy.home.settings.lease)
         for token, lease in self.state.leases.items():
-            desk.wake(self._deadlines.begin(token, desk.now, lease.length))
+            outbox.wake(self._deadlines.begin(token, outbox.now, lease.length))
         self.state.changed[STATUS] = None  # the first step of the term
         self.storing.viewed()
 
@@ -174,7 +174,7 @@ class Leader:
         before = self._said.get(operation)
         if before is not None:
             return before
-        most = self._desk.limits.answered
+        most = self._outbox.limits.answered
         said = keep(self._said, operation, self._settled(operation, settle), most)
         if settle.token not in self.state.leases:
             self._deadlines.forget(settle.token)
@@ -206,11 +206,11 @@ class Leader:
         left = lease.left.total
         if not (left and settle.extend and token in self._deadlines):
             return calls.Settled(left)
-        self._desk.wake(self._deadlines.begin(token, self._desk.now, lease.length))
+        self._outbox.wake(self._deadlines.begin(token, self._outbox.now, lease.length))
         return calls.Settled(left, lease.length or self.home.settings.lease)
 
     def _give_back(self, operation: OperationId, settle: calls.Settle) -> None:
-        due = delay(self._desk, settle.due)
+        due = delay(self._outbox, settle.due)
         self.state.give_back(
             operation,
             settle.token,
@@ -226,11 +226,11 @@ class Leader:
             self.state.expire(token)
 
     def _expire(self) -> None:
-        for token in self._deadlines.over(self._desk.now):
+        for token in self._deadlines.over(self._outbox.now):
             lease = self.state.leases.get(token)
             if lease is not None:
                 client = lease.operation.client
-                self._desk.note(f"{self.home.queue}: lease {token} of {client} ended")
+                self._outbox.note(f"{self.home.queue}: lease {token} of {client} ended")
                 self.state.expire(token, "" if self.delivery.holds(token) else LEASE_ENDED)
                 self.getting.expired(lease.operation)
 
@@ -253,19 +253,19 @@ class Leader:
             self.log.owe(Show(operation, selected(self.state.ready, ask)))
             return
         source = self.state.dead if ask.dead else self.state.ready
-        count = min(ask.items_max, self._desk.limits.get_items)
-        bytes_max = min(ask.bytes_max, self._desk.limits.fetch_bytes)
-        batches, most = self.state.batches, self._desk.limits.lease_runs
+        count = min(ask.items_max, self._outbox.limits.get_items)
+        bytes_max = min(ask.bytes_max, self._outbox.limits.fetch_bytes)
+        batches, most = self.state.batches, self._outbox.limits.lease_runs
         if isinstance(source, Keyed):
             found = stretches(source.foremost(count, bytes_max, batches))
         else:
             found = batches.some(source, ask.start, count, bytes_max, most)
-        found = tellable(found, self.state.failures, batches, self._desk.limits.spans_bytes)
+        found = tellable(found, self.state.failures, batches, self._outbox.limits.spans_bytes)
         self.log.owe(Show(operation, tuple(found)))
 
     def _consumers(self, ask: ListConsumers) -> Consumers:
         using, puts = Using(), self.admission.room.puts
-        using.holds(self.state.leases, self._deadlines, self._desk.now)
+        using.holds(self.state.leases, self._deadlines, self._outbox.now)
         using.waits(
             self.getting.waiting.gets, chain.from_iterable(one.asked for one in puts.values())
         )
@@ -274,21 +274,23 @@ class Leader:
         return using.told(ask)
 
     def change(
-        self, operation: OperationId, ask: calls.Purge | calls.Pause | calls.Redrive | calls.Release
+        self,
+        operation: OperationId,
+        ask: calls.Purge | calls.Pause | calls.Redrive | calls.ReleaseGroup,
     ) -> None:
         """Does something to all of it, once."""
         before = self._said.get(operation)
         if before is None:
-            done, most = calls.Changed(self._changed(ask)), self._desk.limits.answered
+            done, most = calls.Changed(self._changed(ask)), self._outbox.limits.answered
             before = keep(self._said, operation, done, most)
         self.log.owe(ReplyTo(operation, before))
 
-    def _changed(self, ask: calls.Purge | calls.Pause | calls.Redrive | calls.Release) -> int:
+    def _changed(self, ask: calls.Purge | calls.Pause | calls.Redrive | calls.ReleaseGroup) -> int:
         state = self.state
         match ask:
             case calls.Purge(dead=dead):
                 return state.purge(dead=dead)
-            case calls.Release(group=name):
+            case calls.ReleaseGroup(group=name):
                 return release(state, name)
             case calls.Pause(paused=paused):
                 state.pause(paused=paused)
@@ -297,15 +299,15 @@ class Leader:
                 if not rate:
                     return state.redrive(state.dead.total)
                 state.redrive_at(rate)
-                self._redriven = self._desk.now
-                self._desk.wake(self._desk.now)
+                self._redriven = self._outbox.now
+                self._outbox.wake(self._outbox.now)
                 return state.dead.total
             case _:
                 assert_never(ask)
 
     def _redrive(self) -> None:
         """Some more of those that come back at a rate."""
-        state, now = self.state, self._desk.now
+        state, now = self.state, self._outbox.now
         if not state.redriving:
             return
         due = (now - self._redriven) * state.redriving // 10**9
@@ -313,19 +315,18 @@ class Leader:
             self._redriven = now
             state.redrive(due)
         if state.dead.total:
-            self._desk.wake(later(now, Duration(max(REDRIVE_EVERY, 10**9 // state.redriving))))
+            self._outbox.wake(later(now, Duration(max(REDRIVE_EVERY, 10**9 // state.redriving))))
         else:
             state.redrive_at(0)
 
     def status(self) -> calls.QueueStatus:
-        """How the queue is."""
         state, home, ages = self.state, self.home, self.ages
-        now, wall, told = self._desk.now, self._desk.wall, self.delivery.delivered
+        now, wall, told = self._outbox.now, self._outbox.wall, self.delivery.delivered
         several = home.settings.priorities > 1
         return calls.QueueStatus(
             queue=home.queue,
             settings=home.settings.told,
-            leader=self._desk.me,
+            leader=self._outbox.me,
             followers=tuple(node_of(keeper) for keeper in home.mirrors),
             term=home.term,
             paused=state.paused,
@@ -372,14 +373,14 @@ class Leader:
                 self.getting.gone(operation)
             elif type(request) is SpreadPut:
                 self.storing.gone(operation, request)
-            elif type(request) is Granted:  # its door knows whether anybody is there
+            elif type(request) is OwedGrant:  # its door knows whether anybody is there
                 self.delivery.open.add(operation, request)
 
     @property
     def busy(self) -> bool:
         """Whether so many calls wait for the disk or for followers that no more are taken."""
         waiting = len(self.getting.waiting.gets) + len(self.admission.room.puts)
-        return len(self.delivery.open.calls) - waiting >= self._desk.limits.waiting_answers
+        return len(self.delivery.open.calls) - waiting >= self._outbox.limits.waiting_answers
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -393,26 +394,26 @@ class Leader:
             self.parted.serve(self.withdrawing.full)
         if self.state.changed:
             self.log.step()
-        due = self.log.due(self._desk.limits.told)
+        due = self.log.due(self._outbox.limits.told)
         for owed in due:
             self.delivery.pay(owed)
-        rests = due and len(due) >= self._desk.limits.told
+        rests = due and len(due) >= self._outbox.limits.told
         if rests or (self._later and not self.state.changed):
-            self._desk.wake(self._desk.now)
+            self._outbox.wake(self._outbox.now)
         if self.in_sync.varies:
             self.log.look()
         batches = self.state.batches
-        if self.thinning.word or batches.kept > 2 * batches.bytes + self._desk.limits.spare_bytes:
+        if self.thinning.word or batches.kept > 2 * batches.bytes + self._outbox.limits.spare_bytes:
             self.thinning.look()
 
     def tick(self) -> None:
         """Ends what is over, and asks again."""
-        desk, state = self._desk, self.state
+        outbox, state = self._outbox, self.state
         self._expire()
         if state.restoring.done:
-            state.wake(desk.wall)
+            state.wake(outbox.wall)
             if state.dues:
-                desk.wake(desk.instant_of(state.dues[0][0]))
+                outbox.wake(outbox.instant_of(state.dues[0][0]))
             self._redrive()
         self.admission.tick()
         self.publishing.tick()
@@ -425,13 +426,12 @@ class Leader:
             self.parted.tick()
         for end in (self._deadlines.next, self.getting.waiting.next_deadline):
             if end is not None:
-                desk.wake(end)
+                outbox.wake(end)
 
     def check(self) -> None:
-        """Asserts what always holds."""
         self.state.check()
         self.getting.check()
         if not self.state.changed and self.copy.head.step % CHECKED_EACH == 0:
-            told = restored(self.home.settings, self.copy.records, self._desk.limits)
+            told = restored(self.home.settings, self.copy.records, self._outbox.limits)
             assert records(told) == records(self.state), "records tell another state"
         assert self.log.safe <= self.copy.head.step

@@ -11,7 +11,7 @@ import msgspec
 from snowmelt.core.instant import Duration, seconds
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
     # bodies
     recent_bytes: int = 64 << 20
     """Of segments at hand, so that what is read soon after it came is not read from the disk."""
@@ -24,7 +24,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     spans_bytes: int = 16 << 20
     """Of what one answer tells of items that lie elsewhere, and of why they failed."""
     way_bytes: int = 64 << 20
-    """Of what is large and goes to one node at once (`ways.py`)."""
+    """Of what is large and goes to one node at once (`send_window.py`)."""
 
     # calls
     put_items: int = 32_768
@@ -90,5 +90,5 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of those questions, in one turn."""
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = QueueLimits()
 """Those of the product."""

@@ -26,23 +26,23 @@ from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import PutDone
 from snowmelt.protocols.queue.copy import HOME, Copy
-from snowmelt.protocols.queue.disk import Disk
-from snowmelt.protocols.queue.followers import Followers
+from snowmelt.protocols.queue.follower_progress import Followers
 from snowmelt.protocols.queue.in_sync import InSync
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.records import changed
 from snowmelt.protocols.queue.spread import body_key
-from snowmelt.protocols.queue.state import STATUS, State, gaps
+from snowmelt.protocols.queue.state import STATUS, QueueState, gaps
 from snowmelt.protocols.queue.words import (
     Append,
     Body,
+    EraseBodies,
     Head,
-    Over,
     Owed,
     OwnStep,
     Placed,
     ReplyTo,
 )
+from snowmelt.protocols.queue.write_queue import WriteQueue
 
 STEP_BYTES: Final = 4 << 20
 """Of the bodies of several puts in one step: it must fit a frame, with the largest put there is."""
@@ -55,10 +55,10 @@ class Log:
 
     def __init__(
         self,
-        home: Home,
-        disk: Disk,
+        home: Assignment,
+        disk: WriteQueue,
         copy: Copy,
-        state: State,
+        state: QueueState,
         followers: Followers,
         in_sync: InSync,
     ) -> None:
@@ -170,7 +170,7 @@ class Log:
         for place, lies in over:
             for keeper in lies.nodes:
                 spared.setdefault(keeper, []).append(body_key(place, lies))
-        self._gathered += [Over(keeper, tuple(keys)) for keeper, keys in spared.items()]
+        self._gathered += [EraseBodies(keeper, tuple(keys)) for keeper, keys in spared.items()]
 
     def _allowed(self) -> Duration:
         """How late the next step may be flushed; the bound is raised if need be (rule 5)."""

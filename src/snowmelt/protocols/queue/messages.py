@@ -44,7 +44,7 @@ class End(msgspec.Struct, frozen=True, array_like=True):
     told: Deleted
 
 
-class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
+class Assignment(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     """Who leads a queue in this term, its master, and who follows: its mirrors."""
 
     master: Keeper
@@ -83,7 +83,7 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
 
     @property
     def counted(self) -> tuple[Keeper, ...]:
-        """Whose copies count."""
+        """The keepers whose copies count for what is safe."""
         return self.in_sync or self.keepers
 
     @property
@@ -103,7 +103,7 @@ class Home(OfTerm, frozen=True, tag="fifo.home", array_like=True):
         return self.sought or max(1, copies - self.settings.quorum(copies) + 1)
 
 
-class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
+class LocateQueue(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
     """Asks where a queue is at home. With settings: make it if it isn't there."""
 
     queue: Name
@@ -127,7 +127,7 @@ class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
     """What has terms from `first` to below this is of one that was deleted."""
 
 
-class Claim(OfTerm, frozen=True, tag="fifo.claim", array_like=True):
+class RequestTerm(OfTerm, frozen=True, tag="fifo.claim", array_like=True):
     """A term as late as this is not mine to serve; I'd be master in a later one, in this run."""
 
     run: Keeper
@@ -166,7 +166,7 @@ class Among(OfTerm, frozen=True, tag="fifo.among", array_like=True):
     in_sync: tuple[Keeper, ...]
 
 
-class Alter(OfTerm, frozen=True, tag="fifo.alter-home", array_like=True):
+class ChangeSettings(OfTerm, frozen=True, tag="fifo.alter-home", array_like=True):
     """I am the master in this term, and somebody would have the queue with these settings."""
 
     run: Keeper
@@ -193,7 +193,7 @@ class Aside(OfTerm, frozen=True, tag="fifo.aside", array_like=True):
 # --- how a queue ends -----------------------------------------------------------------------------
 
 
-class Delete(msgspec.Struct, frozen=True, tag="fifo.end", array_like=True):
+class DeleteQueue(msgspec.Struct, frozen=True, tag="fifo.end", array_like=True):
     """A client has a queue deleted."""
 
     queue: Name
@@ -202,7 +202,7 @@ class Delete(msgspec.Struct, frozen=True, tag="fifo.end", array_like=True):
     lost: bool = False
 
 
-class Done(msgspec.Struct, frozen=True, tag="fifo.done", array_like=True):
+class DeleteAnswered(msgspec.Struct, frozen=True, tag="fifo.done", array_like=True):
     """What that client is told."""
 
     operation: OperationId
@@ -215,14 +215,14 @@ class Close(OfTerm, frozen=True, tag="fifo.close", array_like=True):
     if_empty: bool
 
 
-class Closed(OfTerm, frozen=True, tag="fifo.closed", array_like=True):
+class CopyClosed(OfTerm, frozen=True, tag="fifo.closed", array_like=True):
     """So much is; it is served no more, unless it was to be empty and is not."""
 
     held: Deleted | None
     """None where this node does not lead in that term."""
 
 
-class Erase(OfTerm, frozen=True, tag="fifo.erase", array_like=True):
+class EraseCopy(OfTerm, frozen=True, tag="fifo.erase", array_like=True):
     """What you have of a queue from before this term is of one that was deleted."""
 
 
@@ -235,19 +235,19 @@ class Erased(OfTerm, frozen=True, tag="fifo.erased", array_like=True):
 # --- what the controller asks, which begins -------------------------------------------------------
 
 
-class Seek(msgspec.Struct, frozen=True, tag="fifo.seek", array_like=True):
+class ListCopies(msgspec.Struct, frozen=True, tag="fifo.seek", array_like=True):
     """A coordinator that began asks which copies you have, of the queues behind `after`."""
 
     after: str
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class CopyReport(msgspec.Struct, frozen=True, array_like=True):
     """That a node has a copy of a queue."""
 
     queue: Name
     fence: Term
     """The latest term that was announced to the copy."""
-    home: Home | None
+    home: Assignment | None
     """Of the term of its last step; None when the copy has none, or it can't be read."""
     deleted: bool = False
     """Whether the queue was deleted by that term, and the copy erased."""
@@ -255,12 +255,12 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     """Whether the copy was erased since that home, which is active, does not name it."""
 
 
-class Sought(msgspec.Struct, frozen=True, tag="fifo.sought", array_like=True):
+class CopiesListed(msgspec.Struct, frozen=True, tag="fifo.sought", array_like=True):
     """Of these, in the order of their names; perhaps there are more behind them."""
 
     run: Keeper
     after: str
-    held: tuple[Held, ...]
+    held: tuple[CopyReport, ...]
     more: bool
 
 
@@ -271,7 +271,7 @@ class Roll(msgspec.Struct, frozen=True, tag="fifo.roll", array_like=True):
 
 
 class Rolled(msgspec.Struct, frozen=True, tag="fifo.rolled", array_like=True):
-    """These."""
+    """The answer to `Roll`: which queues there are."""
 
     number: Whole
     names: tuple[str, ...]
@@ -285,9 +285,9 @@ UNKNOWN: Final = End(OperationId(NodeId(""), 0), Deleted(counted=False))
 """That of a queue of which is only known that it was deleted."""
 
 
-def buried(queue: str, term: int, end: End = UNKNOWN) -> Home:
+def buried(queue: str, term: int, end: End = UNKNOWN) -> Assignment:
     """The grave of a queue."""
-    return Home(queue, term, "", (), QueueSettings(), active=True, end=end)
+    return Assignment(queue, term, "", (), QueueSettings(), active=True, end=end)
 
 
 def _check(settings: QueueSettings) -> None:
@@ -299,25 +299,25 @@ def _check(settings: QueueSettings) -> None:
 
 
 Message = (
-    Home
-    | Where
+    Assignment
+    | LocateQueue
     | Nowhere
-    | Claim
+    | RequestTerm
     | Activate
     | Among
-    | Alter
+    | ChangeSettings
     | Unreached
     | Aside
     | Quits
     | Needs
-    | Delete
-    | Done
+    | DeleteQueue
+    | DeleteAnswered
     | Close
-    | Closed
-    | Erase
+    | CopyClosed
+    | EraseCopy
     | Erased
-    | Seek
-    | Sought
+    | ListCopies
+    | CopiesListed
     | Roll
     | Rolled
 )

@@ -9,7 +9,7 @@ from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence
 
 
-def towards(home: messages.Home, asked: QueueSettings) -> messages.Home:
+def towards(home: messages.Assignment, asked: QueueSettings) -> messages.Assignment:
     """With these settings; more copies must be safe only once all have what its master has."""
     needed = home.settings.copies_needed
     if asked == home.wanted or asked.copies_needed <= needed:
@@ -19,13 +19,13 @@ def towards(home: messages.Home, asked: QueueSettings) -> messages.Home:
 
 
 def next_home(
-    home: messages.Home,
+    home: messages.Assignment,
     term: int,
     master: str,
     mirrors: tuple[str, ...],
     run: str,
-    altered: messages.Home,
-) -> messages.Home:
+    altered: messages.Assignment,
+) -> messages.Assignment:
     """The home of a later term, with settings that may be others."""
     last = home
     if home.active:
@@ -35,7 +35,7 @@ def next_home(
     there = tuple([one for one in keepers if one in last.before])
     varies = settings.copies_needed <= settings.replicas // 2
     enough = master in there and settings.copies_needed <= len(there) < len(keepers)
-    return messages.Home(
+    return messages.Assignment(
         home.queue,
         term,
         master,
@@ -51,7 +51,9 @@ def next_home(
     )
 
 
-def as_said(home: messages.Home, word: messages.Activate | messages.Among) -> messages.Home:
+def as_said(
+    home: messages.Assignment, word: messages.Activate | messages.Among
+) -> messages.Assignment:
     """What a home is by its master's word; the same where it was that, or can't be."""
     if isinstance(word, messages.Activate):
         done = {"active": True, "before": (), "before_term": 0, "sought": 0}
@@ -62,13 +64,13 @@ def as_said(home: messages.Home, word: messages.Activate | messages.Among) -> me
     return msgspec.structs.replace(home, in_sync=word.in_sync, sets=word.number)
 
 
-def stands_still(home: messages.Home) -> bool:
+def stands_still(home: messages.Assignment) -> bool:
     """Whether its master can do nothing without each of its mirrors."""
     return not home.active or home.settings.copies_needed > len(home.mirrors)
 
 
 def mirrored_by(
-    master: str, home: messages.Home, presence: Presence, leaving: Container[str] = ()
+    master: str, home: messages.Assignment, presence: Presence, leaving: Container[str] = ()
 ) -> tuple[str, ...]:
     """Who mirrors from now on: who did and is here, then others of the ring, then who is away.
 

@@ -1,7 +1,7 @@
 """The machine of a node: who hears what. All else is in its parts.
 
-Every event goes the same way: it is given to the part it is for; what the parts say to each other
-within this node is worked off; then each queue that was touched makes a step, and the disk, if it
+Every event goes the same way. It is given to the part it is for. What the parts say to each other
+within this node is worked off. Then each queue that was touched makes a step, and the disk, if it
 is free, begins to write.
 """
 
@@ -37,23 +37,23 @@ from snowmelt.protocols.membership import (
     Unsure,
     View,
 )
-from snowmelt.protocols.queue import disk, door, leaving, messages, transfer, words
+from snowmelt.protocols.queue import messages, node_drain, router, transfer, words, write_queue
+from snowmelt.protocols.queue.body_store import BodyStore
 from snowmelt.protocols.queue.carrying import Carrying
+from snowmelt.protocols.queue.controller import Controller
 from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.desk import NODE, REST, Desk
-from snowmelt.protocols.queue.directory import Directory
-from snowmelt.protocols.queue.door import Door
 from snowmelt.protocols.queue.drains import Drain
 from snowmelt.protocols.queue.erasing import Erasing
 from snowmelt.protocols.queue.finding import NO_VIEW
-from snowmelt.protocols.queue.following import Following
-from snowmelt.protocols.queue.keeping import Keeping
-from snowmelt.protocols.queue.limits import LIMITS, Limits
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.follower_role import FollowerRole
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.metadata_cache import MetadataCache
+from snowmelt.protocols.queue.outbox import NODE, REST, Outbox
 from snowmelt.protocols.queue.overview import overview
-from snowmelt.protocols.queue.parted.crossing import Crossing
-from snowmelt.protocols.queue.parted.gathering import Gathering
-from snowmelt.protocols.queue.registry import Registry
+from snowmelt.protocols.queue.parted.gathering import PartedGets
+from snowmelt.protocols.queue.parted.parted_router import PartedRouter
+from snowmelt.protocols.queue.router import RequestRouter
 from snowmelt.protocols.queue.statuses import Overview
 from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.terms import Terms
@@ -80,38 +80,37 @@ class QueueNode:
         chance: Random,
         *,
         alone: bool = False,
-        limits: Limits = LIMITS,
+        limits: QueueLimits = LIMITS,
         on_disk: bool = True,
     ) -> None:
-        desk = self._desk = Desk(me, chance, limits)
-        self._directory = Directory(desk)
-        self._registry = Registry(desk, on_disk=on_disk)
-        self._copies = Copies(desk)
-        self._terms = Terms(desk, self._directory, self._copies, alone=alone)
-        self._following = Following(desk, self._copies, self._terms)
-        self._keeping = Keeping(desk, self._directory, self._copies)
-        self._carrying = Carrying(desk, self._directory, self._copies)
+        outbox = self._outbox = Outbox(me, chance, limits)
+        self._metadata = MetadataCache(outbox)
+        self._controller = Controller(outbox, on_disk=on_disk)
+        self._copies = Copies(outbox)
+        self._terms = Terms(outbox, self._metadata, self._copies, alone=alone)
+        self._following = FollowerRole(outbox, self._copies, self._terms)
+        self._keeping = BodyStore(outbox, self._metadata, self._copies)
+        self._carrying = Carrying(outbox, self._metadata, self._copies)
         self._transfer = transfer.Transfer(
-            desk, self._copies, self._terms, self._following, self._keeping
+            outbox, self._copies, self._terms, self._following, self._keeping
         )
-        self._gathering = Gathering(desk, self._copies.bodies)
-        self._crossing = Crossing(desk, self._directory, self._terms, self._gathering)
-        self._leaving = leaving.Leaving(desk, self._copies, self._keeping)
+        self._gathering = PartedGets(outbox, self._copies.bodies)
+        self._crossing = PartedRouter(outbox, self._metadata, self._terms, self._gathering)
+        self._leaving = node_drain.NodeDrain(outbox, self._copies, self._keeping)
         disk, terms = self._copies.disk, self._terms
         self._erasing = Erasing(
-            desk, self._directory, self._copies, self._terms, self._following, self._keeping,
+            outbox, self._metadata, self._copies, self._terms, self._following, self._keeping,
             (self._carrying, self._gathering),
         )  # fmt: skip
         ways = self._transfer, self._carrying, self._gathering
-        self._door = Door(desk, self._directory, disk, terms, *ways)
+        self._door = RequestRouter(outbox, self._metadata, disk, terms, *ways)
         self._late: dict[str, None] = {}
         """Queues that wait for the disk with their next step."""
         self._timer: Instant | None = None
         self._hears = self._table()
 
     def handle(self, event: Event[Any], now: Instant) -> Effects:
-        """One door in."""
-        self._desk.now = now
+        self._outbox.now = now
         if type(event) is Requested:
             if type(event.message) in OF_NODE:
                 self._of_node(event.operation, event.message)
@@ -124,18 +123,18 @@ class QueueNode:
         else:
             self._told(event, now)
         self._settle()
-        return self._desk.taken()
+        return self._outbox.taken()
 
     def check(self) -> None:
         for leader in self._terms.leaders.values():
             leader.check()
 
     def _told(self, event: Event[Any], now: Instant) -> None:
-        desk = self._desk
+        outbox = self._outbox
         match event:
             case PersistFailed(ticket, reason):
-                if ticket < disk.FIRST_TICKET:
-                    desk.written(event)
+                if ticket < write_queue.FIRST_TICKET:
+                    outbox.written(event)
                 else:
                     self._found_no_room(reason)
             case Loaded(ticket, found):
@@ -146,33 +145,33 @@ class QueueNode:
             case Announced(fact):
                 self._announced(fact, now)
             case Started():
-                desk.set_wall(event.wall, now)
+                outbox.set_wall(event.wall, now)
                 self._copies.begin(event)
                 self._keeping.begin(event)
-                self._registry.begin(event)
+                self._controller.begin(event)
             case _:
                 pass
 
     def _announced(self, fact: Any, now: Instant) -> None:
-        desk = self._desk
+        outbox = self._outbox
         match fact:
             case View():
-                desk.set_presence(Presence(fact, desk.presence, now))
-                self._registry.viewed()
+                outbox.set_presence(Presence(fact, outbox.presence, now))
+                self._controller.viewed()
                 self._terms.viewed()
                 self._crossing.viewed()
             case CutOff():
-                desk.set_presence(None)
+                outbox.set_presence(None)
                 self._terms.cut_off()
-                self._directory.cut_off()
+                self._metadata.cut_off()
                 self._carrying.cut_off()
             case Leads() | LeadsNoMore() | RecordsKept():
-                self._registry.told(desk.me, fact)
+                self._controller.told(outbox.me, fact)
             case Unsure(until):
-                self._registry.making.unsure = until
+                self._controller.making.unsure = until
             case Slept(late):
                 self._door.slept(late)
-                self._registry.reads_old = later(now, door.READ_WITHIN)
+                self._controller.reads_old = later(now, router.READ_WITHIN)
             case Leaving(until):
                 self._leaving.begin(until)
             case Gone(client):
@@ -185,17 +184,17 @@ class QueueNode:
 
     def _of_node(self, operation: OperationId, ask: Overview | Drain) -> None:
         """What a client asks of this node, and of no queue."""
-        if self._desk.presence is None:
-            self._desk.decline(operation, "Unavailable", NO_VIEW)
+        if self._outbox.presence is None:
+            self._outbox.decline(operation, "Unavailable", NO_VIEW)
         elif isinstance(ask, Drain):
             self._leaving.drain(operation, ask)
         else:
-            told = overview(self._desk.me, self._terms.leaders, ask)
-            self._desk.reply(operation, told)
+            told = overview(self._outbox.me, self._terms.leaders, ask)
+            self._outbox.reply(operation, told)
 
     def _persisted(self, event: Persisted) -> None:
-        if event.ticket < disk.FIRST_TICKET:
-            self._desk.written(event)
+        if event.ticket < write_queue.FIRST_TICKET:
+            self._outbox.written(event)
             return
         for queue, _, flush in self._copies.disk.written():
             self._flushed(queue, flush)
@@ -210,13 +209,13 @@ class QueueNode:
                 self._terms.touched[queue] = None
             case words.OwnFence(term):
                 self._terms.own_fence(queue, term)
-            case words.Tell(target, message):
+            case words.SendWhenFlushed(target, message):
                 if isinstance(message, words.Appended):
                     self._copies.of(queue).flushed = message.head
-                if isinstance(message, words.Stored):
+                if isinstance(message, words.BodyStored):
                     self._keeping.flushed(target, message)
                 else:
-                    self._desk.send(target, message)
+                    self._outbox.send(target, message)
             case words.Replaced():
                 self._following.replaced(queue, flush)
             case words.Thinned():
@@ -228,29 +227,29 @@ class QueueNode:
 
     def _found_no_room(self, reason: str) -> None:
         """Whoever leads hears of it (`withdrawing.py`)."""
-        desk = self._desk
-        for queue, _, flush in self._copies.disk.failed(reason, desk.now):
+        outbox = self._outbox
+        for queue, _, flush in self._copies.disk.failed(reason, outbox.now):
             leader = self._terms.leaders.get(queue)
             match flush:
                 case words.OwnStep() if leader is not None:
                     leader.withdrawing.found(reason)
                     self._terms.touched[queue] = None
-                case words.Tell(target, words.Appended(term=term)):
-                    desk.send(target, words.NoRoom(queue, term, desk.keeper, reason))
-                case words.Replaced(term=term) | words.Tell(_, words.Bring(term=term)):
+                case words.SendWhenFlushed(target, words.Appended(term=term)):
+                    outbox.send(target, words.NoRoom(queue, term, outbox.keeper, reason))
+                case words.Replaced(term=term) | words.SendWhenFlushed(_, words.Bring(term=term)):
                     self._terms.no_room(queue, term)
-                case words.Tell(target, words.Stored() as message):
+                case words.SendWhenFlushed(target, words.BodyStored() as message):
                     self._keeping.no_room(target, message, reason)
                 case _:
                     pass
 
     def _tick(self) -> None:
-        for name in self._desk.alarms.due(self._desk.now):
+        for name in self._outbox.alarms.due(self._outbox.now):
             if name == REST:
-                self._desk.finish()
+                self._outbox.finish()
             elif name == NODE:
-                self._directory.tick()
-                self._registry.tick()
+                self._metadata.tick()
+                self._controller.tick()
                 self._terms.tick()
                 self._erasing.tick()
                 self._leaving.tick()
@@ -263,11 +262,11 @@ class QueueNode:
 
     def _settle(self) -> None:
         """Works off what parts say to each other; then steps are made, and the disk begins."""
-        desk, terms = self._desk, self._terms
-        while desk.inside or terms.touched:
-            while desk.inside:
-                message = desk.inside.popleft()
-                self._hears[type(message)](desk.me, message)
+        outbox, terms = self._outbox, self._terms
+        while outbox.inside or terms.touched:
+            while outbox.inside:
+                message = outbox.inside.popleft()
+                self._hears[type(message)](outbox.me, message)
             touched, terms.touched = terms.touched, {}
             for queue in touched:
                 leader = terms.leaders.get(queue)
@@ -278,39 +277,41 @@ class QueueNode:
                     self._late[queue] = None
                 if not leader.serving:
                     terms.activate(leader)
-        if not desk.writing and desk.due is not None:
-            if desk.due <= desk.now:
-                desk.begin_write()
+        if not outbox.writing and outbox.due is not None:
+            if outbox.due <= outbox.now:
+                outbox.begin_write()
             else:
-                desk.wake(desk.due)
-        match self._copies.disk.begin(desk.now):
+                outbox.wake(outbox.due)
+        match self._copies.disk.begin(outbox.now):
             case Persist() as persist:
-                desk.effect(persist)
+                outbox.effect(persist)
             case int(at):
-                desk.wake(at)
-        wake_at = desk.alarms.before(self._timer)
+                outbox.wake(at)
+        wake_at = outbox.alarms.before(self._timer)
         if wake_at is not None:
             self._timer = wake_at
-            desk.effect(SetTimer(QueueTimer.TICK, wake_at))
+            outbox.effect(SetTimer(QueueTimer.TICK, wake_at))
 
     # --- what others say --------------------------------------------------------------------------
 
-    def _home(self, source: NodeId, home: Home) -> None:
-        queue, known = home.queue, self._directory.home(home.queue)
+    def _home(self, source: NodeId, home: Assignment) -> None:
+        queue, known = home.queue, self._metadata.home(home.queue)
         copy = self._copies.known(queue)
         for mine in (0 if known is None else known.term, 0 if copy is None else copy.fence):
-            if self._desk.alarm(source, queue, home.term, mine):
+            if self._outbox.alarm(source, queue, home.term, mine):
                 return
         self._erasing.made(queue, home.since)
         self._terms.heard(home)
-        self._directory.heard(home)
+        self._metadata.heard(home)
         self._erasing.heard(source, home)
         self._crossing.heard(home)
 
-    def _seek(self, source: NodeId, seek: messages.Seek) -> None:
+    def _seek(self, source: NodeId, seek: messages.ListCopies) -> None:
         held, more = self._copies.held(seek.after, HELD_AT_ONCE)
-        if self._desk.stream:
-            self._desk.send(source, messages.Sought(self._desk.stream, seek.after, held, more))
+        if self._outbox.stream:
+            self._outbox.send(
+                source, messages.CopiesListed(self._outbox.stream, seek.after, held, more)
+            )
 
     def _to_leader(self, _: NodeId, word: words.ToLeader) -> None:
         """For who leads here in that very term."""
@@ -322,13 +323,13 @@ class QueueNode:
                 leader.followers.appended(word.keeper, word.head)
             case words.Confirmed():
                 leader.followers.confirmed(word.keeper, word.number)
-            case words.Behind():
+            case words.AppendRejected():
                 leader.followers.is_behind(word.keeper, word.head)
             case words.Fenced():
                 leader.followers.fenced(word.keeper, word.head)
             case words.NoRoom():
                 leader.withdrawing.found(word.reason)
-            case words.Stored():
+            case words.BodyStored():
                 leader.storing.stored(word)
             case words.Lacks():
                 leader.storing.lacks(word)
@@ -338,78 +339,78 @@ class QueueNode:
             case _:
                 assert_never(word)
 
-    def _of_copy(self, source: NodeId, word: words.Behind | words.Fenced) -> None:
+    def _of_copy(self, source: NodeId, word: words.AppendRejected | words.Fenced) -> None:
         """For who leads, or is to."""
         taking = self._terms.taking(word.queue, word.term)
         if taking is None:
             self._to_leader(source, word)
             return
-        if isinstance(word, words.Behind):
+        if isinstance(word, words.AppendRejected):
             taking.hurt[word.keeper] = None
         else:
             taking.told(word.keeper, word.head, sure=word.sure)
         self._terms.choose(word.queue, taking)
 
-    def _of_body(self, source: NodeId, word: words.Stored | words.Lacks) -> None:
+    def _of_body(self, source: NodeId, word: words.BodyStored | words.Lacks) -> None:
         """For who leads, and for the door of whose client it is."""
         self._to_leader(source, word)
         self._carrying.stored(source, word)
 
-    def _done(self, _: NodeId, word: messages.Done) -> None:
-        self._desk.reply(word.operation, word.answer)
+    def _done(self, _: NodeId, word: messages.DeleteAnswered) -> None:
+        self._outbox.reply(word.operation, word.answer)
 
     def _table(self) -> dict[type, Callable[[NodeId, Any], None]]:
-        registry, directory, erasing = self._registry, self._directory, self._erasing
-        deletions = registry.deletions
+        controller, metadata, erasing = self._controller, self._metadata, self._erasing
+        deletions = controller.deletions
         return {
-            messages.Home: self._home,
+            messages.Assignment: self._home,
             messages.Nowhere: erasing.nowhere,
-            messages.Rolled: directory.rolled,
-            messages.Where: registry.making.where,
-            messages.Roll: registry.making.roll,
-            messages.Claim: registry.claim,
-            messages.Activate: registry.said,
-            messages.Quits: registry.quits,
+            messages.Rolled: metadata.rolled,
+            messages.LocateQueue: controller.making.where,
+            messages.Roll: controller.making.roll,
+            messages.RequestTerm: controller.claim,
+            messages.Activate: controller.said,
+            messages.Quits: controller.quits,
             messages.Needs: self._leaving.heard,
-            messages.Among: registry.said,
-            messages.Alter: registry.said,
-            messages.Unreached: registry.unreached,
-            messages.Aside: registry.unreached,
-            messages.Delete: deletions.asked,
+            messages.Among: controller.said,
+            messages.ChangeSettings: controller.said,
+            messages.Unreached: controller.unreached,
+            messages.Aside: controller.unreached,
+            messages.DeleteQueue: deletions.asked,
             messages.Close: erasing.close,
-            messages.Closed: deletions.closed,
-            messages.Erase: erasing.erase,
+            messages.CopyClosed: deletions.closed,
+            messages.EraseCopy: erasing.erase,
             messages.Erased: deletions.erased,
-            messages.Done: self._done,
-            messages.Seek: self._seek,
-            messages.Sought: registry.sought,
+            messages.DeleteAnswered: self._done,
+            messages.ListCopies: self._seek,
+            messages.CopiesListed: controller.sought,
             words.Append: self._following.append,
             words.Appended: self._to_leader,
-            words.Behind: self._of_copy,
+            words.AppendRejected: self._of_copy,
             words.NoRoom: self._to_leader,
             words.Confirm: self._following.confirm,
             words.Confirmed: self._to_leader,
             words.Fence: erasing.fence,
             words.Fenced: self._of_copy,
             words.Bring: self._transfer.bring,
-            words.Piece: self._following.piece,
-            words.Fetch: self._transfer.fetch,
-            words.Fetched: self._transfer.fetched,
+            words.SnapshotChunk: self._following.piece,
+            words.FetchBodies: self._transfer.fetch,
+            words.FetchedBodies: self._transfer.fetched,
             words.Thin: self._transfer.thin,
             words.Superseded: self._terms.superseded,
             words.Offer: self._door.offer,
             words.Goes: self._carrying.goes,
-            words.Told: self._carrying.told,
-            words.Store: self._keeping.store,
-            words.Stored: self._of_body,
+            words.PutReply: self._carrying.told,
+            words.StoreBody: self._keeping.store,
+            words.BodyStored: self._of_body,
             words.Lacks: self._of_body,
-            words.Pass: self._transfer.pass_on,
+            words.CopyBody: self._transfer.pass_on,
             words.Spare: self._to_leader,
             words.Spared: self._keeping.spared,
             words.Undo: self._transfer.undo,
-            words.Wants: self._transfer.wanted,
+            words.ReadBodies: self._transfer.wanted,
             words.Again: self._door.again,
-            words.Heard: self._door.heard,
-            words.Kept: registry.told,
+            words.CallRouted: self._door.heard,
+            words.AssignmentStored: controller.told,
             **self._crossing.hears(),
         }

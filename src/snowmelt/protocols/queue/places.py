@@ -11,7 +11,7 @@ SPAN_BYTES: Final = 64
 """What numbers and marks take on the wire, at most."""
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class NodeAddress(msgspec.Struct, frozen=True, array_like=True):
     """A node and where it listens."""
 
     node: NodeId
@@ -25,7 +25,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     stop: int
     stream: str
     first: int
-    keepers: tuple[Place, ...]
+    keepers: tuple[NodeAddress, ...]
     failures: int = 0
     reason: str = ""
     away: bool = False

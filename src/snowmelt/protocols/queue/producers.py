@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 
 UNNAMED_PREFIX: Final = "c-"
 """How the names that clients make up for themselves begin; no person's choice may."""
@@ -37,7 +37,7 @@ NUMBERS: Final = b"n"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
-class Producer(msgspec.Struct):
+class ProducerState(msgspec.Struct):
     seen: int
     """When it last heard anything, by the wall clock."""
     recent: dict[int, Edges] = {}
@@ -56,7 +56,7 @@ class Producer(msgspec.Struct):
     """Whether some of its numbers stand in no record but the second."""
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class ProducerSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """A producer's first record: what came since its second was written, and a little more."""
 
     numbers: tuple[Interval, ...]
@@ -85,10 +85,10 @@ class Producers:
     ((20, 30), None)
     """
 
-    def __init__(self, changed: dict[bytes, None], limits: Limits = LIMITS) -> None:
+    def __init__(self, changed: dict[bytes, None], limits: QueueLimits = LIMITS) -> None:
         self._changed = changed
         self._limits = limits
-        self._known: dict[str, Producer] = {}
+        self._known: dict[str, ProducerState] = {}
         self._unnamed: OrderedDict[str, None] = OrderedDict()
         """Whoever was heard of last stands last."""
         self._since: int | None = None
@@ -183,7 +183,7 @@ class Producers:
         if known.numbers.pieces > 1:
             self._bound(known)
 
-    def _let_go(self, known: Producer) -> None:
+    def _let_go(self, known: ProducerState) -> None:
         """Where its first numbers went is known no more (rule 1)."""
         for number in list(known.recent)[: -self._limits.producer_recent]:
             del known.recent[number]
@@ -213,8 +213,8 @@ class Producers:
             self._fold(name, known)
         self._bound(known)
 
-    def _bound(self, known: Producer) -> None:
-        """Rule 3."""
+    def _bound(self, known: ProducerState) -> None:
+        # Rule 3.
         while known.numbers.pieces + known.closed.pieces > self._limits.producer_gaps:
             held = [one for one in (known.numbers, known.closed) if one.total]
             lowest = min(held, key=lambda one: one.first)
@@ -226,12 +226,12 @@ class Producers:
 
     # --- who is remembered ------------------------------------------------------------------------
 
-    def _heard_of(self, name: str, wall: int) -> Producer:
+    def _heard_of(self, name: str, wall: int) -> ProducerState:
         if self._since is None:
             self._since = wall
         known = self._known.get(name)
         if known is None:
-            known = self._known[name] = Producer(wall)
+            known = self._known[name] = ProducerState(wall)
         known.seen = wall
         self._changed[HEAD + name.encode()] = None
         if name in self._unnamed:
@@ -258,7 +258,7 @@ class Producers:
 
     # --- as it is written down --------------------------------------------------------------------
 
-    def _fold(self, name: str, known: Producer) -> None:
+    def _fold(self, name: str, known: ProducerState) -> None:
         known.folded = True
         self._changed[NUMBERS + name.encode()] = None
 
@@ -275,7 +275,9 @@ class Producers:
             return None
         if key[:1] == HEAD:
             recent = _packed_recent(known)
-            return _ENCODE(((), recent, known.seen, known.refused, known.floor))  # as `Kept`
+            return _ENCODE(
+                ((), recent, known.seen, known.refused, known.floor)
+            )  # as `ProducerSnapshot`
         return _ENCODE(KeptNumbers(tuple(known.numbers), tuple(known.closed), known.floor))
 
     @property
@@ -287,11 +289,11 @@ class Producers:
     def restore(self, key: bytes, value: bytes) -> None:
         """From what was written down; either record may come first, or be lost."""
         name = key[1:].decode()
-        known = self._known.setdefault(name, Producer(0))
+        known = self._known.setdefault(name, ProducerState(0))
         if name.startswith(UNNAMED_PREFIX):
             self._unnamed[name] = None
         if key[:1] == HEAD:
-            head = msgspec.msgpack.decode(value, type=Kept)
+            head = msgspec.msgpack.decode(value, type=ProducerSnapshot)
             known.recent, known.refused, known.seen = head.recent, head.refused, head.seen
             numbers, known.folded = head.numbers, known.folded or len(head.numbers) > 0
             known.floor = max(known.floor, head.floor)
@@ -306,10 +308,10 @@ class Producers:
         self._bound(known)
 
 
-def _packed_recent(known: Producer) -> msgspec.Raw:
+def _packed_recent(known: ProducerState) -> msgspec.Raw:
     r"""A map of the last numbers, as msgpack has it.
 
-    >>> bytes(_packed_recent(Producer(0, {7: (1, 2)})))
+    >>> bytes(_packed_recent(ProducerState(0, {7: (1, 2)})))
     b'\xdf\x00\x00\x00\x01\x07\x92\x01\x02'
     """
     if not known.packed:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.protocols.queue.calls import Plan, Publish, Receipt, Share
+from snowmelt.protocols.queue.calls import Plan, PublishStaged, Receipt, Share
 from snowmelt.protocols.queue.producers import NOT_REMEMBERED, UNNAMED_PREFIX, Edges
 
 KEPT_MAX: Final = 1024
@@ -29,7 +29,7 @@ Name = tuple[str, int]
 """A producer, and its number."""
 
 
-class Publication(msgspec.Struct, frozen=True, array_like=True):
+class PublicationRecord(msgspec.Struct, frozen=True, array_like=True):
     """One publication; this is also its record."""
 
     digest: int
@@ -43,29 +43,29 @@ class Publications:
     """All that a queue remembers of them.
 
     >>> publications = Publications({})
-    >>> publications.keep(("load", 7), Publication(99, 3))
+    >>> publications.keep(("load", 7), PublicationRecord(99, 3))
     >>> publications.named(("load", 7)).items, publications.named(("load", 8))
     (3, None)
     """
 
     def __init__(self, changed: dict[bytes, None]) -> None:
         self._changed = changed
-        self._known: dict[str, dict[int, Publication]] = {}
+        self._known: dict[str, dict[int, PublicationRecord]] = {}
         self.plans = 0
         """How many are open."""
         self.planned = 0
         """How many batches they name."""
 
-    def __iter__(self) -> Iterator[tuple[Name, Publication]]:
+    def __iter__(self) -> Iterator[tuple[Name, PublicationRecord]]:
         for producer, known in self._known.items():
             for number, publication in known.items():
                 yield (producer, number), publication
 
-    def named(self, name: Name) -> Publication | None:
+    def named(self, name: Name) -> PublicationRecord | None:
         """What was published, or begun, under this number."""
         return self._known.get(name[0], {}).get(name[1])
 
-    def keep(self, name: Name, publication: Publication, lately: Container[int] = ()) -> None:
+    def keep(self, name: Name, publication: PublicationRecord, lately: Container[int] = ()) -> None:
         """One that was made or is begun; the oldest, not one of these numbers, is forgotten.
 
         In which order they were made is not in their records: after a restart the lowest number
@@ -84,16 +84,16 @@ class Publications:
             if oldest is not None:
                 self._forget((producer, oldest))
 
-    def end(self, ask: Publish, lately: Container[int]) -> None:
+    def end(self, ask: PublishStaged, lately: Container[int]) -> None:
         """It was made; of one that ends a plan it is remembered what the plan was."""
         name = ask.producer, ask.sequence
         planned = self.named(name)
         digest, items = ask.digest, items_of(ask.receipts)
         if planned is not None:
             digest, items = planned.digest, planned.items
-        self.keep(name, Publication(digest, items), lately)
+        self.keep(name, PublicationRecord(digest, items), lately)
 
-    def other(self, ask: Publish | Plan, items: int, earlier: Edges | None) -> str:
+    def other(self, ask: PublishStaged | Plan, items: int, earlier: Edges | None) -> str:
         """Why this can't be what was published, or begun, under its number; nothing if it can."""
         known = self.named((ask.producer, ask.sequence))
         if not ask.digest or (known is not None and known.digest == ask.digest):
@@ -122,7 +122,7 @@ class Publications:
             "again what began them"
         )
 
-    def restore(self, name: Name, publication: Publication) -> None:
+    def restore(self, name: Name, publication: PublicationRecord) -> None:
         """From what was written down."""
         self._known.setdefault(name[0], {})[name[1]] = publication
         self._count(publication, 1)
@@ -133,7 +133,7 @@ class Publications:
             self._count(gone, -1)
             self._changed[key(name)] = None
 
-    def _count(self, publication: Publication, sign: int) -> None:
+    def _count(self, publication: PublicationRecord, sign: int) -> None:
         if publication.shares:
             self.plans += sign
             self.planned += sign * sum(len(share.receipts) for share in publication.shares)

@@ -19,27 +19,29 @@ import msgspec
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.admission import no_room, put_before, put_done
+from snowmelt.protocols.queue.append_check import no_room, put_before, put_done
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import Answers, keep
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.numbering import Numbering
 from snowmelt.protocols.queue.producers import NOT_REMEMBERED, Edges
-from snowmelt.protocols.queue.publications import Publication, items_of
+from snowmelt.protocols.queue.publications import PublicationRecord, items_of
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
-from snowmelt.protocols.queue.staged import Held
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.staged import StagedBatch
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
 
 
 class Publishing:
     """Of one queue, in one term."""
 
-    def __init__(self, desk: Desk, hand: Bodies, home: Home, state: State, log: Log) -> None:
-        self._desk = desk
+    def __init__(
+        self, outbox: Outbox, hand: Bodies, home: Assignment, state: QueueState, log: Log
+    ) -> None:
+        self._outbox = outbox
         self._hand = hand
         self._home = home
         self._state = state
@@ -58,12 +60,12 @@ class Publishing:
         if self._said_before(operation):
             return
         staged = self._state.staged
-        if len(staged) >= self._desk.limits.staged:
+        if len(staged) >= self._outbox.limits.staged:
             text = f"{len(staged)} batches are staged in queue {self._home.queue!r} already"
             self._decline(operation, "Full", f"{text}; publish some, or wait")
             return
-        wall, term = self._desk.wall, self._home.term
-        due, until = delay(self._desk, put.due), wall + put.hold
+        wall, term = self._outbox.wall, self._home.term
+        due, until = delay(self._outbox, put.due), wall + put.hold
         first = stop = 0
         if type(put) is SpreadPut:
             first, stop = put.place.start, put.place.stop
@@ -90,7 +92,7 @@ class Publishing:
         self.tick()
 
     def publish(
-        self, operation: OperationId, ask: calls.Publish, *, numbered: bool = False
+        self, operation: OperationId, ask: calls.PublishStaged, *, numbered: bool = False
     ) -> None:
         """Puts all that is named at the tail."""
         if self._said_before(operation):
@@ -114,11 +116,11 @@ class Publishing:
             self.numbering.add((operation,), ask)
         else:
             where = self._put(ask)
-            producers.note(*number, where, self._desk.wall)
+            producers.note(*number, where, self._outbox.wall)
             publications.end(ask, producers.lately(ask.producer))
             self._tell(operation, put_done(self._log, where))
 
-    def _refusal(self, ask: calls.Publish) -> tuple[str, str] | None:
+    def _refusal(self, ask: calls.PublishStaged) -> tuple[str, str] | None:
         """Why not, as an error's name and text (rule 2)."""
         queue = self._home.queue
         waiting = [self._held(one) for one in ask.receipts]
@@ -135,9 +137,9 @@ class Publishing:
             return "Full", no_room(self._home, self._state, items, size)
         return None
 
-    def _held(self, receipt: calls.Receipt) -> dict[int, Held]:
+    def _held(self, receipt: calls.Receipt) -> dict[int, StagedBatch]:
         """What waits under a receipt, of each of its priorities; nothing if some of it does not."""
-        found: dict[int, Held] = {}
+        found: dict[int, StagedBatch] = {}
         at = receipt.first
         while at < receipt.stop:
             held = self._state.staged.named(at)
@@ -146,7 +148,7 @@ class Publishing:
             found[at], at = held, held.stop
         return found if at == receipt.stop else {}
 
-    def _put(self, ask: calls.Publish) -> Edges:
+    def _put(self, ask: calls.PublishStaged) -> Edges:
         """All of them, in the order named; where they are."""
         state, found = self._state, dict[int, tuple[int, int]]()
         for one in ask.receipts:
@@ -159,14 +161,14 @@ class Publishing:
                     held.stop - at,
                     held.size,
                     term=held.term,
-                    due=delay(self._desk, held.due),
+                    due=delay(self._outbox, held.due),
                     priority=priority,
                     keys=keys,
                     place=at,
                 )
                 start, _ = found.get(priority, (batch.start, 0))
                 found[priority], at = (start, batch.stop), held.stop
-        wall, times = self._desk.wall, state.times
+        wall, times = self._outbox.wall, state.times
         for priority, (start, _) in found.items():
             if wall > times.due[priority]:
                 times.mark(start, wall, state.batches.live)
@@ -194,11 +196,11 @@ class Publishing:
             self._decline(operation, "Full", text)
         else:
             if ask.shares:
-                publications.keep(number, Publication(ask.digest, items, ask.shares))
+                publications.keep(number, PublicationRecord(ask.digest, items, ask.shares))
             self._tell(operation, calls.Planned(ask.shares))
 
     def _said_before(self, operation: OperationId) -> bool:
-        """Rule 4."""
+        # Rule 4.
         before = self._said.get(operation)
         if before is not None:
             self._tell(operation, before)
@@ -209,7 +211,7 @@ class Publishing:
 
     def _tell_the_same(self, operation: OperationId, answer: calls.Receipt | Declined) -> None:
         """Whenever it is asked again (rule 4)."""
-        self._tell(operation, keep(self._said, operation, answer, self._desk.limits.answered))
+        self._tell(operation, keep(self._said, operation, answer, self._outbox.limits.answered))
 
     def _tell(self, operation: OperationId, answer: msgspec.Struct) -> None:
         self._log.owe(ReplyTo(operation, answer))
@@ -221,6 +223,6 @@ class Publishing:
     def tick(self) -> None:
         """Drops what nobody published in its time."""
         staged = self._state.staged
-        staged.drop(self._desk.wall)
+        staged.drop(self._outbox.wall)
         if staged.next_end is not None:
-            self._desk.wake(self._desk.instant_of(staged.next_end))
+            self._outbox.wake(self._outbox.instant_of(staged.next_end))

@@ -32,10 +32,10 @@ _DECODE: Final = msgspec.msgpack.Decoder(int).decode
 class PutTimes:
     """Of one queue.
 
-    >>> from snowmelt.protocols.queue.batches import Batch, Batches
+    >>> from snowmelt.protocols.queue.batches import StoredBatch, Batches
     >>> batches, times = Batches({}), PutTimes({}, 1)
     >>> for second in range(3):
-    ...     batches.add(Batch(10 * second, 10 * second + 10, 30, 1))
+    ...     batches.add(StoredBatch(10 * second, 10 * second + 10, 30, 1))
     ...     times.mark(10 * second, second * SECOND + 7, batches.live)
     >>> times.at(9), times.at(10), times.due
     (7, 1000000007, [3000000007])

@@ -5,8 +5,8 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.messages import Home, Needs
+from snowmelt.protocols.queue.messages import Assignment, Needs
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.streams import Presence
 
 QUITS_FOR: Final = seconds(3)
@@ -15,23 +15,23 @@ TOLD: Final = 100
 
 
 class Quitting:
-    """By their runs."""
+    """The nodes that leave in order, by their runs."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
         self._until: dict[str, Instant] = {}
 
     def quits(self, run: str) -> None:
         """It asks to keep nothing, and asks again for as long as that is to be so."""
-        self._until[run] = later(self._desk.now, QUITS_FOR)
-        self._desk.wake(self._until[run])
+        self._until[run] = later(self._outbox.now, QUITS_FOR)
+        self._outbox.wake(self._until[run])
 
     def stays(self) -> bool:
         """Whether somebody asks no more, who did."""
-        before, now = len(self._until), self._desk.now
+        before, now = len(self._until), self._outbox.now
         self._until = {run: end for run, end in self._until.items() if end > now}
         if self._until:
-            self._desk.wake(min(self._until.values()))
+            self._outbox.wake(min(self._until.values()))
         return len(self._until) < before
 
     def staying(self, presence: Presence, needed: int) -> Presence:
@@ -41,7 +41,7 @@ class Quitting:
         left = presence.without(self._until)
         return left if len(left.keepers) >= needed else presence
 
-    def stay_for(self, home: Home, presence: Presence) -> tuple[Presence, Home]:
+    def stay_for(self, home: Assignment, presence: Presence) -> tuple[Presence, Assignment]:
         """Who stays for a queue, and what it is to be: perhaps with fewer copies.
 
         That is so where nobody said how many, and all who have one are here to hand it over.
@@ -60,7 +60,7 @@ class Quitting:
             return staying, msgspec.structs.replace(home, settings=fewer)
         return staying, home
 
-    def needs(self, run: str, homes: list[Home], presence: Presence) -> Needs:
+    def needs(self, run: str, homes: list[Assignment], presence: Presence) -> Needs:
         """Which of these can't do without it yet."""
         keeper = run.rpartition("/")[0]
         there = [one for one in homes if keeper in (*one.keepers, *one.before)]

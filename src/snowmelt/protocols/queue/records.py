@@ -36,14 +36,14 @@ from snowmelt.core.spans import stepped, steps
 from snowmelt.protocols.queue import publications
 from snowmelt.protocols.queue.backups import NEVER_RESTORED, Records, Restoration
 from snowmelt.protocols.queue.failures import Failure
-from snowmelt.protocols.queue.groups import Group
-from snowmelt.protocols.queue.limits import LIMITS, Limits
-from snowmelt.protocols.queue.parted.seen import NEVER, Seen
+from snowmelt.protocols.queue.groups import GroupState
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
+from snowmelt.protocols.queue.parted.phase_stamp import NEVER, PhaseStamp
 from snowmelt.protocols.queue.put_times import PutTimes
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.spread import Spread
-from snowmelt.protocols.queue.staged import NEXT, Staged
-from snowmelt.protocols.queue.state import STATUS, Counts, Lease, State, without
+from snowmelt.protocols.queue.staged import NEXT, StagedBatches
+from snowmelt.protocols.queue.state import STATUS, ItemCounts, Lease, QueueState, without
 from snowmelt.protocols.queue.tails import Tails
 from snowmelt.protocols.queue.words import Pairs
 
@@ -63,7 +63,7 @@ class _Status(msgspec.Struct, frozen=True, array_like=True):
     redriving: int
     bound: int = 0
     keeps: bool = False
-    counts: Counts = msgspec.field(default_factory=Counts)
+    counts: ItemCounts = msgspec.field(default_factory=ItemCounts)
 
 
 class _Leased(msgspec.Struct, frozen=True, array_like=True):
@@ -71,19 +71,19 @@ class _Leased(msgspec.Struct, frozen=True, array_like=True):
     left: list[int]
     ahead: bool
     length: Duration = Duration(0)
-    seen: Seen = NEVER
+    seen: PhaseStamp = NEVER
 
 
-def changed(state: State) -> tuple[Pairs, tuple[Interval, ...]]:
+def changed(state: QueueState) -> tuple[Pairs, tuple[Interval, ...]]:
     """The records that changed since this was last asked, and the bodies that are over."""
     keys, over = state.changes()
     return tuple([(key, record(state, key)) for key in keys]), over
 
 
-def records(state: State) -> dict[bytes, bytes]:
+def records(state: QueueState) -> dict[bytes, bytes]:
     """All of them.
 
-    >>> state = State(QueueSettings())
+    >>> state = QueueState(QueueSettings())
     >>> batch = state.put(3, 300, term=1)
     >>> records(restored(state.settings, records(state))) == records(state)
     True
@@ -92,7 +92,7 @@ def records(state: State) -> dict[bytes, bytes]:
     return {key: value for key, value in found if value is not None}
 
 
-def _keys(state: State) -> Iterator[bytes]:
+def _keys(state: QueueState) -> Iterator[bytes]:
     yield STATUS
     yield from state.tails.keys()
     yield from state.times.keys()
@@ -117,7 +117,7 @@ def _keys(state: State) -> Iterator[bytes]:
         yield RESTORING
 
 
-def record(state: State, key: bytes) -> bytes | None:
+def record(state: QueueState, key: bytes) -> bytes | None:
     """The present value of one; None when it is there no more."""
     kind, rest = key[:1], key[1:]
     match kind:  # those that most steps change come first
@@ -158,7 +158,7 @@ def record(state: State, key: bytes) -> bytes | None:
             raise AssertionError(f"no record has the key {key!r}")
 
 
-def _part(state: State, kind: bytes) -> Staged | Tails | Spread | PutTimes:
+def _part(state: QueueState, kind: bytes) -> StagedBatches | Tails | Spread | PutTimes:
     """Whose records are of this kind."""
     if kind == b"w":
         return state.staged
@@ -177,9 +177,11 @@ def _of_lease(lease: Lease) -> bytes:
 # --- read again -----------------------------------------------------------------------------------
 
 
-def restored(settings: QueueSettings, kept: dict[bytes, bytes], limits: Limits = LIMITS) -> State:
+def restored(
+    settings: QueueSettings, kept: dict[bytes, bytes], limits: QueueLimits = LIMITS
+) -> QueueState:
     """A state from its records; any of them may be missing."""
-    state = State(settings, limits)
+    state = QueueState(settings, limits)
     for key in sorted(kept):
         _restore(state, key, kept[key])
     if kept and STATUS not in kept:
@@ -191,14 +193,14 @@ def restored(settings: QueueSettings, kept: dict[bytes, bytes], limits: Limits =
     return state
 
 
-def bring_in(state: State, some: Records) -> None:
+def bring_in(state: QueueState, some: Records) -> None:
     """These of a backup are its own from now on (`backups.py`, rule 7)."""
     for key, value in some:
         _restore(state, key, value)
         state.changed[key] = None
 
 
-def _restore(state: State, key: bytes, value: bytes) -> None:
+def _restore(state: QueueState, key: bytes, value: bytes) -> None:
     rest = key[1:]
     match key[:1]:
         case b"s":
@@ -220,7 +222,7 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
         case b"p" | b"n":
             state.producers.restore(key, value)
         case b"g":
-            state.groups.restore(rest.decode(), _DECODE(value, type=Group))
+            state.groups.restore(rest.decode(), _DECODE(value, type=GroupState))
         case b"e":
             state.enders[int.from_bytes(rest)] = _DECODE(value, type=OperationId)
         case b"y":
@@ -234,7 +236,7 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
         case b"w" | b"v" | b"x" | b"t":
             _part(state, key[:1]).restore(key, value)
         case b"u":
-            publication = _DECODE(value, type=publications.Publication)
+            publication = _DECODE(value, type=publications.PublicationRecord)
             state.publications.restore(publications.name_of(rest), publication)
         case b"r":
             state.restoring = _DECODE(value, type=Restoration)
@@ -244,7 +246,7 @@ def _restore(state: State, key: bytes, value: bytes) -> None:
             raise ValueError(f"no record of a queue has the key {key!r}")
 
 
-def find_ready(state: State) -> None:
+def find_ready(state: QueueState) -> None:
     """What lives and is neither leased, nor delayed, nor dead."""
     live = state.batches.live
     ready = IntervalSet(live)

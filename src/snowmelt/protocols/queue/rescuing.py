@@ -32,7 +32,7 @@ import msgspec
 
 from snowmelt.core.record import BULK, Change, Record, Write
 from snowmelt.protocols.queue.copy import COPY, HOME, RECORD, TWIN, kept_in
-from snowmelt.protocols.queue.messages import Home, buried
+from snowmelt.protocols.queue.messages import Assignment, buried
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import node_of
 
@@ -42,7 +42,7 @@ FIRST_TERM: Final = (b"f", b"g")
 """The records, twice, of the term with which new queues begin; 1 where there is none."""
 
 
-class Left(Enum):
+class CopyCondition(Enum):
     WHOLE = "whole"
     PART = "in part"
     LOST = "lost"
@@ -59,7 +59,7 @@ class Trace(msgspec.Struct, frozen=True):
     term: int = 0
     step: int = 0
     fence: int = 0
-    home: Home | None = None
+    home: Assignment | None = None
     hurt: bool = False
     deleted: bool = False
     left: bool = False
@@ -69,10 +69,10 @@ class Housed(msgspec.Struct, frozen=True):
     """What becomes of one queue; `home` is None when it is lost."""
 
     queue: str
-    left: Left
+    left: CopyCondition
     last_term: int
     copies_lost: int
-    home: Home | None = None
+    home: Assignment | None = None
 
 
 def traces(
@@ -99,7 +99,7 @@ def traces(
             }
             found[queue] = msgspec.structs.replace(trace, **how_far)
         elif kind == RECORD and key == HOME:
-            home = msgspec.msgpack.decode(record.value, type=Home)
+            home = msgspec.msgpack.decode(record.value, type=Assignment)
             found[queue] = msgspec.structs.replace(trace, home=home)
     return found
 
@@ -128,11 +128,11 @@ def housed(
     by_queue = _by_queue(found)
     there = [_housed(queue, by_queue[queue], keepers, lost) for queue in sorted(by_queue)]
     rest = sorted({*bodies} - {*by_queue})
-    return (*there, *(Housed(queue, Left.LOST, 0, lost) for queue in rest))
+    return (*there, *(Housed(queue, CopyCondition.LOST, 0, lost) for queue in rest))
 
 
 def first_term(houses: Sequence[Housed], known: int = 1) -> int:
-    """Rule 7."""
+    # Rule 7.
     return max([known, *(house.last_term for house in houses)]) + TERMS_LEFT_OUT
 
 
@@ -163,7 +163,7 @@ def _by_queue(found: Sequence[Trace]) -> dict[str, list[Trace]]:
     return queues
 
 
-def _latest(found: Sequence[Trace]) -> Home | None:
+def _latest(found: Sequence[Trace]) -> Assignment | None:
     homes = [one.home for one in found if one.home is not None]
     return max(homes, key=lambda home: home.term, default=None)
 
@@ -174,16 +174,16 @@ def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -
     deleted = max([one.fence for one in found if one.deleted], default=-1)
     if deleted >= (0 if home is None else home.since):  # rule 6
         grave = buried(queue, last + TERMS_LEFT_OUT)
-        return Housed(queue, Left.DELETED, last, gone, grave)
+        return Housed(queue, CopyCondition.DELETED, last, gone, grave)
     copies = [one for one in found if one.home is not None and not (one.hurt or one.left)]
     if home is None or not copies:
-        return Housed(queue, Left.LOST, last, gone)
+        return Housed(queue, CopyCondition.LOST, last, gone)
     last = max(last, home.term)
     best = max(copies, key=lambda one: (one.term, one.step))
-    left = Left.WHOLE if home.settings.copies_needed > gone else Left.PART
+    left = CopyCondition.WHOLE if home.settings.copies_needed > gone else CopyCondition.PART
     mirrors = _mirrors(best.keeper, home.keepers, keepers, home.settings)
     term = last + TERMS_LEFT_OUT
-    next_home = Home(
+    next_home = Assignment(
         queue,
         term,
         best.keeper,

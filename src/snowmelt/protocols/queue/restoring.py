@@ -16,16 +16,16 @@ from snowmelt.protocols.queue.backups import (
     Restore,
     Restored,
 )
-from snowmelt.protocols.queue.batches import STAGED, Batch
-from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.batches import STAGED, StoredBatch
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.partition import Partition
 from snowmelt.protocols.queue.producers import HEAD, NUMBERS
 from snowmelt.protocols.queue.records import RESTORING, bring_in, find_ready, records
 from snowmelt.protocols.queue.segments import unstored
 from snowmelt.protocols.queue.settings import BODY_BYTES_MAX, PUT_BYTES_MAX
-from snowmelt.protocols.queue.state import State, without
+from snowmelt.protocols.queue.state import QueueState, without
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.protocols.queue.words import ITEMS_MAX, Body, Placed, ReplyTo
 
@@ -36,9 +36,14 @@ class Restoring:
     """Of one queue, in one term."""
 
     def __init__(
-        self, desk: Desk, home: Home, state: State, log: Log, parted: Partition | None
+        self,
+        outbox: Outbox,
+        home: Assignment,
+        state: QueueState,
+        log: Log,
+        parted: Partition | None,
     ) -> None:
-        self._desk = desk
+        self._outbox = outbox
         self._home = home
         self._state = state
         self._log = log
@@ -77,12 +82,12 @@ class Restoring:
             find_ready(state)
             if self._parted is not None:
                 self._parted.opened()
-            self._desk.wake(self._desk.now)
+            self._outbox.wake(self._outbox.now)
         return Restored(ask.number + 1, ask.last)
 
     def _take_in(self, lot: Lot) -> None:
-        """Rule 7."""
-        batch = Batch(lot.start, lot.stop, lot.size, self._home.term)
+        # Rule 7.
+        batch = StoredBatch(lot.start, lot.stop, lot.size, self._home.term)
         self._state.batches.add(batch)
         where = Interval(lot.start, lot.stop)
         self._log.store(Body(batch.key, lot.body), Placed(where))
@@ -92,7 +97,7 @@ class Restoring:
 
 
 def no_room(queue: str) -> Declined:
-    """Rule 9."""
+    # Rule 9.
     text = (
         f"there was no room for all of the backup; what came of it goes with: snowmelt delete "
         f"{queue}"
@@ -100,7 +105,7 @@ def no_room(queue: str) -> Declined:
     return Declined("DiskFull", text)
 
 
-def closed(state: State, queue: str) -> Declined:
+def closed(state: QueueState, queue: str) -> Declined:
     """Why nobody may use it (rule 6)."""
     known = state.restoring
     how = "" if known.next == BROKEN else f", and has {known.next} pieces of it"
@@ -111,7 +116,7 @@ def closed(state: State, queue: str) -> Declined:
     return Declined("Unavailable", text)
 
 
-def _is_new(state: State) -> bool:
+def _is_new(state: QueueState) -> bool:
     """Whether it never had anything."""
     return not (any(state.tails) or len(state.producers) or len(state.groups) or state.staged.items)
 
@@ -125,7 +130,7 @@ def _in_order(lots: tuple[Lot, ...], behind: int) -> tuple[int, str]:
     return behind, ""
 
 
-def _problem(ask: Restore, state: State) -> str:
+def _problem(ask: Restore, state: QueueState) -> str:
     """What is wrong with it in itself; nothing of it is used before."""
     ranks = state.settings.priorities or 1
     for lot in ask.lots:
@@ -145,7 +150,7 @@ def _problem(ask: Restore, state: State) -> str:
     return _of_records(ask, state)
 
 
-def _of_records(ask: Restore, state: State) -> str:
+def _of_records(ask: Restore, state: QueueState) -> str:
     """They are such as a state tells: read into one, it tells the same.
 
     What a producer put stands in two records, of which the second lags behind. So these need only
@@ -155,7 +160,7 @@ def _of_records(ask: Restore, state: State) -> str:
         return "it has records that no backup has"
     if not ask.records:
         return ""
-    scratch = State(state.settings)
+    scratch = QueueState(state.settings)
     scratch.changed.clear()
     try:
         bring_in(scratch, ask.records)

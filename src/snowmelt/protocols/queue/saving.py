@@ -8,15 +8,15 @@ from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.backups import Lot, Save, Saved
-from snowmelt.protocols.queue.batches import Batch
+from snowmelt.protocols.queue.batches import StoredBatch
 from snowmelt.protocols.queue.bodies import Bodies
-from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.places import Span
 from snowmelt.protocols.queue.segments import Segment, stored
 from snowmelt.protocols.queue.snapshot import Snapshot
 from snowmelt.protocols.queue.spans import SPREAD_STREAM, Spans
 from snowmelt.protocols.queue.state import STATUS
-from snowmelt.protocols.queue.words import SaveOwed, Wants
+from snowmelt.protocols.queue.words import ReadBodies, SaveOwed
 
 READ_WITHIN: Final = seconds(60)
 AT_ONCE: Final = 4
@@ -26,8 +26,8 @@ AT_ONCE: Final = 4
 class Saving:
     """Of one queue, in one term."""
 
-    def __init__(self, desk: Desk, hand: Bodies, spans: Spans) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox, hand: Bodies, spans: Spans) -> None:
+        self._outbox = outbox
         self._hand = hand
         self._spans = spans
         self._followers = spans.followers
@@ -45,27 +45,27 @@ class Saving:
             return Saved(settings, gone=True)
         if ask.number > backup.number:
             backup.turn()
-        backup.until = later(self._desk.now, READ_WITHIN)
+        backup.until = later(self._outbox.now, READ_WITHIN)
         owed = SaveOwed(operation, ask.backup, *backup.piece)
-        hand, absent = dict[int, Segment](), list[Batch]()
+        hand, absent = dict[int, Segment](), list[StoredBatch]()
         for batch, _ in owed.batches:
             segment = self._hand.of(ask.queue, batch)
             if segment is not None:
                 hand[batch.start + batch.shift] = segment
             elif not batch.spread:
                 absent.append(batch)
-        self._desk.inside.append(Wants(ask.queue, tuple(absent), owed, hand))
+        self._outbox.inside.append(ReadBodies(ask.queue, tuple(absent), owed, hand))
         return None
 
     def _begun(self, ask: Save) -> Saved | Declined:
-        """Rule 1."""
+        # Rule 1.
         state, home = self._spans.state, self._followers.home
         if ask.backup not in self._read and len(self._read) >= AT_ONCE:
             text = f"{AT_ONCE} backups of queue {ask.queue!r} are read now; wait for one of them"
             return Declined("Unavailable", text)
-        until = later(self._desk.now, READ_WITHIN)
+        until = later(self._outbox.now, READ_WITHIN)
         self._read[ask.backup] = Snapshot(self._followers.copy, until)
-        self._desk.wake(until)
+        self._outbox.wake(until)
         return Saved(home.asked_for, state.batches.live.total, state.batches.bytes)
 
     def piece(self, owed: SaveOwed, hand: dict[int, Segment]) -> Saved:
@@ -87,7 +87,7 @@ class Saving:
         told = tuple(lots), tuple(elsewhere), owed.records, lost
         return Saved(settings, 0, 0, *told, last=owed.last)
 
-    def _span(self, backup: Snapshot, batch: Batch) -> Span:
+    def _span(self, backup: Snapshot, batch: StoredBatch) -> Span:
         place = batch.place.start
         lies = self._spans.state.spread.held.get(place) or backup.lies(place)
         keepers, away = self._spans.here(lies.nodes, lies.nodes)
@@ -102,8 +102,8 @@ class Saving:
     def tick(self) -> None:
         """Nobody reads some any more, perhaps."""
         for number, one in list(self._read.items()):
-            if one.until <= self._desk.now:
-                self._desk.note(f"{self._followers.home.queue}: a backup was given up")
+            if one.until <= self._outbox.now:
+                self._outbox.note(f"{self._followers.home.queue}: a backup was given up")
                 self._end(number)
             else:
-                self._desk.wake(one.until)
+                self._outbox.wake(one.until)

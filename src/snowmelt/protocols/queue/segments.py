@@ -12,7 +12,7 @@ from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.spans import stepped
 from snowmelt.protocols.queue import labels
-from snowmelt.protocols.queue.calls import Part, Put
+from snowmelt.protocols.queue.calls import ItemRun, Put
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -29,7 +29,6 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def stop(self) -> int:
-        """Behind its last position."""
         return self.first + len(self.offsets) // OFFSET_BYTES - 1
 
 
@@ -114,24 +113,24 @@ def lacks(segment: Segment, first: int, stop: int) -> bool:
     return bool(segment.left) and not IntervalSet(stepped(segment.left)).covers(where)
 
 
-def part_of(segment: Segment, first: int, stop: int, position: int) -> Part:
+def part_of(segment: Segment, first: int, stop: int, position: int) -> ItemRun:
     """The items of a segment from one index to another; the first of them is at `position`."""
     put_at = times.whole(stop - first, segment.put_at) if segment.put_at else b""
     edges = OFFSET_BYTES * (stop - first + 1)
     if first == segment.first and len(segment.offsets) == edges:
-        return Part(position, segment.offsets, segment.blob, segment.headers, times=put_at)
+        return ItemRun(position, segment.offsets, segment.blob, segment.headers, times=put_at)
     batch = Batch.known(segment.offsets, segment.blob)  # looked at when it came, or was read
     batch = batch.slice(first - segment.first, stop - segment.first).trimmed()
     headers = labels.sliced(segment.headers, first - segment.first, stop - segment.first)
-    return Part(position, bytes(batch.offsets), bytes(batch.blob), headers, times=put_at)
+    return ItemRun(position, bytes(batch.offsets), bytes(batch.blob), headers, times=put_at)
 
 
-def joined(parts: list[Part]) -> list[Part]:
+def joined(parts: list[ItemRun]) -> list[ItemRun]:
     """Fewer parts with the same items: neighbours with the same headers become one."""
     if len(parts) < 2:
         return parts
-    result: list[Part] = []
-    row: list[Part] = []
+    result: list[ItemRun] = []
+    row: list[ItemRun] = []
     for part in parts:
         if row and not _alike(row[-1], part):
             result.append(_one(row))
@@ -142,7 +141,7 @@ def joined(parts: list[Part]) -> list[Part]:
     return result
 
 
-def _alike(left: Part, right: Part) -> bool:
+def _alike(left: ItemRun, right: ItemRun) -> bool:
     """Asked of each two neighbours, so it calls nothing that it need not."""
     edges, others = len(left.offsets), len(right.offsets)
     return (
@@ -162,7 +161,7 @@ _JOIN_EDGES: Final = 65 * OFFSET_BYTES
 _JOIN_BYTES: Final = 256 << 10
 
 
-def _one(row: list[Part]) -> Part:
+def _one(row: list[ItemRun]) -> ItemRun:
     if len(row) == 1:
         return row[0]
     first = row[0]
@@ -178,4 +177,4 @@ def _one(row: list[Part]) -> Part:
     put_at = times.chained([(part.count, part.times) for part in row])
     failed = first.failures, first.reason
     keys = b"".join([part.keys for part in row])
-    return Part(first.start, offsets, blob, first.headers, *failed, put_at, keys)
+    return ItemRun(first.start, offsets, blob, first.headers, *failed, put_at, keys)

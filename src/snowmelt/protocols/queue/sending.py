@@ -9,21 +9,21 @@
 from itertools import islice
 from typing import Final
 
-from snowmelt.protocols.queue.batches import KINDS, Batch, Batches
+from snowmelt.protocols.queue.batches import KINDS, Batches, StoredBatch
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.staged import KIND as STAGED_KIND
-from snowmelt.protocols.queue.staged import Staged
+from snowmelt.protocols.queue.staged import StagedBatches
 from snowmelt.protocols.queue.words import PIECE_BYTES, Pairs
 
 PIECE_BODIES: Final = 500
 
 
-def with_bodies(records: Pairs) -> list[Batch]:
+def with_bodies(records: Pairs) -> list[StoredBatch]:
     """The batches of which a copy with these records has bodies: the last are those staged.
 
     None of those that lie on data nodes.
     """
-    batches, staged = Batches({}), Staged({}, [])
+    batches, staged = Batches({}), StagedBatches({}, [])
     for key, value in records:
         if key[:1] in KINDS and value is not None:
             batches.restore(key, value)
@@ -33,19 +33,19 @@ def with_bodies(records: Pairs) -> list[Batch]:
 
 
 class Sending:
-    """To one node."""
+    """A copy on its way to one node, piece by piece."""
 
     def __init__(self, copy: Copy, earlier: "Sending | None" = None) -> None:
         self.head = copy.head
         self.records: Pairs = tuple(sorted(copy.records.items()))
-        self._there: dict[Batch, None] = {} if earlier is None else earlier.brought
+        self._there: dict[StoredBatch, None] = {} if earlier is None else earlier.brought
         self._batches = [one for one in with_bodies(self.records) if one not in self._there]
         self._begins: list[tuple[int, int]] = [(0, 0)]
         """By piece, the first of its batches, and of its records."""
         self._asked = 0
         """Which piece was asked for last: those before it are there."""
 
-    def piece(self, number: int) -> tuple[list[Batch], Pairs, bool] | None:
+    def piece(self, number: int) -> tuple[list[StoredBatch], Pairs, bool] | None:
         """Whose bodies are in it, its records, and whether it is the last.
 
         None for one that is not next.
@@ -53,7 +53,7 @@ class Sending:
         if number >= len(self._begins):
             return None
         self._asked = max(self._asked, number)
-        (at, first), size, batches = self._begins[number], 0, list[Batch]()
+        (at, first), size, batches = self._begins[number], 0, list[StoredBatch]()
         for batch in islice(self._batches, at, at + PIECE_BODIES):
             batches.append(batch)
             size += batch.size
@@ -78,6 +78,6 @@ class Sending:
         return 100 * (len(self._there) + self._begins[self._asked][0]) // max(1, all_)
 
     @property
-    def brought(self) -> dict[Batch, None]:
+    def brought(self) -> dict[StoredBatch, None]:
         """Those whose bodies are there (rule 2)."""
         return self._there | dict.fromkeys(self._batches[: self._begins[self._asked][0]])

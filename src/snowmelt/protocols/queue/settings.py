@@ -89,7 +89,6 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     @property
     def bytes_each(self) -> int:
-        """The same in bytes."""
         return -(-self.bytes_max // self.partitions)
 
     @property

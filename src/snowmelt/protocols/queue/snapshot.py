@@ -12,16 +12,16 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet, merged
 from snowmelt.core.spans import steps
 from snowmelt.protocols.queue.backups import KINDS, LOTS_MAX, Records
-from snowmelt.protocols.queue.batches import KIND, Batch, Batches
+from snowmelt.protocols.queue.batches import KIND, Batches, StoredBatch
 from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.endings import ENDED, Endings
+from snowmelt.protocols.queue.endings import ENDED, EndBundles
 from snowmelt.protocols.queue.spread import KIND as SPREAD_KIND
 from snowmelt.protocols.queue.spread import Lies, Spread
 from snowmelt.protocols.queue.words import PIECE_BYTES
 
 LOT_COST: Final = 100
 """What a lot takes beside its bodies, about."""
-Living = tuple[Batch, bytes]
+Living = tuple[StoredBatch, bytes]
 """A batch, and what lives of it, as `Lot.left` tells it."""
 
 
@@ -40,7 +40,7 @@ class Snapshot:
         self._next = 0
         """Which of the records is next, and then which block, and which of its batches."""
         self._block = self._batch = 0
-        endings = Endings({})
+        endings = EndBundles({})
         gone = [endings.restore(key, self._records[key])[1] for key in keys if key[:1] == ENDED]
         self._ended = IntervalSet(merged([one for some in gone for one in some]))
 
@@ -82,7 +82,7 @@ class Snapshot:
         return spread.held[place]
 
 
-def _left(block: Batches, batch: Batch) -> bytes:
+def _left(block: Batches, batch: StoredBatch) -> bytes:
     live = block.live.common(Interval(batch.start, batch.stop))
     if live[0].size == batch.stop - batch.start:
         return b""

@@ -10,13 +10,13 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.queue.batches import KIND, Batch, Batches, Within, parsed
-from snowmelt.protocols.queue.calls import Place, Span
+from snowmelt.protocols.queue.batches import KIND, Batches, StoredBatch, Within, parsed
+from snowmelt.protocols.queue.calls import NodeAddress, Span
 from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.failures import Failure
-from snowmelt.protocols.queue.followers import Followers
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.follower_progress import Followers
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.streams import gone_for_ever
 
 PLACE_MAX: Final = 2**63
@@ -26,8 +26,8 @@ SPREAD_STREAM: Final = "spread/"
 class Spans:
     """Of one queue, in one term."""
 
-    def __init__(self, desk: Desk, state: State, followers: Followers) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox, state: QueueState, followers: Followers) -> None:
+        self._outbox = outbox
         self.state = state
         self.followers = followers
 
@@ -61,28 +61,28 @@ class Spans:
             return f"{SPREAD_STREAM}{batch.place.start:x}/{batch.term}"
         return f"block/{self.state.batches.block(batch.start):x}/{batch.term}"
 
-    def _keepers(self) -> tuple[tuple[Place, ...], bool]:
+    def _keepers(self) -> tuple[tuple[NodeAddress, ...], bool]:
         """Who is here and has a copy, and whether one may come back that is not."""
         home = self.followers.home
         ready = [name for name, one in self.followers.all.items() if one.appended is not None]
         return self.here((home.master, *ready), home.mirrors)
 
-    def nodes(self, batch: Batch) -> tuple[tuple[Place, ...], bool]:
+    def nodes(self, batch: StoredBatch) -> tuple[tuple[NodeAddress, ...], bool]:
         """The same of one that lies on data nodes."""
         nodes = self.state.spread.held[batch.place.start].nodes
         return self.here(nodes, nodes)
 
     def here(
         self, ready: tuple[str, ...], named: tuple[str, ...]
-    ) -> tuple[tuple[Place, ...], bool]:
+    ) -> tuple[tuple[NodeAddress, ...], bool]:
         """Where those are of these nodes that are here, and whether others may come back."""
-        presence = self._desk.presence
+        presence = self._outbox.presence
         if presence is None:
             return (), True
         here = [presence.keepers[one] for one in ready if one in presence.keepers]
         away = [one for one in named if one not in presence.keepers]
         back = any(not gone_for_ever((one,), presence) for one in away)
-        return tuple([Place(one.id, one.address) for one in here]), back
+        return tuple([NodeAddress(one.id, one.address) for one in here]), back
 
 
 def by_failures(failures: Pieces[Failure], where: Interval) -> Iterator[tuple[Interval, int, str]]:
@@ -97,13 +97,13 @@ def by_failures(failures: Pieces[Failure], where: Interval) -> Iterator[tuple[In
         yield Interval(at, where.stop), 0, ""
 
 
-def spread_batch(key: bytes, span: Span) -> Batch | None:
+def spread_batch(key: bytes, span: Span) -> StoredBatch | None:
     """The batch whose bodies have this key, at a span's positions; None where it is no such."""
     start, term, stop = parsed(key)
     shift = span.first - span.start
     if not start <= span.first < stop or start < shift:
         return None
-    return Batch(start - shift, stop - shift, 0, term, shift)
+    return StoredBatch(start - shift, stop - shift, 0, term, shift)
 
 
 def batches_of(copy: Copy, span: Span) -> Iterator[Within]:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.batches import SPREAD, Batch
+from snowmelt.protocols.queue.batches import SPREAD, StoredBatch
 
 KIND: Final = b"x"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -92,8 +92,8 @@ class Spread:
 
 
 def body_key(place: int, lies: Lies) -> bytes:
-    """Of the bodies there, as `Batch.key` tells it."""
-    return Batch(place, lies.stop, 0, lies.term).key
+    """Of the bodies there, as `StoredBatch.key` tells it."""
+    return StoredBatch(place, lies.stop, 0, lies.term).key
 
 
 def _key(place: int) -> bytes:

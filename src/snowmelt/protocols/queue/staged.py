@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.batches import SPREAD, STAGED, Batch
+from snowmelt.protocols.queue.batches import SPREAD, STAGED, StoredBatch
 
 KIND: Final = b"w"
 NEXT: Final = KIND
@@ -23,7 +23,7 @@ _NEVER: Final = 1 << 63
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class StagedBatch(msgspec.Struct, frozen=True, array_like=True):
     """One batch that waits; this is also its record."""
 
     stop: int
@@ -37,13 +37,13 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     """Or the keys of its items."""
 
 
-_DECODE: Final = msgspec.msgpack.Decoder(Held).decode
+_DECODE: Final = msgspec.msgpack.Decoder(StagedBatch).decode
 
 
-class Staged:
+class StagedBatches:
     """All that wait, by their places.
 
-    >>> staged = Staged({}, over := [])
+    >>> staged = StagedBatches({}, over := [])
     >>> batch = staged.keep(3, 300, term=1, due=0, until=1000)
     >>> staged.items, batch.place == Interval(STAGED, STAGED + 3)
     (3, True)
@@ -56,7 +56,7 @@ class Staged:
         """How many items wait."""
         self._changed = changed
         self._over = over
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, StagedBatch] = {}
         self._next = STAGED
         self._earliest = _NEVER
         """None is dropped before this."""
@@ -64,7 +64,7 @@ class Staged:
     def __len__(self) -> int:
         return len(self._held)
 
-    def named(self, place: int) -> Held | None:
+    def named(self, place: int) -> StagedBatch | None:
         return self._held.get(place)
 
     def keep(
@@ -77,24 +77,23 @@ class Staged:
         until: int,
         priority: int | bytes = 0,
         place: int = 0,
-    ) -> Batch:
+    ) -> StoredBatch:
         """One more (rule 1); at a place that it has, if it lies on data nodes."""
         at = place or self._next
-        batch = Batch(at, at + count, size, term)
-        self._add(batch.start, Held(batch.stop, size, term, due, until, priority))
+        batch = StoredBatch(at, at + count, size, term)
+        self._add(batch.start, StagedBatch(batch.stop, size, term, due, until, priority))
         self._changed[NEXT] = None
         self._changed[_key(batch.start)] = None
         return batch
 
-    def _add(self, place: int, held: Held) -> None:
+    def _add(self, place: int, held: StagedBatch) -> None:
         self._held[place] = held
         self.items += held.stop - place
         if place < SPREAD:
             self._next = max(self._next, held.stop)
         self._earliest = min(self._earliest, held.until)
 
-    def take(self, place: int) -> Held:
-        """It waits no more."""
+    def take(self, place: int) -> StagedBatch:
         held = self._held.pop(place)
         self.items -= held.stop - place
         self._changed[_key(place)] = None
@@ -125,9 +124,9 @@ class Staged:
         """When something may be over; None while nothing waits."""
         return self._earliest if self._held else None
 
-    def all(self) -> Iterator[Batch]:
+    def all(self) -> Iterator[StoredBatch]:
         for place, held in self._held.items():
-            yield Batch(place, held.stop, held.size, held.term)
+            yield StoredBatch(place, held.stop, held.size, held.term)
 
     # --- as it is written down --------------------------------------------------------------------
 
@@ -150,7 +149,7 @@ class Staged:
         else:
             self._add(int.from_bytes(key[1:]), _DECODE(value))
 
-    def begin_above(self, published: Iterable[Batch]) -> None:
+    def begin_above(self, published: Iterable[StoredBatch]) -> None:
         """Which place is next could not be read: it is above all that are known."""
         stops = [one.place.stop for one in published if not one.spread]
         self._next = max([self._next, *stops])

@@ -28,19 +28,19 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.backups import NEVER_RESTORED
-from snowmelt.protocols.queue.batches import Batch, Batches
+from snowmelt.protocols.queue.batches import Batches, StoredBatch
 from snowmelt.protocols.queue.failures import Dead, Failure, failed_again, tellable
-from snowmelt.protocols.queue.groups import Groups
+from snowmelt.protocols.queue.groups import GroupStates
 from snowmelt.protocols.queue.keyed import Keyed, stretches
-from snowmelt.protocols.queue.keys import Keys
-from snowmelt.protocols.queue.limits import LIMITS, Limits
-from snowmelt.protocols.queue.parted.seen import NEVER, Seen
+from snowmelt.protocols.queue.keys import KeysByPosition
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
+from snowmelt.protocols.queue.parted.phase_stamp import NEVER, PhaseStamp
 from snowmelt.protocols.queue.producers import Producers
 from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.put_times import PutTimes
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.spread import Spread
-from snowmelt.protocols.queue.staged import Staged
+from snowmelt.protocols.queue.staged import StagedBatches
 from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails, bounded
 from snowmelt.protocols.queue.takers import Takers
 
@@ -60,11 +60,11 @@ class Lease(msgspec.Struct):
     """Whether its items wait for their turn (`core/failures.py`)."""
     length: Duration = Duration(0)
     """How long it lasts, if it was given before leases had the length that they have."""
-    seen: Seen = NEVER
+    seen: PhaseStamp = NEVER
     """In a partition, what its phase saw (`parted/`, rule 11)."""
 
 
-class Counts(msgspec.Struct, array_like=True):
+class ItemCounts(msgspec.Struct, array_like=True):
     """What became of items, besides those that were acknowledged or lost; it only grows."""
 
     returned: int = 0
@@ -79,11 +79,11 @@ class Counts(msgspec.Struct, array_like=True):
     """How many were removed, or had no room on the disk and were never told."""
 
 
-class State:
+class QueueState:
     """One queue's items, and who has them.
 
     >>> from snowmelt.core.names import NodeId
-    >>> state = State(QueueSettings())
+    >>> state = QueueState(QueueSettings())
     >>> batch = state.put(3, 300, term=1)
     >>> state.take(OperationId(NodeId("c-1"), 1), 5, state.first(2, 1 << 20))
     >>> state.ready
@@ -92,7 +92,7 @@ class State:
     ([], IntervalSet([1, 3)))
     """
 
-    def __init__(self, settings: QueueSettings, limits: Limits = LIMITS) -> None:
+    def __init__(self, settings: QueueSettings, limits: QueueLimits = LIMITS) -> None:
         self.settings = settings
         self.changed: dict[bytes, None] = {}
         """The keys of the records that are to be written anew."""
@@ -103,14 +103,14 @@ class State:
         """So many positions each priority may have told (`log.py`, rule 5)."""
         self.done = 0
         self.lost = 0
-        self.counts = Counts()
+        self.counts = ItemCounts()
         self.paused = False
         self.keeps = False
         """Whether bodies of what has ended may be kept for a copy on its way (`log.py`, rule 4)."""
         self.redriving = 0
         """How many dead items a second come back; 0 for none."""
         self.batches = Batches(self.changed, limits.block_batches)
-        self.keys = Keys(self.changed)
+        self.keys = KeysByPosition(self.changed)
         """Of a queue of any priorities."""
         self.keyed = Keyed(self.keys) if settings.priorities == ANY else None
         self.ready: IntervalSet = IntervalSet() if self.keyed is None else self.keyed
@@ -124,9 +124,9 @@ class State:
         self.takers = Takers(self.changed)
         self.enders: OrderedDict[int, OperationId] = OrderedDict()
         """By the tokens of the last leases of which something went back: which call ended each."""
-        self.groups = Groups(self.changed)
+        self.groups = GroupStates(self.changed)
         self.producers = Producers(self.changed, limits)
-        self.staged = Staged(self.changed, self.over)
+        self.staged = StagedBatches(self.changed, self.over)
         self.spread = Spread(self.changed)
         self.publications = Publications(self.changed)
         self.times = PutTimes(self.changed, settings.priorities)
@@ -158,11 +158,11 @@ class State:
         priority: int = 0,
         place: int = 0,
         keys: bytes = b"",
-    ) -> Batch:
+    ) -> StoredBatch:
         """A batch at the tail of its priority; its bodies lie there, or at a place of their own."""
         start = (priority << PRIORITY_BITS) + self.tails[priority]
         self.tails[priority] += count
-        batch = Batch(start, start + count, size, term, place - start if place else 0)
+        batch = StoredBatch(start, start + count, size, term, place - start if place else 0)
         where = Interval(start, batch.stop)
         self.batches.add(batch)
         if keys:
@@ -232,9 +232,8 @@ class State:
         positions: list[Interval],
         *,
         ahead: bool = False,
-        seen: Seen = NEVER,
+        seen: PhaseStamp = NEVER,
     ) -> None:
-        """Leases these."""
         self.ready.remove_all(positions)
         self.leases[token] = Lease(operation, IntervalSet(positions), ahead, seen=seen)
         self.tokens[operation] = token
@@ -341,7 +340,6 @@ class State:
             self.ready.add(where)
 
     def end(self, where: Interval) -> None:
-        """These live no more."""
         if self.dead.total:
             self.dead.remove(where)
         if self.delays.count:
@@ -434,7 +432,7 @@ class State:
         return keys, over
 
     def check(self) -> None:
-        """Asserts rule 1."""
+        """Asserts rule 1: each item is in one place."""
         self.batches.check()
         self.staged.check()
         if not self.restoring.done:
@@ -452,7 +450,7 @@ class State:
         assert leased(self) == sum([where.size for where in held]), "the leased are miscounted"
 
 
-def leased(state: State) -> int:
+def leased(state: QueueState) -> int:
     """How many items are under a lease (rule 1). O(groups and delays)."""
     if not state.restoring.done:
         return 0
@@ -462,17 +460,17 @@ def leased(state: State) -> int:
     return live.total - state.ready.total - state.dead.total - state.delays.total - groups
 
 
-def put_in_all(state: State) -> int:
+def put_in_all(state: QueueState) -> int:
     """How many items ever came into it: those that live, and those that ended."""
     return state.batches.live.total + state.done + state.lost + state.counts.purged
 
 
-def delivered(state: State) -> int:
+def delivered(state: QueueState) -> int:
     """How often an item was given out: it was done with, or came back, or still is."""
     return state.done + state.counts.returned + leased(state) + state.groups.items
 
 
-def gaps(state: State) -> list[Interval]:
+def gaps(state: QueueState) -> list[Interval]:
     """Where bodies lie, or lay, of which nothing lives."""
     tails = [(priority << PRIORITY_BITS, tail) for priority, tail in enumerate(state.tails)]
     given = IntervalSet([state.staged.given])

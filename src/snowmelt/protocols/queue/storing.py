@@ -6,9 +6,9 @@
 2. It is admitted when all that are to have it do, or as many as must, a while ago. Who can't take
    it, or left, is replaced; with too few it is refused.
 3. A door says again and again that it waits. With one that is silent goes what it offered.
-4. Copies are made anew, from one node to another, while fewer than there should be have a body: of
-   those named whose disks are gone for good, who can't read it, who left a while ago, or who is to
-   leave. Who is away stays named. What nobody who is named has any more is lost.
+4. Copies are made anew, from one node to another, while fewer than there should be have a body.
+   Those do not count whose disks are gone for good, who can't read it, who left a while ago, or who
+   is to leave. Who is away stays named. What nobody who is named has any more is lost.
 5. A data node asks what of its bodies nobody needs. What is neither in the state, nor waits to be,
    was never told as put, or is over, if its place is no later leader's. That is told when it is
    sure that this one leads still, and all that it saw is safe (`log.py`, rule 3).
@@ -25,28 +25,28 @@ from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.admission import Admission
+from snowmelt.protocols.queue.append_check import AppendCheck
 from snowmelt.protocols.queue.batches import parsed
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import PUT_COST, OpenCalls
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.spread import Lies, body_key
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.queue.words import (
+    BodyStored,
+    CopyBody,
+    EraseBodies,
     Goes,
     Key,
     Lacks,
     Offer,
-    Over,
-    Pass,
     ReplyTo,
     Spare,
     SpreadPut,
-    Stored,
 )
 
 GRACE: Final = milliseconds(500)
@@ -75,16 +75,16 @@ class Storing:
 
     def __init__(
         self,
-        desk: Desk,
-        home: Home,
-        state: State,
+        outbox: Outbox,
+        home: Assignment,
+        state: QueueState,
         log: Log,
-        ways_in: tuple[Admission, Publishing],
+        ways_in: tuple[AppendCheck, Publishing],
         opened: OpenCalls,
     ) -> None:
         self.inline = 0
         """What weighs more lies on data nodes."""
-        self._desk = desk
+        self._outbox = outbox
         self._home = home
         self._state = state
         self._log = log
@@ -108,7 +108,7 @@ class Storing:
 
     def offer(self, door: NodeId, word: Offer, full: str) -> None:
         """A client of that node puts (rule 1)."""
-        operation, now = word.operation, self._desk.now
+        operation, now = word.operation, self._outbox.now
         known = self._open.calls.get(operation)
         if known is not None:
             if type(known) is SpreadPut:
@@ -120,7 +120,7 @@ class Storing:
         put = SpreadPut(**fields, operation=operation, door=door, heard=now)
         self._open.add(operation, put)
         self._offered[operation] = put
-        self._desk.wake(later(now, GRACE))
+        self._outbox.wake(later(now, GRACE))
         knows = self._publishing.knows(operation) if put.hold else self._admission.knows(put)
         if knows:
             self._admit(put)
@@ -133,25 +133,26 @@ class Storing:
 
     def _ask(self, put: SpreadPut) -> None:
         """Tells its door who is to have it, and has not (rule 2)."""
-        presence, home = self._desk.presence, self._home
+        presence, home = self._outbox.presence, self._home
         if presence is None:
             return
         stay = [one for one in self._staying(presence) if one not in put.refused]
         put.wanted = {one: None for one in put.wanted if one in stay or one in put.has}
         others = [one for one in stay if one not in put.wanted]
         few = min(home.settings.replicas - len(put.wanted), len(others))
-        put.wanted |= dict.fromkeys(self._desk.chance.sample(others, max(0, few)))
+        put.wanted |= dict.fromkeys(self._outbox.chance.sample(others, max(0, few)))
         lacking = tuple([one for one in put.wanted if one not in put.has])
-        place, wall = put.place, self._desk.wall
-        self._desk.send(put.door, Goes(home.queue, home.term, put.operation, place, wall, lacking))
+        place, wall = put.place, self._outbox.wall
+        self._outbox.send(
+            put.door, Goes(home.queue, home.term, put.operation, place, wall, lacking)
+        )
 
     def _staying(self, presence: Presence) -> list[str]:
         return [one for one in presence.keepers if one not in self._leavers]
 
     # --- stored -----------------------------------------------------------------------------------
 
-    def stored(self, word: Stored) -> None:
-        """One has it."""
+    def stored(self, word: BodyStored) -> None:
         place, term, _ = parsed(word.key)
         lies, put = self._state.spread.held.get(place), self._placed.get(place)
         if lies is not None:
@@ -164,7 +165,7 @@ class Storing:
 
     def _look(self, put: SpreadPut) -> None:
         """Whether it is stored (rule 2)."""
-        now = self._desk.now
+        now = self._outbox.now
         if len(put.has) < self._home.settings.copies_needed:
             return
         put.enough = put.enough or now
@@ -208,12 +209,11 @@ class Storing:
                 where = Interval(batch.start, batch.stop)
                 break
         self._few.pop(place, None)
-        self._desk.note(f"{self._home.queue}: nobody has the bodies of {where} any more")
+        self._outbox.note(f"{self._home.queue}: nobody has the bodies of {where} any more")
         self._state.lose(where)
 
     def viewed(self) -> None:
-        """Others are here."""
-        presence, self._look_at = self._desk.presence, None
+        presence, self._look_at = self._outbox.presence, None
         self.inline = inline_bound(self._home.settings, presence) + PUT_COST
         if presence is None:
             return
@@ -223,21 +223,21 @@ class Storing:
                 self._name(place, lies, tuple([one for one in lies.nodes if one not in gone]))
             else:
                 self._count(place, lies)
-        left = [at for at in presence.left.values() if later(at, AWAY_LONG) > self._desk.now]
+        left = [at for at in presence.left.values() if later(at, AWAY_LONG) > self._outbox.now]
         if left and self._state.spread.held:
             self._look_at = later(min(left), AWAY_LONG)
-            self._desk.wake(self._look_at)
+            self._outbox.wake(self._look_at)
 
     def _count(self, place: int, lies: Lies) -> None:
         """Whether there are too few copies of it."""
-        presence = self._desk.presence
+        presence = self._outbox.presence
         if presence is None:
             return
         staying = self._staying(presence)
         there = [one for one in lies.nodes if one in staying or self._returns(one, presence)]
         if len(there) < min(self._home.settings.replicas, len(staying)):
             self._few[place] = None
-            self._desk.wake(self._desk.now)
+            self._outbox.wake(self._outbox.now)
         else:
             self._few.pop(place, None)
 
@@ -246,11 +246,11 @@ class Storing:
         if keeper in presence.keepers:
             return False  # it is to leave
         left = presence.left.get(node_of(keeper))
-        return left is not None and later(left, AWAY_LONG) > self._desk.now
+        return left is not None and later(left, AWAY_LONG) > self._outbox.now
 
     def _copy_anew(self) -> None:
         """From one that has it to one that has not; some at once (rule 4)."""
-        presence, now = self._desk.presence, self._desk.now
+        presence, now = self._outbox.presence, self._outbox.now
         flying = self._flying.items()
         self._flying = {one: end for one, end in flying if end > now and one in self._few}
         for place in list(islice(self._few, LOOKED_AT)):
@@ -264,18 +264,18 @@ class Storing:
             if place not in self._flying:
                 self._pass(place, lies, presence)
         if self._few:
-            self._desk.wake(later(now, AGAIN_AFTER))
+            self._outbox.wake(later(now, AGAIN_AFTER))
 
     def _pass(self, place: int, lies: Lies, presence: Presence) -> None:
         sources = [one for one in lies.nodes if one in presence.keepers]
         targets = [one for one in self._staying(presence) if one not in lies.nodes]
         if not sources or not targets:
             return
-        chance, home = self._desk.chance, self._home
+        chance, home = self._outbox.chance, self._home
         source, target = chance.choice(sources), chance.choice(targets)
-        self._flying[place] = later(self._desk.now, COPIED_WITHIN)
-        word = Pass(home.queue, home.term, body_key(place, lies), node_of(target))
-        self._desk.send(node_of(source), word)
+        self._flying[place] = later(self._outbox.now, COPIED_WITHIN)
+        word = CopyBody(home.queue, home.term, body_key(place, lies), node_of(target))
+        self._outbox.send(node_of(source), word)
 
     # --- what may be erased -----------------------------------------------------------------------
 
@@ -283,13 +283,13 @@ class Storing:
         """A data node asks (rules 5 and 6)."""
         if word.leaves:
             known = word.keeper in self._leavers
-            self._leavers[word.keeper] = later(self._desk.now, LEAVES_FOR)
+            self._leavers[word.keeper] = later(self._outbox.now, LEAVES_FOR)
             if not known:
-                self._desk.wake(later(self._desk.now, LEAVES_FOR))
+                self._outbox.wake(later(self._outbox.now, LEAVES_FOR))
                 self.viewed()
         over = [key for key in word.keys if self._is_over(key, word)]
         if over:
-            self._log.owe(Over(word.keeper, tuple(over)))
+            self._log.owe(EraseBodies(word.keeper, tuple(over)))
 
     def _is_over(self, key: Key, word: Spare) -> bool:
         place, term, _ = parsed(key)
@@ -305,7 +305,7 @@ class Storing:
         return False
 
     def _others(self, lies: Lies, keeper: str) -> bool:
-        presence = self._desk.presence
+        presence = self._outbox.presence
         here = () if presence is None else presence.keepers
         return any(one in here and one != keeper for one in lies.nodes)
 
@@ -333,7 +333,7 @@ class Storing:
         """Says again, forgets, and has copies made."""
         if self._offered or self._placed:
             self._tick_offered()
-        now = self._desk.now
+        now = self._outbox.now
         ended = [one for one, end in self._leavers.items() if end <= now]
         for one in ended:
             del self._leavers[one]
@@ -343,10 +343,10 @@ class Storing:
             self._copy_anew()
         for at in (self._look_at, *self._leavers.values()):
             if at is not None:
-                self._desk.wake(at)
+                self._outbox.wake(at)
 
     def _tick_offered(self) -> None:
-        now = self._desk.now
+        now = self._outbox.now
         for operation, put in list(self._offered.items()):
             if operation not in self._open.calls:
                 del self._offered[operation]
@@ -360,7 +360,7 @@ class Storing:
                 del self._placed[place]
                 self._check(place)
         if self._offered or self._placed:
-            self._desk.wake(later(now, GRACE))
+            self._outbox.wake(later(now, GRACE))
 
     def _check(self, place: int) -> None:
         lies = self._state.spread.held.get(place)

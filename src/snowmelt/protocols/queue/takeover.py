@@ -9,7 +9,7 @@
    be missing in it, and nobody has it. Where all of them are lost, it is the newest of the others.
 4. When it lies elsewhere it is brought here, piece by piece, and then replaces the own copy.
 5. Where it goes no further since somebody who is here is silent, the controller is told: another is
-   to try, who may hear him (`registry.py`, rule 2).
+   to try, who may hear him (`controller.py`, rule 2).
 6. Where there is no room for it here, the controller is told: whose copy it is may lead.
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.words import NOTHING, Head
 
 SILENT_MAX: Final = seconds(5)
@@ -28,7 +28,7 @@ SILENT_MAX: Final = seconds(5)
 class TakeOver(msgspec.Struct):
     """A term that this node is to lead and has not begun."""
 
-    home: Home
+    home: Assignment
     heads: dict[str, Head] = {}
     """Of the copies that are fenced."""
     source: str = ""

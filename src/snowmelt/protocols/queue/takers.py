@@ -41,7 +41,6 @@ class Takers:
         return 0 <= behind < NUMBERS and bool(mask >> behind & 1)
 
     def note(self, operation: OperationId) -> None:
-        """It has something."""
         client, number = operation.client, operation.number
         known = self._known.get(client)
         last, mask = known or (number, 0)
@@ -76,5 +75,4 @@ class Takers:
         return None if known is None else _ENCODE(known)
 
     def restore(self, key: bytes, value: bytes) -> None:
-        """From a record."""
         self._known[key[1:].decode()] = msgspec.msgpack.decode(value, type=tuple[int, int])

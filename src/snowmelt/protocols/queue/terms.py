@@ -1,6 +1,7 @@
 """Whom this node leads: how terms begin here, and how they end.
 
-Which node leads in which term is decided by the controller (`registry.py`); a term is a `Home`.
+Which node leads in which term is decided by the controller (`controller.py`); a term is a
+`Assignment`.
 
 1. A run leads in a term once at most. One that it began and left it claims anew.
 2. A term is served once the controller has written down that its copies are the queue's.
@@ -14,29 +15,31 @@ from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import messages, words
 from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.directory import Directory
-from snowmelt.protocols.queue.followers import Follower
+from snowmelt.protocols.queue.follower_progress import FollowerProgress
 from snowmelt.protocols.queue.leader import Leader
-from snowmelt.protocols.queue.messages import Home
-from snowmelt.protocols.queue.parted.words import Granted
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.metadata_cache import MetadataCache
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.parted.words import OwedGrant
 from snowmelt.protocols.queue.streams import gone_for_ever, node_of, stream_of
 from snowmelt.protocols.queue.takeover import TakeOver
 
 AGAIN_AFTER: Final = milliseconds(300)
 TRIES_MAX: Final = 5
-AT_DOORS: Final = (words.SpreadPut, Granted)
+AT_DOORS: Final = (words.SpreadPut, OwedGrant)
 
 
 class Terms:
     """The terms of one node: those that it leads in, and those that it is to begin."""
 
-    def __init__(self, desk: Desk, directory: Directory, copies: Copies, *, alone: bool) -> None:
+    def __init__(
+        self, outbox: Outbox, metadata: MetadataCache, copies: Copies, *, alone: bool
+    ) -> None:
         self.leaders: dict[str, Leader] = {}
         self.touched: dict[str, None] = {}
         """Queues whose leaders may have a step to make."""
-        self._desk = desk
-        self._directory = directory
+        self._outbox = outbox
+        self._metadata = metadata
         self._copies = copies
         self._alone = alone
         self._takeovers: dict[str, TakeOver] = {}
@@ -65,9 +68,9 @@ class Terms:
 
     # --- what the controller says -----------------------------------------------------------------
 
-    def heard(self, home: Home) -> None:
+    def heard(self, home: Assignment) -> None:
         """A term of a queue: perhaps it is this node's."""
-        queue, desk, own = home.queue, self._desk, self.own(home.queue)
+        queue, outbox, own = home.queue, self._outbox, self.own(home.queue)
         leader = self.leaders.get(queue)
         if home.term < own:
             return
@@ -77,9 +80,9 @@ class Terms:
                 leader.in_sync.written(home)
                 self.touched[queue] = None
                 self.activate(leader)
-        elif home.master != desk.keeper:
+        elif home.master != outbox.keeper:
             self.resign(queue)
-        elif home.run != desk.stream or home.active or home.term <= self._begun.get(queue, 0):
+        elif home.run != outbox.stream or home.active or home.term <= self._begun.get(queue, 0):
             self.resign(queue)
             self._claim(queue, home.term)
         else:
@@ -87,23 +90,23 @@ class Terms:
             self._take_over(home)
 
     def _claim(self, queue: str, term: int) -> None:
-        """Rule 1."""
-        presence = self._desk.presence
+        # Rule 1.
+        presence = self._outbox.presence
         if presence is not None:
-            claim = messages.Claim(queue, term, self._desk.stream)
-            self._desk.send(presence.view.coordinator, claim)
+            claim = messages.RequestTerm(queue, term, self._outbox.stream)
+            self._outbox.send(presence.view.coordinator, claim)
 
     def superseded(self, _: NodeId, word: words.Superseded) -> None:
         """Somebody heard of a later term (rule 3)."""
         own = self.own(word.queue)
-        if 0 < own < word.term and not self._desk.alarm("a node", word.queue, word.term, own):
+        if 0 < own < word.term and not self._outbox.alarm("a node", word.queue, word.term, own):
             self.yields(word.queue)
             self._claim(word.queue, word.term)
 
     def yields(self, queue: str) -> None:
         """Another leads in a later term, and it is to be heard who."""
         self.resign(queue)
-        self._directory.forget(queue)
+        self._metadata.forget(queue)
 
     def resign(self, queue: str) -> None:
         """This node leads no more: its copy is one like any other (rule 3)."""
@@ -111,10 +114,10 @@ class Terms:
         leader = self.leaders.pop(queue, None)
         if leader is None:
             return
-        self._desk.note(f"{queue}: no longer leader of term {leader.home.term}")
+        self._outbox.note(f"{queue}: no longer leader of term {leader.home.term}")
         for operation, request in leader.delivery.open.end_all().items():
             if type(request) not in AT_DOORS:  # what is at a door, that asks for again
-                self._desk.inside.append(words.Again(operation, request))
+                self._outbox.inside.append(words.Again(operation, request))
 
     def cut_off(self) -> None:
         """Others may decide without this node now: it serves nobody (rule 4)."""
@@ -129,12 +132,12 @@ class Terms:
                 leader.followers.viewed()
                 leader.storing.viewed()
             elif not self.own(queue):
-                self._directory.forget(queue)
-                self._directory.ask(queue, None)
+                self._metadata.forget(queue)
+                self._metadata.ask(queue, None)
 
     # --- how a term begins ------------------------------------------------------------------------
 
-    def _take_over(self, home: Home) -> None:
+    def _take_over(self, home: Assignment) -> None:
         queue, copy = home.queue, self._copies.of(home.queue)
         if home.term < copy.fence:
             self._claim(queue, copy.fence)
@@ -152,14 +155,14 @@ class Terms:
 
     def tick(self) -> None:
         """Asks, and asks again, for what take-overs still lack."""
-        desk = self._desk
+        outbox = self._outbox
         for queue, taking in list(self._takeovers.items()):
             again = Duration(AGAIN_AFTER << min(taking.tries, TRIES_MAX))
-            if taking.asked and later(taking.asked, again) > desk.now:
-                desk.wake(later(taking.asked, again))
+            if taking.asked and later(taking.asked, again) > outbox.now:
+                outbox.wake(later(taking.asked, again))
                 continue
-            taking.asked, term = desk.now, taking.home.term
-            presence = desk.presence
+            taking.asked, term = outbox.now, taking.home.term
+            presence = outbox.presence
             if presence is not None and taking.source not in ("", *presence.keepers):
                 taking.heads.pop(taking.source, None)  # it left on the way
                 taking.source, taking.piece = "", None
@@ -168,26 +171,26 @@ class Terms:
             if taking.source and taking.piece is not None:
                 taking.tries += 1
                 self._ask_piece(queue, taking)
-            for keeper in taking.unheard(desk.keeper, self._gone(taking)):
-                if keeper != desk.keeper:
+            for keeper in taking.unheard(outbox.keeper, self._gone(taking)):
+                if keeper != outbox.keeper:
                     since, sought = taking.home.since, taking.home.before_term
                     fence = words.Fence(queue, term, keeper, since=since, sought=sought)
-                    desk.send(node_of(keeper), fence)
-            desk.wake(later(desk.now, AGAIN_AFTER))
+                    outbox.send(node_of(keeper), fence)
+            outbox.wake(later(outbox.now, AGAIN_AFTER))
 
     def _complain(self, queue: str, taking: TakeOver) -> None:
         """Somebody who is here does not answer: another may hear him."""
-        presence, now = self._desk.presence, self._desk.now
+        presence, now = self._outbox.presence, self._outbox.now
         silent = taking.silent(now)
         if presence is not None and silent in presence.keepers:
             taking.since = now
-            self._desk.note(f"{queue}: {silent} is silent; asks that another takes over")
+            self._outbox.note(f"{queue}: {silent} is silent; asks that another takes over")
             word = messages.Unreached(queue, taking.home.term, taking.home.run, silent)
-            self._desk.send(presence.view.coordinator, word)
+            self._outbox.send(presence.view.coordinator, word)
 
     def own_fence(self, queue: str, term: int) -> None:
         """This node's own copy takes nothing earlier."""
-        taking, copy, keeper = self.taking(queue, term), self._copies.of(queue), self._desk.keeper
+        taking, copy, keeper = self.taking(queue, term), self._copies.of(queue), self._outbox.keeper
         if taking is None:
             return
         taking.fenced = True
@@ -199,14 +202,14 @@ class Terms:
 
     def choose(self, queue: str, taking: TakeOver) -> None:
         """Goes on from the newest copy, as soon as it is known which that is."""
-        presence = self._desk.presence
+        presence = self._outbox.presence
         if presence is None or taking.source:
             return
-        newest = taking.newest(self._desk.keeper, self._gone(taking))
+        newest = taking.newest(self._outbox.keeper, self._gone(taking))
         if newest is None:
             return
         name, head = newest
-        if name == self._desk.keeper:
+        if name == self._outbox.keeper:
             self.lead(queue, taking)
         else:
             taking.source, taking.piece = name, (head, 0)
@@ -214,15 +217,15 @@ class Terms:
 
     def no_room(self, queue: str, term: int) -> None:
         """For the copy that it is to go on from (`takeover.py`, rule 6)."""
-        presence, taking = self._desk.presence, self.taking(queue, term)
+        presence, taking = self._outbox.presence, self.taking(queue, term)
         if presence is not None and taking is not None:
-            self._desk.note(f"{queue}: no room for its copy; asks that {taking.source} leads")
+            self._outbox.note(f"{queue}: no room for its copy; asks that {taking.source} leads")
             word = messages.Aside(queue, term, taking.home.run, taking.source)
-            self._desk.send(presence.view.coordinator, word)
+            self._outbox.send(presence.view.coordinator, word)
 
     def _gone(self, taking: TakeOver) -> list[str]:
         """Whose disks are gone for good."""
-        presence, home = self._desk.presence, taking.home
+        presence, home = self._outbox.presence, taking.home
         if presence is None:
             return []
         named = dict.fromkeys((*home.before, *home.mirrors))
@@ -231,20 +234,20 @@ class Terms:
     def _ask_piece(self, queue: str, taking: TakeOver) -> None:
         assert taking.piece is not None
         head, number = taking.piece
-        bring = words.Bring(queue, taking.home.term, self._desk.keeper, head, number)
-        self._desk.send(node_of(taking.source), bring)
+        bring = words.Bring(queue, taking.home.term, self._outbox.keeper, head, number)
+        self._outbox.send(node_of(taking.source), bring)
 
     def lead(self, queue: str, taking: TakeOver) -> None:
         """The term begins; it is served when its first step is safe, and that written down."""
         del self._takeovers[queue]
-        home, copies, desk = taking.home, self._copies, self._desk
+        home, copies, outbox = taking.home, self._copies, self._outbox
         copy = copies.of(queue)
-        here = {} if desk.presence is None else desk.presence.keepers
+        here = {} if outbox.presence is None else outbox.presence.keepers
         followers = {
-            name: Follower(run=stream_of(here[name]) if name in here else "")
+            name: FollowerProgress(run=stream_of(here[name]) if name in here else "")
             for name in home.mirrors
         }
-        leader = Leader(desk, copies.disk, copies.bodies, copy, home, followers, copies.ways)
+        leader = Leader(outbox, copies.disk, copies.bodies, copy, home, followers, copies.ways)
         if leader.parted is not None:
             leader.parted.goes_beside(self.leaders)
         for name, head in taking.heads.items():
@@ -264,8 +267,8 @@ class Terms:
 
     def activate(self, leader: Leader) -> None:
         """Tells the controller that the first step of a term is safe, until that is known."""
-        presence = self._desk.presence
+        presence = self._outbox.presence
         if presence is not None and not leader.serving and leader.log.safe >= leader.log.begun:
             home = leader.home
-            word = messages.Activate(home.queue, home.term, self._desk.stream)
-            self._desk.send(presence.view.coordinator, word)
+            word = messages.Activate(home.queue, home.term, self._outbox.stream)
+            self._outbox.send(presence.view.coordinator, word)

@@ -14,12 +14,12 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Load, Scan
 from snowmelt.core.record import Found, Missing, Record
 from snowmelt.protocols.queue import calls, words
-from snowmelt.protocols.queue.batches import Batch, Within, parsed
+from snowmelt.protocols.queue.batches import StoredBatch, Within, parsed
+from snowmelt.protocols.queue.body_store import BodyStore
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import Copy, body_key
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.following import Following
-from snowmelt.protocols.queue.keeping import Keeping
+from snowmelt.protocols.queue.follower_role import FollowerRole
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.segments import (
     Segment,
     joined,
@@ -35,7 +35,7 @@ from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.terms import Terms
 
 FIRST_TICKET: Final = 1 << 41
-"""Those of the desk and of what is written are below."""
+"""Those of the outbox and of what is written are below."""
 NEVER: Final = -1
 """It is not read once more."""
 
@@ -55,7 +55,7 @@ class ForOther(msgspec.Struct, frozen=True):
     """A leader that can't read them."""
 
     source: NodeId
-    fetch: words.Fetch
+    fetch: words.FetchBodies
 
 
 class ForClient(msgspec.Struct, frozen=True):
@@ -68,20 +68,20 @@ class ForClient(msgspec.Struct, frozen=True):
 
 
 class ForNode(msgspec.Struct, frozen=True):
-    """Another data node."""
+    """A read for another data node, which lacks these bodies."""
 
     leader: NodeId
-    word: words.Pass
+    word: words.CopyBody
 
 
-Purpose = words.Wants | words.Thin | words.Undo | ForPiece | ForOther | ForClient | ForNode
+Purpose = words.ReadBodies | words.Thin | words.Undo | ForPiece | ForOther | ForClient | ForNode
 
 
-class Reading(msgspec.Struct, frozen=True):
+class PendingRead(msgspec.Struct, frozen=True):
     """What is being read, and what for."""
 
     queue: str
-    batches: tuple[Batch, ...]
+    batches: tuple[StoredBatch, ...]
     purpose: Purpose
     writes: int = NEVER
     """How many had ended when it was asked for (rule 2)."""
@@ -91,35 +91,40 @@ class Transfer:
     """Of all queues of a node."""
 
     def __init__(
-        self, desk: Desk, copies: Copies, terms: Terms, following: Following, keeping: Keeping
+        self,
+        outbox: Outbox,
+        copies: Copies,
+        terms: Terms,
+        following: FollowerRole,
+        keeping: BodyStore,
     ) -> None:
-        self._desk = desk
+        self._outbox = outbox
         self._keeping = keeping
         self._copies = copies
         self._terms = terms
         self._following = following
         self._sendings: dict[tuple[str, str], Sending] = {}
         """To those who take over, by queue and keeper."""
-        self._reading: dict[int, Reading] = {}
+        self._reading: dict[int, PendingRead] = {}
         self._tickets = FIRST_TICKET
 
     # --- who wants some ---------------------------------------------------------------------------
 
-    def wanted(self, _: NodeId, wants: words.Wants) -> None:
+    def wanted(self, _: NodeId, wants: words.ReadBodies) -> None:
         """A leader of this node owes them."""
         self._read(wants.queue, wants.batches, wants)
 
     def undo(self, _: NodeId, undo: words.Undo) -> None:
         """This node's copy is to be what is on the disk: some records at a time."""
         self._tickets += 1
-        self._reading[self._tickets] = Reading(undo.queue, (), undo)
+        self._reading[self._tickets] = PendingRead(undo.queue, (), undo)
         stop = self._copies.of(undo.queue).where()[1]
-        self._desk.effect(Scan(self._tickets, undo.start, stop, words.PIECE_BYTES))
+        self._outbox.effect(Scan(self._tickets, undo.start, stop, words.PIECE_BYTES))
 
-    def fetch(self, source: NodeId, fetch: words.Fetch) -> None:
+    def fetch(self, source: NodeId, fetch: words.FetchBodies) -> None:
         """The leader can't read some bodies."""
         if self._following.follows(source, fetch.queue, fetch.term) is not None:
-            batches = tuple(Batch(at.start, at.stop, 0, term) for at, term in fetch.batches)
+            batches = tuple(StoredBatch(at.start, at.stop, 0, term) for at, term in fetch.batches)
             self._read(fetch.queue, batches, ForOther(source, fetch))
 
     def thin(self, source: NodeId, word: words.Thin) -> None:
@@ -132,13 +137,13 @@ class Transfer:
         if copy is None or not copy.whole or copy.head < word.head:
             return
         names = [(one.place, one.term) for one in word.bodies]
-        batches = tuple([Batch(place.start, place.stop, 0, term) for place, term in names])
+        batches = tuple([StoredBatch(place.start, place.stop, 0, term) for place, term in names])
         self._copies.disk.thins(queue, [body_key(queue, batch.key) for batch in batches])
         self._read(queue, batches, word)
 
     def fetch_span(self, operation: OperationId, ask: calls.Fetch) -> None:
         """A client's share, straight from this copy: as many batches as fit, and one at least."""
-        copy, limits, span = self._copies.known(ask.queue), self._desk.limits, ask.span
+        copy, limits, span = self._copies.known(ask.queue), self._outbox.limits, ask.span
         where, hand = list[Within](), dict[int, Segment]()
         wanted, room = min(ask.bytes_max, limits.fetch_bytes), limits.answer_bytes
         found: Iterable[Within] = () if copy is None else batches_of(copy, span)
@@ -159,18 +164,18 @@ class Transfer:
             if absent:
                 self._read(ask.queue, absent, client)
             else:
-                self._hand_over(Reading(ask.queue, (), client), client, ())
-        elif any(one.node == self._desk.me for one in span.keepers):
-            self._desk.reply(operation, calls.Fetched((), gone=span.stop - span.start))
+                self._hand_over(PendingRead(ask.queue, (), client), client, ())
+        elif any(one.node == self._outbox.me for one in span.keepers):
+            self._outbox.reply(operation, calls.Fetched((), gone=span.stop - span.start))
         else:
-            text = f"{self._desk.me} does not keep what begins at position {span.start}"
-            self._desk.decline(operation, "Unavailable", text)
+            text = f"{self._outbox.me} does not keep what begins at position {span.start}"
+            self._outbox.decline(operation, "Unavailable", text)
 
-    def pass_on(self, leader: NodeId, word: words.Pass) -> None:
+    def pass_on(self, leader: NodeId, word: words.CopyBody) -> None:
         """Another data node is to have one as well."""
         place, term, stop = parsed(word.key)
         if self._keeping.key(word.queue, word.key) == word.key:
-            self._read(word.queue, (Batch(place, stop, 0, term),), ForNode(leader, word))
+            self._read(word.queue, (StoredBatch(place, stop, 0, term),), ForNode(leader, word))
         else:
             self._keeping.lost(word.queue, word.key)
 
@@ -179,7 +184,7 @@ class Transfer:
         queue, keeper = bring.queue, bring.keeper
         leader = self._terms.leaders.get(queue)
         if leader is not None:
-            sending = leader.followers.bring(keeper, heard=source != self._desk.me)
+            sending = leader.followers.bring(keeper, heard=source != self._outbox.me)
         else:
             copy = self._copies.of(queue)
             if not copy.whole or bring.term != copy.fence or copy.head != bring.head:
@@ -196,14 +201,14 @@ class Transfer:
             piece = ForPiece(keeper, bring.term, sending.head, number, records, last)
             self._read(queue, tuple(batches), piece)
 
-    def _read(self, queue: str, batches: tuple[Batch, ...], purpose: Purpose) -> None:
-        self._load(Reading(queue, batches, purpose, self._copies.disk.writes))
+    def _read(self, queue: str, batches: tuple[StoredBatch, ...], purpose: Purpose) -> None:
+        self._load(PendingRead(queue, batches, purpose, self._copies.disk.writes))
 
-    def _load(self, reading: Reading) -> None:
+    def _load(self, reading: PendingRead) -> None:
         self._tickets += 1
         self._reading[self._tickets] = reading
         keys = tuple([body_key(reading.queue, batch.key) for batch in reading.batches])
-        self._desk.effect(Load(self._tickets, keys))
+        self._outbox.effect(Load(self._tickets, keys))
 
     # --- they were read ---------------------------------------------------------------------------
 
@@ -218,7 +223,7 @@ class Transfer:
                 self._load(msgspec.structs.replace(reading, writes=NEVER))
                 return
         match reading.purpose:
-            case words.Wants():
+            case words.ReadBodies():
                 self._deliver(reading, reading.purpose, found)
             case words.Thin():
                 self._thin(reading, reading.purpose, found)
@@ -237,28 +242,28 @@ class Transfer:
                     for batch, one in pairs
                     if isinstance(one, Record) and _unstored(one, batch) is not None
                 )
-                keeper = self._desk.keeper
-                told = words.Fetched(fetch.queue, fetch.term, keeper, fetch.batches, bodies)
-                self._desk.send(source, told)
+                keeper = self._outbox.keeper
+                told = words.FetchedBodies(fetch.queue, fetch.term, keeper, fetch.batches, bodies)
+                self._outbox.send(source, told)
 
     def _undo(self, undo: words.Undo, found: Sequence[Found]) -> None:
         if found:
             more = msgspec.structs.replace(undo, start=found[-1].key + b"\0")
             undo.found.extend(found)
-            self.undo(self._desk.me, more)
+            self.undo(self._outbox.me, more)
         else:
             self._following.undone(undo.queue, undo.found)
 
-    def _thin(self, reading: Reading, word: words.Thin, found: Sequence[Found]) -> None:
+    def _thin(self, reading: PendingRead, word: words.Thin, found: Sequence[Found]) -> None:
         for batch, one, thinner in zip(reading.batches, found, word.bodies, strict=True):
             segment, body = _unstored(one, batch), b""
             if segment is not None and segment.left != thinner.left:
                 body = stored(thinned(segment, thinner.left))
             self._copies.disk.thin(one.key, body)
 
-    def _hand_over(self, reading: Reading, client: ForClient, found: Sequence[Found]) -> None:
+    def _hand_over(self, reading: PendingRead, client: ForClient, found: Sequence[Found]) -> None:
         """To a client: all up to the first that can't be read."""
-        hand, unread = client.hand, dict[Batch, bool]()
+        hand, unread = client.hand, dict[StoredBatch, bool]()
         for batch, one in zip(reading.batches, found, strict=True):
             segment = _unstored(one, batch)
             if segment is None:
@@ -266,7 +271,7 @@ class Transfer:
             else:
                 hand[batch.start] = segment
                 self._copies.bodies.add(reading.queue, batch, segment)
-        parts, damaged, gone = list[calls.Part](), 0, 0
+        parts, damaged, gone = list[calls.ItemRun](), 0, 0
         for batch, first, stop in client.where:
             if batch in unread:
                 damaged, gone = (0, stop - first) if unread[batch] else (stop - first, 0)
@@ -276,7 +281,7 @@ class Transfer:
                 gone = stop - first
                 break
             parts.append(part_of(segment, *edges, first))
-        self._desk.reply(client.operation, calls.Fetched(tuple(joined(parts)), damaged, gone))
+        self._outbox.reply(client.operation, calls.Fetched(tuple(joined(parts)), damaged, gone))
         for batch in unread:
             if batch.spread:
                 self._keeping.lost(reading.queue, batch.key)
@@ -287,18 +292,20 @@ class Transfer:
                 leader.delivery.lack(lacking)
                 self._terms.touched[reading.queue] = None
 
-    def _pass(self, purpose: ForNode, batch: Batch, found: Found) -> None:
+    def _pass(self, purpose: ForNode, batch: StoredBatch, found: Found) -> None:
         word = purpose.word
         if not isinstance(found, Record) or _unstored(found, batch) is None:
             self._keeping.lost(word.queue, word.key)
             return
         body, name = words.Body(word.key, found.value), (word.queue, word.key)
-        if self._copies.ways.goes(word.target, name, len(body.value), self._desk.now):
-            store = words.Store(word.queue, word.term, purpose.leader, body)
-            self._desk.send(word.target, store)
+        if self._copies.ways.goes(word.target, name, len(body.value), self._outbox.now):
+            store = words.StoreBody(word.queue, word.term, purpose.leader, body)
+            self._outbox.send(word.target, store)
 
-    def _deliver(self, reading: Reading, wants: words.Wants, found: Sequence[Found]) -> None:
-        unread: list[Batch] = []
+    def _deliver(
+        self, reading: PendingRead, wants: words.ReadBodies, found: Sequence[Found]
+    ) -> None:
+        unread: list[StoredBatch] = []
         for batch, one in zip(reading.batches, found, strict=True):
             segment = _unstored(one, batch)
             if segment is None:
@@ -312,7 +319,7 @@ class Transfer:
             leader.delivery.read(wants, unread)
             self._terms.touched[reading.queue] = None
 
-    def _send(self, reading: Reading, piece: ForPiece, found: Sequence[Found]) -> None:
+    def _send(self, reading: PendingRead, piece: ForPiece, found: Sequence[Found]) -> None:
         pairs = list(zip(reading.batches, found, strict=True))
         bodies = tuple(words.Body(a.key, one.value) for a, one in pairs if isinstance(one, Record))
         unread = [batch for batch, one in pairs if not isinstance(one, Record)]
@@ -328,21 +335,23 @@ class Transfer:
             self._terms.touched[queue] = None
             return
         if follower is not None:
-            follower.sent = self._desk.now
+            follower.sent = self._outbox.now
             follower.heavy = sum([len(one.value) for one in bodies])
         elif piece.last:
             self._sendings.pop((queue, piece.keeper))
         told = piece.term, piece.head, piece.number, piece.last
-        self._desk.send(node_of(piece.keeper), words.Piece(queue, *told, bodies, piece.records))
+        self._outbox.send(
+            node_of(piece.keeper), words.SnapshotChunk(queue, *told, bodies, piece.records)
+        )
 
-    def fetched(self, _: NodeId, word: words.Fetched) -> None:
+    def fetched(self, _: NodeId, word: words.FetchedBodies) -> None:
         """What another has of those that can't be read here."""
         leader = self._terms.leading(word.queue, word.term)
         if leader is None:
             return
         there = {one.key: one.value for one in word.bodies}
         named = dict.fromkeys(word.batches)
-        found: dict[Batch, Segment | None] = {}
+        found: dict[StoredBatch, Segment | None] = {}
         for batch in leader.delivery.lacking:
             if (batch.place, batch.term) in named:
                 value = there.get(batch.key)
@@ -354,7 +363,7 @@ def _any_missing(found: Sequence[Found]) -> bool:
     return any(isinstance(one, Missing) for one in found)
 
 
-def _unstored(found: Found, batch: Batch) -> Segment | None:
+def _unstored(found: Found, batch: StoredBatch) -> Segment | None:
     """The bodies of a batch, as they were found; None for what can't be read."""
     if not isinstance(found, Record):
         return None

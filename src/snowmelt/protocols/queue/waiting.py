@@ -27,7 +27,7 @@ class WaitingGet(msgspec.Struct):
     asked: Instant
 
 
-class Waiting:
+class WaitingGets:
     """All who wait at one queue, in the order in which they came. No call looks at all of them."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class WaitingPut(msgspec.Struct):
     """Who waits for it: callers, and the last turn of each."""
 
 
-class Room:
+class WaitingPuts:
     """All puts that wait at one queue, each once, with those who asked for it.
 
     With a client that is gone go its puts: nobody else waits behind what nobody waits for.
@@ -117,11 +117,9 @@ class Room:
 
     @property
     def first(self) -> WaitingPut | None:
-        """Whose turn it is."""
         return next(iter(self.puts.values()), None)
 
     def leave(self, waiting: WaitingPut) -> None:
-        """It waits no more."""
         name = waiting.put.producer, waiting.put.sequence
         del self.puts[name]
         self._ends.forget(name)

@@ -4,11 +4,11 @@
    same: on others, or as there is room again. With no follower it has none.
 2. If it is not safe by then, the next step takes back what came with bodies and is not safe. The
    items live no more, their numbers are free, the bodies are erased. So no disk needs room for
-   these: what is written and erased in one write is not written (`disk.py`).
+   these: what is written and erased in one write is not written (`write_queue.py`).
 3. None of that was told. Whoever put is told `DiskFull` when that step is safe; who was to have
    such an item asks again.
 4. Until then, puts that come are refused.
-5. A step that is safe on others alone shows who has room: he is to lead (`registry.py`, rule 2).
+5. A step that is safe on others alone shows who has room: he is to lead (`controller.py`, rule 2).
    While that is open puts are not answered: who puts asks again, and finds him.
 """
 
@@ -23,13 +23,13 @@ from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.backups import BROKEN, Restored
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Aside, Home
+from snowmelt.protocols.queue.messages import Aside, Assignment
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import RESTORING
 from snowmelt.protocols.queue.restoring import no_room
-from snowmelt.protocols.queue.state import STATUS, State, without
+from snowmelt.protocols.queue.state import STATUS, QueueState, without
 from snowmelt.protocols.queue.words import Owed, ReplyTo, Show
 
 ASIDE_WITHIN: Final = milliseconds(700)
@@ -43,14 +43,14 @@ class Withdrawing:
 
     def __init__(
         self,
-        desk: Desk,
-        home: Home,
-        state: State,
+        outbox: Outbox,
+        home: Assignment,
+        state: QueueState,
         log: Log,
         publishing: Publishing,
         later_puts: OrderedDict[OperationId, calls.Put],
     ) -> None:
-        self._desk = desk
+        self._outbox = outbox
         self._home = home
         self._state = state
         self._log = log
@@ -74,15 +74,15 @@ class Withdrawing:
     def unsure(self) -> bool:
         """Whether another may soon lead who has room (rule 5)."""
         tries = self.by is not None and self._log.spares_own and not self._refuses
-        return tries or self._desk.now < self._aside
+        return tries or self._outbox.now < self._aside
 
     def found(self, reason: str) -> None:
         """A disk has no room for a step."""
         self._reason = reason
         if self.by is None or self._log.safe >= self._step:
             self._step, self._refuses = self._log.head, False
-            self.by = later(self._desk.now, GRACE) if self._log.is_followed else self._desk.now
-        self._desk.wake(self.by)
+            self.by = later(self._outbox.now, GRACE) if self._log.is_followed else self._outbox.now
+        self._outbox.wake(self.by)
         if self._log.erases():  # that may make room
             self._state.changed[STATUS] = None
 
@@ -92,19 +92,19 @@ class Withdrawing:
         if self._log.safe >= self._step:
             self.by, self._refuses = None, False
             self._step_aside()
-        elif self.by <= self._desk.now:
+        elif self.by <= self._outbox.now:
             self._refuses = True
             self._take_back()
 
     def _step_aside(self) -> None:
-        """Rule 5."""
-        now, home, presence = self._desk.now, self._home, self._desk.presence
+        # Rule 5.
+        now, home, presence = self._outbox.now, self._home, self._outbox.presence
         follower = self._log.instead_of_own(self._step)
         if presence is not None and follower:
             self._aside = later(now, ASIDE_WITHIN)
-            self._desk.note(f"{home.queue}: no room on this disk; asks that {follower} leads")
+            self._outbox.note(f"{home.queue}: no room on this disk; asks that {follower} leads")
             word = Aside(home.queue, home.term, home.run, follower)
-            self._desk.send(presence.view.coordinator, word)
+            self._outbox.send(presence.view.coordinator, word)
 
     def _take_back(self) -> None:
         placed, state = self._log.withdraw(), self._state
@@ -139,7 +139,7 @@ class Withdrawing:
         return regrouped
 
     def _anew(self, owed: Owed, gone: IntervalSet, *, regrouped: bool) -> Owed:
-        """Rule 3."""
+        # Rule 3.
         match owed:
             case ReplyTo(operation, calls.PutDone(start, stop) | calls.Receipt(_, start, stop)) if (
                 _in(gone, [Interval(start, stop)])

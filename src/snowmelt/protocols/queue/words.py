@@ -15,8 +15,8 @@ from snowmelt.core.record import Found
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
 from snowmelt.protocols.queue.backups import Records
-from snowmelt.protocols.queue.batches import Batch
-from snowmelt.protocols.queue.messages import Keeper, Length, Name, Term
+from snowmelt.protocols.queue.batches import StoredBatch
+from snowmelt.protocols.queue.messages import Keeper, Length, OfTerm, Term
 from snowmelt.protocols.queue.parted import words as parted
 from snowmelt.protocols.queue.segments import Segment
 from snowmelt.protocols.queue.settings import PUT_BYTES_MAX
@@ -48,13 +48,6 @@ class Body(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     key: Key
     value: bytes
-
-
-class OfTerm(msgspec.Struct, frozen=True, array_like=True):
-    """About one queue, in one term."""
-
-    queue: Name
-    term: Term
 
 
 # --- what a leader says ---------------------------------------------------------------------------
@@ -104,7 +97,7 @@ class Fence(OfTerm, frozen=True, tag="queue.fence", array_like=True):
     """Among the copies of which term the newest is sought."""
 
 
-class Piece(OfTerm, frozen=True, tag="queue.piece", array_like=True):
+class SnapshotChunk(OfTerm, frozen=True, tag="queue.piece", array_like=True):
     """Some of a copy as of its head: its bodies first, and then its records."""
 
     head: Head
@@ -114,7 +107,7 @@ class Piece(OfTerm, frozen=True, tag="queue.piece", array_like=True):
     records: Pairs
 
 
-class Fetch(OfTerm, frozen=True, tag="queue.fetch", array_like=True):
+class FetchBodies(OfTerm, frozen=True, tag="queue.fetch", array_like=True):
     """Asks for bodies that can not be read here."""
 
     batches: tuple[tuple[Interval, Term], ...]
@@ -205,22 +198,22 @@ class Admitted(msgspec.Struct, frozen=True, tag="queue.admitted", array_like=Tru
     repeated: bool
 
 
-class Told(OfTerm, frozen=True, tag="queue.told", array_like=True):
+class PutReply(OfTerm, frozen=True, tag="queue.told", array_like=True):
     """What the client is told who put it."""
 
     operation: OperationId
     answer: Admitted | calls.Receipt | Declined
 
 
-class Store(OfTerm, frozen=True, tag="queue.store", array_like=True):
+class StoreBody(OfTerm, frozen=True, tag="queue.store", array_like=True):
     """Keep this body, and say to whom it comes from, and to the leader, when it is flushed."""
 
     leader: NodeId
     body: Body
 
 
-class Stored(OfTerm, frozen=True, tag="queue.stored", array_like=True):
-    """It is."""
+class BodyStored(OfTerm, frozen=True, tag="queue.stored", array_like=True):
+    """A data node says that it has flushed a body."""
 
     leader: NodeId
     keeper: Keeper
@@ -235,7 +228,7 @@ class Lacks(OfTerm, frozen=True, tag="queue.lacks", array_like=True):
     reason: Reason
 
 
-class Pass(OfTerm, frozen=True, tag="queue.pass", array_like=True):
+class CopyBody(OfTerm, frozen=True, tag="queue.pass", array_like=True):
     """Who has this body is to have another store it as well."""
 
     key: Key
@@ -252,7 +245,7 @@ class Spare(OfTerm, frozen=True, tag="queue.spare", array_like=True):
 
 
 class Spared(OfTerm, frozen=True, tag="queue.spared", array_like=True):
-    """These."""
+    """The leader's answer: nobody needs the bodies under these keys."""
 
     keys: tuple[Key, ...]
     linger: Length = Duration(0)
@@ -269,7 +262,7 @@ class Appended(OfTerm, frozen=True, tag="queue.appended", array_like=True):
     head: Head
 
 
-class Behind(OfTerm, frozen=True, tag="queue.behind", array_like=True):
+class AppendRejected(OfTerm, frozen=True, tag="queue.behind", array_like=True):
     """It can't take a step that came: this is all that it has, flushed."""
 
     keeper: Keeper
@@ -284,7 +277,7 @@ class NoRoom(OfTerm, frozen=True, tag="queue.no-room", array_like=True):
 
 
 class Confirmed(OfTerm, frozen=True, tag="queue.confirmed", array_like=True):
-    """None was heard of."""
+    """No later term was heard of: the leader may answer reads."""
 
     keeper: Keeper
     number: Count
@@ -307,7 +300,7 @@ class Bring(OfTerm, frozen=True, tag="queue.bring", array_like=True):
     number: Count
 
 
-class Fetched(OfTerm, frozen=True, tag="queue.fetched", array_like=True):
+class FetchedBodies(OfTerm, frozen=True, tag="queue.fetched", array_like=True):
     """It has these of them, and no others."""
 
     keeper: Keeper
@@ -319,9 +312,11 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
     """It heard of this term, which is later than that of whom it tells."""
 
 
-ToFollower = Append | Confirm | Fence | Piece | Fetch | Thin
-ToLeader = Appended | Behind | NoRoom | Confirmed | Fenced | Stored | Lacks | Spare
-ToOthers = Bring | Fetched | Superseded | Offer | Goes | Told | Store | Pass | Spared
+ToFollower = Append | Confirm | Fence | SnapshotChunk | FetchBodies | Thin
+ToLeader = Appended | AppendRejected | NoRoom | Confirmed | Fenced | BodyStored | Lacks | Spare
+ToOthers = (
+    Bring | FetchedBodies | Superseded | Offer | Goes | PutReply | StoreBody | CopyBody | Spared
+)
 Message = ToFollower | ToLeader | ToOthers
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
@@ -365,12 +360,12 @@ class SaveOwed(msgspec.Struct, frozen=True, gc=False):
 
     operation: OperationId
     backup: int
-    batches: tuple[tuple[Batch, bytes], ...]
+    batches: tuple[tuple[StoredBatch, bytes], ...]
     records: Records
     last: bool
 
 
-class Over(msgspec.Struct, frozen=True, gc=False):
+class EraseBodies(msgspec.Struct, frozen=True, gc=False):
     """A data node may erase these."""
 
     keeper: str
@@ -381,11 +376,11 @@ class Say(msgspec.Struct):
     """What another node is told; whoever owes it sees whether it was."""
 
     target: NodeId
-    message: parted.Report | parted.Numbers
+    message: parted.PartitionReport | parted.Numbers
     told: bool = False
 
 
-Owed = ReplyTo | Deliver | Show | Over | Say
+Owed = ReplyTo | Deliver | Show | EraseBodies | Say
 
 
 class Placed(msgspec.Struct, frozen=True, gc=False):
@@ -411,11 +406,11 @@ class OwnFence(msgspec.Struct, frozen=True, gc=False):
     term: int
 
 
-class Tell(msgspec.Struct, frozen=True, gc=False):
+class SendWhenFlushed(msgspec.Struct, frozen=True, gc=False):
     """Another is told when it is flushed."""
 
     target: NodeId
-    message: Appended | Behind | Fenced | Bring | Stored | messages.Erased
+    message: Appended | AppendRejected | Fenced | Bring | BodyStored | messages.Erased
 
 
 class Replaced(msgspec.Struct, frozen=True, gc=False):
@@ -434,7 +429,7 @@ class Thinned(msgspec.Struct, frozen=True, gc=False):
     """Bodies take less: nobody waits for that."""
 
 
-Flush = OwnStep | OwnFence | Tell | Replaced | Mended | Thinned
+Flush = OwnStep | OwnFence | SendWhenFlushed | Replaced | Mended | Thinned
 
 
 # --- what parts of a node say to each other -------------------------------------------------------
@@ -447,18 +442,18 @@ class Again(msgspec.Struct, frozen=True):
     request: Any
 
 
-class Heard(msgspec.Struct, frozen=True):
+class CallRouted(msgspec.Struct, frozen=True):
     """Where the queue of a call is at home, or why it is nowhere: the call goes on."""
 
     operation: OperationId
     request: Any
-    home: messages.Home | messages.Nowhere
+    home: messages.Assignment | messages.Nowhere
 
 
-class Kept(msgspec.Struct, frozen=True):
+class AssignmentStored(msgspec.Struct, frozen=True):
     """A home that the coordinator decided on is flushed: it may be told."""
 
-    home: messages.Home
+    home: messages.Assignment
     also: NodeId | None
     """Whom else."""
 
@@ -473,11 +468,11 @@ class Undo(msgspec.Struct, frozen=True):
     """Those that are before."""
 
 
-class Wants(msgspec.Struct, frozen=True):
+class ReadBodies(msgspec.Struct, frozen=True):
     """Bodies are to be read from the disk for what is owed."""
 
     queue: str
-    batches: tuple[Batch, ...]
+    batches: tuple[StoredBatch, ...]
     owed: Deliver | Show | SaveOwed
     hand: dict[int, Segment]
     """Those that are at hand, by where their bodies begin."""

@@ -11,7 +11,16 @@ from typing import Final
 
 from snowmelt.core.errors import MessageError, SnowmeltError
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.etcd import ETCD, Answer, Failed, Grant, Refresh, Request, Revoke, Trouble
+from snowmelt.protocols.etcd import (
+    ETCD,
+    Answer,
+    EtcdFailed,
+    LeaseGrant,
+    Refresh,
+    Request,
+    Revoke,
+    Trouble,
+)
 from snowmelt.runtime.etcd import gateway
 from snowmelt.runtime.etcd.place import EtcdPlace
 from snowmelt.runtime.logs import tell
@@ -27,7 +36,7 @@ What waits long behind one that is not answered would be of no use to who asked 
 Deliver = Callable[[NodeId, Answer], None]
 
 
-class Line:
+class EtcdConnection:
     """One connection after another, to one endpoint or the next; used by one thread."""
 
     def __init__(self, place: EtcdPlace) -> None:
@@ -49,7 +58,7 @@ class Line:
             where = self._place.endpoints[self._at]
             self._leave()
             said = str(error) or type(error).__name__
-            return Failed(request.number, Trouble.UNKNOWN, f"{where}: {said}")
+            return EtcdFailed(request.number, Trouble.UNKNOWN, f"{where}: {said}")
 
     def close(self) -> None:
         if self._connection is not None:
@@ -125,10 +134,10 @@ class EtcdClient:
         self._deliver = deliver
         self._loop = asyncio.get_running_loop()
         self._threads: list[ThreadPoolExecutor] = []
-        self._lines: list[Line] = []
+        self._lines: list[EtcdConnection] = []
         for name in ("leases", "transactions"):
             self._threads.append(ThreadPoolExecutor(1, f"etcd-{name}"))
-            self._lines.append(Line(place))
+            self._lines.append(EtcdConnection(place))
         self._waiting = [0, 0]
         self._trouble = ""
         self._closed = threading.Event()
@@ -137,7 +146,7 @@ class EtcdClient:
 
     def ask(self, request: Request) -> None:
         """Carries a request; its answer is delivered, unless the client is closed first."""
-        at = 0 if isinstance(request, Grant | Refresh | Revoke) else 1
+        at = 0 if isinstance(request, LeaseGrant | Refresh | Revoke) else 1
         if self._closed.is_set() or self._waiting[at] >= WAITING_MAX:
             return  # silence: it is asked again
         self._waiting[at] += 1
@@ -161,7 +170,7 @@ class EtcdClient:
     def _answered(self, at: int, answer: Answer) -> None:
         self._waiting[at] -= 1
         lost = ""
-        if isinstance(answer, Failed) and answer.trouble is Trouble.UNKNOWN:
+        if isinstance(answer, EtcdFailed) and answer.trouble is Trouble.UNKNOWN:
             lost = answer.text
         if lost != self._trouble:
             if not lost:

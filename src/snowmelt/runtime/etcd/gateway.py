@@ -42,7 +42,7 @@ class Range(msgspec.Struct):
     kvs: Annotated[list[Pair], msgspec.Meta(max_length=1_000)] = []
 
 
-class Done(msgspec.Struct):
+class OperationResponse(msgspec.Struct):
     """What one operation of a transaction came to."""
 
     response_range: Range | None = None
@@ -51,7 +51,7 @@ class Done(msgspec.Struct):
 class TransactionAnswer(msgspec.Struct):
     header: Header
     succeeded: bool = False
-    responses: Annotated[list[Done], msgspec.Meta(max_length=128)] = []
+    responses: Annotated[list[OperationResponse], msgspec.Meta(max_length=128)] = []
 
 
 class LeaseAnswer(msgspec.Struct):
@@ -94,11 +94,11 @@ _refusal = msgspec.json.Decoder(Refusal)
 def asked(request: etcd.Request, prefix: str) -> tuple[str, bytes]:
     """Where a request goes, and its body.
 
-    >>> asked(etcd.Grant(1, 5), "/x/")
+    >>> asked(etcd.LeaseGrant(1, 5), "/x/")
     ('/v3/lease/grant', b'{"TTL":5}')
     """
     match request:
-        case etcd.Grant(_, length):
+        case etcd.LeaseGrant(_, length):
             return "/v3/lease/grant", msgspec.json.encode({"TTL": length})
         case etcd.Refresh(_, lease):
             return "/v3/lease/keepalive", msgspec.json.encode({"ID": lease})
@@ -128,9 +128,9 @@ def answered(request: etcd.Request, body: bytes, prefix: str) -> etcd.Answer:
     """What a request was answered with; raises `MessageError` for what is no such answer."""
     try:
         match request:
-            case etcd.Grant(number):
+            case etcd.LeaseGrant(number):
                 granted = _lease.decode(body)
-                return etcd.Granted(number, granted.lease, granted.seconds)
+                return etcd.LeaseGranted(number, granted.lease, granted.seconds)
             case etcd.Refresh(number):
                 return etcd.Refreshed(number, _refresh.decode(body).result.seconds)
             case etcd.Revoke(number):
@@ -148,20 +148,20 @@ def answered(request: etcd.Request, body: bytes, prefix: str) -> etcd.Answer:
         raise MessageError(f"etcd's answer can't be read: {error}") from error
 
 
-def failed(request: etcd.Request, status: int, body: bytes) -> etcd.Failed:
+def failed(request: etcd.Request, status: int, body: bytes) -> etcd.EtcdFailed:
     """Why there is no answer, by what came instead."""
     try:
         refusal = _refusal.decode(body)
     except ValueError:
-        return etcd.Failed(request.number, etcd.Trouble.UNKNOWN, f"HTTP {status}")
+        return etcd.EtcdFailed(request.number, etcd.Trouble.UNKNOWN, f"HTTP {status}")
     text = refusal.error or refusal.message or f"HTTP {status}"
     if refusal.code not in _KNOWN_TO_BE_REFUSED:
-        return etcd.Failed(request.number, etcd.Trouble.UNKNOWN, text)
+        return etcd.EtcdFailed(request.number, etcd.Trouble.UNKNOWN, text)
     if refusal.code == _FULL:
-        return etcd.Failed(request.number, etcd.Trouble.FULL, text)
+        return etcd.EtcdFailed(request.number, etcd.Trouble.FULL, text)
     if refusal.code == _NOT_FOUND and "lease" in text:
-        return etcd.Failed(request.number, etcd.Trouble.NO_LEASE, text)
-    return etcd.Failed(request.number, etcd.Trouble.REFUSED, text)
+        return etcd.EtcdFailed(request.number, etcd.Trouble.NO_LEASE, text)
+    return etcd.EtcdFailed(request.number, etcd.Trouble.REFUSED, text)
 
 
 def wants_a_token(status: int, body: bytes) -> bool:
@@ -181,16 +181,16 @@ def _condition(condition: etcd.Condition, prefix: str) -> dict[str, Any]:
     match condition:
         case etcd.Unchanged(_, revision):
             return {"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision}
-        case etcd.Holds(_, value):
+        case etcd.CompareValue(_, value):
             return {"key": key, "target": "VALUE", "result": "EQUAL", "value": _coded(value)}
 
 
 def _operation(operation: etcd.Operation, prefix: str) -> dict[str, Any]:
     match operation:
-        case etcd.Put(key, value, lease):
+        case etcd.PutKey(key, value, lease):
             put = {"key": _coded((prefix + key).encode()), "value": _coded(value)}
             return {"request_put": {**put, "lease": lease} if lease else put}
-        case etcd.Delete(key):
+        case etcd.DeleteKey(key):
             return {"request_delete_range": {"key": _coded((prefix + key).encode())}}
         case etcd.Read(start, stop, most):
             read: dict[str, Any] = {"key": _coded((prefix + start).encode()), "limit": most}

@@ -15,10 +15,10 @@ COUNTER: Final = "counter"
 SUMMARY: Final = "summary"
 
 
-class Family(msgspec.Struct):
+class MetricFamily(msgspec.Struct):
     """One metric, and what it is now. All samples of a family stand together.
 
-    >>> one = Family("snowmelt_queue_items", GAUGE, "Items, by state.")
+    >>> one = MetricFamily("snowmelt_queue_items", GAUGE, "Items, by state.")
     >>> one.add(3, labelled(queue="orders", state="ready"))
     >>> print(text([one]), end="")
     # HELP snowmelt_queue_items Items, by state.
@@ -37,12 +37,12 @@ class Family(msgspec.Struct):
         self.lines.append(f"{self.name}{suffix}{labels} {told}\n")
 
 
-def text(families: Iterable[Family]) -> str:
+def text(families: Iterable[MetricFamily]) -> str:
     """All of them that have a sample."""
     return "".join([_told(one) for one in families if one.lines])
 
 
-def _told(family: Family) -> str:
+def _told(family: MetricFamily) -> str:
     said = family.help.replace("\\", r"\\").replace("\n", r"\n")
     head = f"# HELP {family.name} {said}\n# TYPE {family.name} {family.kind}\n"
     return head + "".join(family.lines)

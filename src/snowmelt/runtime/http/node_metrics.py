@@ -10,7 +10,7 @@ from time import time
 from typing import Final
 
 from snowmelt.protocols.membership import View
-from snowmelt.runtime.http.exposition import COUNTER, GAUGE, Family, labelled
+from snowmelt.runtime.http.exposition import COUNTER, GAUGE, MetricFamily, labelled
 from snowmelt.runtime.statistics import NodeStatistics
 
 REASONS_MAX: Final = 50
@@ -29,9 +29,10 @@ STORE_GAUGES: Final = {
 }
 
 
-def node_families(told: NodeStatistics, view: View | None, current: bool) -> Iterator[Family]:
-    """All of them."""
-    info = Family("snowmelt_node_info", GAUGE, "The node, its version and its cluster; always 1.")
+def node_families(told: NodeStatistics, view: View | None, current: bool) -> Iterator[MetricFamily]:
+    info = MetricFamily(
+        "snowmelt_node_info", GAUGE, "The node, its version and its cluster; always 1."
+    )
     cluster = "" if view is None else view.identity
     info.add(1, labelled(node=told.node, version=_version(), cluster=cluster))
     yield info
@@ -60,10 +61,12 @@ def _version() -> str:
         return "unknown"
 
 
-def _connections(told: NodeStatistics) -> Iterator[Family]:
+def _connections(told: NodeStatistics) -> Iterator[MetricFamily]:
     opened = "Connections that there ever were."
     yield _one("connections_opened_total", COUNTER, opened, told.connections_total)
-    here = Family("snowmelt_connections", GAUGE, "Connections that are open, by who is there.")
+    here = MetricFamily(
+        "snowmelt_connections", GAUGE, "Connections that are open, by who is there."
+    )
     roles = [one.role for one in told.connections]
     for role in sorted({"node", "client", *roles}):
         here.add(roles.count(role), labelled(role=role))
@@ -76,15 +79,15 @@ def _connections(told: NodeStatistics) -> Iterator[Family]:
     yield _one("arriving_bytes", GAUGE, arriving, told.arriving_bytes)
 
 
-def _one(name: str, kind: str, said: str, value: float) -> Family:
-    family = Family(f"snowmelt_{name}", kind, said)
+def _one(name: str, kind: str, said: str, value: float) -> MetricFamily:
+    family = MetricFamily(f"snowmelt_{name}", kind, said)
     family.add(int(value) if isinstance(value, bool) else value)
     return family
 
 
-def _by_reason(name: str, said: str, counts: dict[str, int]) -> Family:
+def _by_reason(name: str, said: str, counts: dict[str, int]) -> MetricFamily:
     """The first by name have a label each."""
-    family = Family(f"snowmelt_{name}", COUNTER, said)
+    family = MetricFamily(f"snowmelt_{name}", COUNTER, said)
     some = sorted(counts.items())
     for reason, count in some[:REASONS_MAX]:
         family.add(count, labelled(reason=reason))
@@ -93,23 +96,25 @@ def _by_reason(name: str, said: str, counts: dict[str, int]) -> Family:
     return family
 
 
-def _process(seconds: float) -> Iterator[Family]:
+def _process(seconds: float) -> Iterator[MetricFamily]:
     """What every Prometheus client tells of its process, under the names that they share."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = Family("process_cpu_seconds_total", COUNTER, "Processor time, of user and system.")
+    cpu = MetricFamily("process_cpu_seconds_total", COUNTER, "Processor time, of user and system.")
     cpu.add(used.ru_utime + used.ru_stime)
     yield cpu
-    start = Family("process_start_time_seconds", GAUGE, "When it began, in seconds since 1970.")
+    start = MetricFamily(
+        "process_start_time_seconds", GAUGE, "When it began, in seconds since 1970."
+    )
     start.add(round(time() - seconds, 3))
     yield start
-    memory = Family("process_resident_memory_bytes", GAUGE, "Memory that it has.")
+    memory = MetricFamily("process_resident_memory_bytes", GAUGE, "Memory that it has.")
     with suppress(OSError):
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         memory.add(pages * resource.getpagesize())
     if not memory.lines and sys.platform == "darwin":
         memory.add(used.ru_maxrss)
     yield memory
-    files = Family("process_open_fds", GAUGE, "Files and sockets that it has open.")
+    files = MetricFamily("process_open_fds", GAUGE, "Files and sockets that it has open.")
     with suppress(OSError):
         files.add(len(list(Path("/proc/self/fd").iterdir())))
     yield files

@@ -17,7 +17,7 @@ from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.http.exposition import CONTENT_TYPE, text
 from snowmelt.runtime.http.node_metrics import node_families
 from snowmelt.runtime.http.queue_metrics import QueueMetrics
-from snowmelt.runtime.http.serving import Asked, Page, Route
+from snowmelt.runtime.http.serving import HttpRequest, Page, Route
 from snowmelt.runtime.statistics import NodeStatistics
 
 AT_ONCE: Final = 50
@@ -35,14 +35,12 @@ class Shown(Protocol):
         """Whether it is about to end."""
 
     @property
-    def lives(self) -> bool:
-        """Whether its machines run."""
+    def lives(self) -> bool: ...
 
-    def statistics(self) -> NodeStatistics:
-        """What its process tells."""
+    def statistics(self) -> NodeStatistics: ...
 
 
-class Inside(msgspec.Struct, frozen=True):
+class SiteContext(msgspec.Struct, frozen=True):
     """What a site has of the node that shows it."""
 
     node: NodeId
@@ -62,11 +60,9 @@ class Site(Protocol):
     """Further pages, which know more than this node."""
 
     @property
-    def routes(self) -> Mapping[str, Route]:
-        """By paths."""
+    def routes(self) -> Mapping[str, Route]: ...
 
-    def begin(self) -> None:
-        """The node listens."""
+    def begin(self) -> None: ...
 
     async def close(self) -> None:
         """It is about to end."""
@@ -83,14 +79,13 @@ class Pages:
 
     @property
     def routes(self) -> Mapping[str, Route]:
-        """By paths."""
         return {
             "/metrics": Route(self.metrics, guarded=True),
             "/livez": Route(self.lives),
             "/readyz": Route(self.ready),
         }
 
-    async def metrics(self, asked: Asked) -> Page:
+    async def metrics(self, asked: HttpRequest) -> Page:
         """All that is counted; the queues only while this node is current."""
         del asked
         node = self._node
@@ -110,14 +105,14 @@ class Pages:
             ]
         return Page(text(families).encode(), kind=CONTENT_TYPE)
 
-    async def lives(self, asked: Asked) -> Page:
+    async def lives(self, asked: HttpRequest) -> Page:
         """Whether a supervisor should leave it alone."""
         del asked
         if self._node.lives:
             return Page(b"alive\n")
         return Page(b"its machines do not run any more\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
-    async def ready(self, asked: Asked) -> Page:
+    async def ready(self, asked: HttpRequest) -> Page:
         """Whether it can answer for its cluster: what is not current lives all the same."""
         del asked
         node, view = self._node, self._node.view

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from snowmelt.protocols.queue.statuses import QueueStatus
-from snowmelt.runtime.http.exposition import COUNTER, GAUGE, SUMMARY, Family, labelled
+from snowmelt.runtime.http.exposition import COUNTER, GAUGE, SUMMARY, MetricFamily, labelled
 
 OTHER: Final = "(other)"
 """No queue has this name."""
@@ -47,12 +47,11 @@ class QueueMetrics:
         """By each other queue, its counters as they were last seen (rule 2)."""
         self._totals = [0.0] * (len(COUNTERS) + 2)
 
-    def begin(self) -> "Told":
+    def begin(self) -> "QueueFamilies":
         """What is to be told now, of no queue yet."""
-        return Told()
+        return QueueFamilies()
 
-    def add(self, told: "Told", rows: Iterable[QueueStatus]) -> None:
-        """These queues too."""
+    def add(self, told: "QueueFamilies", rows: Iterable[QueueStatus]) -> None:
         for row in rows:
             if row.queue not in self._named and len(self._named) < self._named_max:
                 self._named[row.queue] = None
@@ -63,7 +62,7 @@ class QueueMetrics:
                 told.others.append(row)
             told.led.append(row.queue)
 
-    def end(self, told: "Told") -> list[Family]:
+    def end(self, told: "QueueFamilies") -> list[MetricFamily]:
         """All families; queues that this node leads no more make room for other names."""
         here = set(told.led)
         self._named = {name: None for name in self._named if name in here}
@@ -80,38 +79,36 @@ class QueueMetrics:
             self._totals[at] += max(0.0, is_now - was)
 
 
-class Told:
+class QueueFamilies:
     """Families that grow queue by queue."""
 
     def __init__(self) -> None:
         self.led: list[str] = []
         self.others: list[QueueStatus] = []
-        self._items = Family("snowmelt_queue_items", GAUGE, "Items, by what they are.")
-        self._ages = Family(
+        self._items = MetricFamily("snowmelt_queue_items", GAUGE, "Items, by what they are.")
+        self._ages = MetricFamily(
             "snowmelt_queue_oldest_item_age_seconds",
             GAUGE,
             "For how long the oldest item has been in the queue, by what it is.",
         )
-        self._delivery = Family(
+        self._delivery = MetricFamily(
             "snowmelt_queue_delivery_age_seconds",
             SUMMARY,
             "For how long items had been in the queue when they were given out.",
         )
         self._gauges = [
-            Family(f"snowmelt_queue_{name}", GAUGE, said) for name, said in GAUGES.values()
+            MetricFamily(f"snowmelt_queue_{name}", GAUGE, said) for name, said in GAUGES.values()
         ]
         self._counters = [
-            Family(f"snowmelt_queue_{name}_total", COUNTER, said)
+            MetricFamily(f"snowmelt_queue_{name}_total", COUNTER, said)
             for name, said in COUNTERS.values()
         ]
 
     @property
-    def families(self) -> list[Family]:
-        """All of them."""
+    def families(self) -> list[MetricFamily]:
         return [self._items, self._ages, self._delivery, *self._gauges, *self._counters]
 
     def add(self, name: str, row: QueueStatus, counts: list[float]) -> None:
-        """One queue."""
         labels = labelled(queue=name)
         for state in STATES:
             self._items.add(getattr(row, state), _and_state(labels, state))

@@ -37,8 +37,6 @@ PLAIN: Final = "text/plain; charset=utf-8"
 
 
 class Page(msgspec.Struct, frozen=True):
-    """An answer."""
-
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
     kind: str = PLAIN
@@ -53,7 +51,7 @@ class Stream(msgspec.Struct, frozen=True):
     headers: tuple[str, ...] = ()
 
 
-class Asked(msgspec.Struct, frozen=True):
+class HttpRequest(msgspec.Struct, frozen=True):
     """A request: what is asked for, and what its head says by names in small letters."""
 
     method: str
@@ -65,12 +63,12 @@ class Asked(msgspec.Struct, frozen=True):
 class Route(msgspec.Struct, frozen=True):
     """How a page is made, and whether whoever asks for it must show the token."""
 
-    make: Callable[[Asked], Awaitable[Page | Stream]]
+    make: Callable[[HttpRequest], Awaitable[Page | Stream]]
     guarded: bool = False
 
 
 class HttpServer:
-    """By paths."""
+    """Answers requests of HTTP by their path; it has no more of the protocol."""
 
     def __init__(
         self, routes: Mapping[str, Route], token: str = "", tls: SSLContext | None = None
@@ -170,17 +168,17 @@ class HttpServer:
             return method, Page(b"it took too long\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-def bears(asked: Asked, token: str) -> bool:
+def bears(asked: HttpRequest, token: str) -> bool:
     """Whether the token is shown."""
     shown = asked.heads.get("authorization", "").encode("latin-1")
     return hmac.compare_digest(shown, f"Bearer {token}".encode())
 
 
-def _read(head: bytes) -> Asked | None:
+def _read(head: bytes) -> HttpRequest | None:
     r"""A request, or None if it is none of HTTP/1. Of a head that comes twice the last one counts.
 
     >>> _read(b"GET /a?b=1 HTTP/1.1\r\nHost: n1 \r\n\r\n")
-    Asked(method='GET', path='/a', query='b=1', heads={'host': 'n1'})
+    HttpRequest(method='GET', path='/a', query='b=1', heads={'host': 'n1'})
     """
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
@@ -188,7 +186,7 @@ def _read(head: bytes) -> Asked | None:
         return None
     path, _, query = words[1].partition("?")
     pairs = [line.partition(":") for line in lines if line]
-    return Asked(
+    return HttpRequest(
         words[0], path, query, {name.strip().lower(): one.strip() for name, _, one in pairs}
     )
 

@@ -9,14 +9,14 @@ from collections import deque
 from typing import Any
 
 from snowmelt.protocols.pool.calls import Ahead, GiveUp
-from snowmelt.runtime.peer.asking import Place, Words
+from snowmelt.runtime.peer.asking import ObjectSlot, Words
 
 
-class Places:
+class FreeSlots:
     """Those that nobody has taken.
 
     >>> words = Words(lambda: None)
-    >>> places = Places(words)
+    >>> places = FreeSlots(words)
     >>> places.told(Ahead(2, 100))
     >>> places.leave(places.take(70), "what is put")
     >>> places.told(Ahead(0, 0)), list(words.take())
@@ -25,7 +25,7 @@ class Places:
 
     def __init__(self, words: Words) -> None:
         self._words = words
-        self._free: deque[Place] = deque()
+        self._free: deque[ObjectSlot] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._free)
@@ -33,13 +33,13 @@ class Places:
     def told(self, ahead: Ahead) -> None:
         """In the owner's thread: there are more, or none."""
         for _ in range(ahead.count):
-            place = Place(ahead.size)
+            place = ObjectSlot(ahead.size)
             place.watch = self._words.watch(place, GiveUp(ahead.size))
             self._free.append(place)
         if not ahead.count:
             self._free.clear()
 
-    def take(self, size: int) -> Place | None:
+    def take(self, size: int) -> ObjectSlot | None:
         """One for an object of this size, if there is any."""
         try:
             place = self._free.popleft()
@@ -47,7 +47,6 @@ class Places:
             return None
         return place if size <= place.size else None
 
-    def leave(self, place: Place, word: Any) -> None:
-        """It is filled."""
+    def leave(self, place: ObjectSlot, word: Any) -> None:
         place.word = word
         self._words.leave(place)

@@ -34,7 +34,6 @@ class Alarm:
         """Who is to be woken is awake while these are the same."""
 
     def fileno(self) -> int:
-        """To wait for."""
         return self._hears.fileno()
 
     def sleeps(self) -> None:

@@ -1,11 +1,11 @@
 """The calls of an engine: how they reach its owner, their answers, and what nobody has taken.
 
-1. Whoever wants something of the machine leaves a word for the owner's thread (`owner.py`), which
-   says it in its next turn. That takes no lock.
+1. Whoever wants something of the machine leaves a word for the owner's thread (`engine_thread.py`),
+   which says it in its next turn. That takes no lock.
 2. A call has one answer, told in the owner's thread.
 3. What an answer brings is somebody's from then on: of the call itself, until it is taken from
    there. A call that is dropped (its thread was interrupted, its task cancelled, its event loop
-   closed, its generator collected) gives back what its answer has brought, or brings later: it may
+   closed, its generator collected) gives back what its answer has brought, or brings later. It may
    be on its way just then, and who was cancelled may be kept for long, with all that he had.
 4. Whoever is dropped may be dropped anywhere: in any thread, in the middle of a step, with any lock
    held. So he only leaves a word. That takes not one instruction of Python (a `Watch` is called by
@@ -37,7 +37,7 @@ class Watch(ref[Any]):
     """A message to the machine, or something to call that leaves more."""
 
 
-class Place:
+class ObjectSlot:
     """Room for one object, as long as somebody has this; with a word in it, it is one itself."""
 
     __slots__ = ("__weakref__", "size", "watch", "word")
@@ -101,7 +101,7 @@ class Words:
                 if self._watches.pop(id(word), None) is None:
                     continue
                 word = word.word
-            elif type(word) is Place:
+            elif type(word) is ObjectSlot:
                 self.forget(word.watch)
                 del word.watch  # or it would still be called
                 word = word.word
@@ -111,7 +111,7 @@ class Words:
                 yield word
 
 
-class Asked:
+class PendingCall:
     """A call that was begun, and its answer."""
 
     __slots__ = (
@@ -125,7 +125,7 @@ class Asked:
         "words",
     )
 
-    def __init__(self, words: Words, told: "Callable[[Asked], object] | None" = None) -> None:
+    def __init__(self, words: Words, told: "Callable[[PendingCall], object] | None" = None) -> None:
         self.answered = False
         self.body: Any = None
         self.number = 0

@@ -50,7 +50,7 @@ class Carrier(Protocol):
 
 
 class Plain:
-    """Bytes as they are."""
+    """A stream without TLS."""
 
     channel = b""
     hidden = 0
@@ -68,7 +68,6 @@ class Plain:
         return self._stream.sendmsg(pieces)
 
     def receive(self, room: memoryview, more: memoryview | None = None) -> int:
-        """One read."""
         if more is None:
             return self._stream.recv_into(room)
         return self._stream.recvmsg_into([room, more])[0]

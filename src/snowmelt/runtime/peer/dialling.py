@@ -26,17 +26,17 @@ from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
 from snowmelt.runtime.peer.protection import Protection, why
 from snowmelt.wire.connection import Connection, Ended
 from snowmelt.wire.greeting import NONCE_BYTES, Gate, Hello, Role
-from snowmelt.wire.sides import Dialling, Opened, PeerDialling, Side
+from snowmelt.wire.sides import ConnectionOpened, Dialling, PeerDialling, Side
 
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 3))
 UNACKNOWLEDGED_MS: Final = 10_000
 
 
-class Reached(msgspec.Struct, frozen=True):
+class DialledPeer(msgspec.Struct, frozen=True):
     target: NodeId
     stream: socket.socket
     connection: Connection
-    opened: Opened
+    opened: ConnectionOpened
 
 
 class Missed(msgspec.Struct, frozen=True):
@@ -49,19 +49,17 @@ class Outcomes:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._row: deque[Reached | Missed] = deque()
+        self._row: deque[DialledPeer | Missed] = deque()
         self._over = False
 
-    def add(self, outcome: Reached | Missed) -> None:
-        """In a dialling thread."""
+    def add(self, outcome: DialledPeer | Missed) -> None:
         self._row.append(outcome)
         if self._over:
             self.end()
         else:
             self._wake()
 
-    def __iter__(self) -> Iterator[Reached | Missed]:
-        """Takes them out."""
+    def __iter__(self) -> Iterator[DialledPeer | Missed]:
         with contextlib.suppress(IndexError):  # two threads may do it at once, at the end
             while True:
                 yield self._row.popleft()
@@ -74,7 +72,7 @@ class Outcomes:
                 outcome.stream.close()
 
 
-class Caller(msgspec.Struct, frozen=True):
+class DialIdentity(msgspec.Struct, frozen=True):
     """Who dials: the name under which it is known, and what it shows."""
 
     name: NodeId
@@ -88,7 +86,7 @@ class Dialler:
     """Dials, a few at a time, in the order asked."""
 
     def __init__(
-        self, caller: Caller, limits: PeerLimits, done: Callable[[Reached | Missed], None]
+        self, caller: DialIdentity, limits: PeerLimits, done: Callable[[DialledPeer | Missed], None]
     ) -> None:
         self._caller = caller
         self._limits = limits
@@ -99,7 +97,7 @@ class Dialler:
         self._open: dict[int, socket.socket] = {}  # by the thread that greets there
 
     def dial(self, target: NodeId, address: Address, role: Role, after: bytes = b"") -> None:
-        """Will say `Reached` or `Missed` for this target, in another thread.
+        """Will say `DialledPeer` or `Missed` for this target, in another thread.
 
         `after` is the nonce of the last link with it that has ended here.
         """
@@ -127,13 +125,13 @@ class Dialler:
                     return
                 target, address, role, after = self._wanted.popleft()
             try:
-                outcome: Reached | Missed = self._reach(target, address, role, after)
+                outcome: DialledPeer | Missed = self._reach(target, address, role, after)
             except (OSError, SnowmeltError, ValueError, OverflowError) as error:
                 outcome = Missed(target, error)
             self._done(outcome)
             self._open.pop(threading.get_ident(), None)
 
-    def _reach(self, target: NodeId, address: Address, role: Role, after: bytes) -> Reached:
+    def _reach(self, target: NodeId, address: Address, role: Role, after: bytes) -> DialledPeer:
         deadline = monotonic() + self._limits.dial_seconds
         stream = self._stream(address, role)
         self._open[threading.get_ident()] = stream
@@ -146,7 +144,9 @@ class Dialler:
                 stream = self._wrap_for_node(stream, deadline)
                 connection = Connection(self._as_client(stream))
             self._open[threading.get_ident()] = stream
-            reached = Reached(target, stream, connection, _greeted(stream, connection, deadline))
+            reached = DialledPeer(
+                target, stream, connection, _greeted(stream, connection, deadline)
+            )
             stream.setblocking(False)
         except BaseException as error:
             stream.close()
@@ -187,7 +187,7 @@ class Dialler:
         return context.wrap_socket(stream)
 
 
-def _greeted(stream: socket.socket, connection: Connection, deadline: float) -> Opened:
+def _greeted(stream: socket.socket, connection: Connection, deadline: float) -> ConnectionOpened:
     """Reads the greeting, and not a byte more: what follows is the link's."""
     stream.sendall(connection.taken())
     while True:
@@ -198,7 +198,7 @@ def _greeted(stream: socket.socket, connection: Connection, deadline: float) -> 
         for event in connection.receive(data):
             if type(event) is Ended:
                 raise event.error
-            assert type(event) is Opened
+            assert type(event) is ConnectionOpened
             stream.sendall(connection.taken())
             return event
 

@@ -1,7 +1,7 @@
 """The engine of one process in a pool: a machine, its links, its timers, and who runs them.
 
-One thread of its own runs all of it (`owner.py`). A call leaves a word for it and waits for the
-answer, in a thread or in an event loop (`asking.py`); `runtime/steps.py` has the machine,
+One thread of its own runs all of it (`engine_thread.py`). A call leaves a word for it and waits for
+the answer, in a thread or in an event loop (`asking.py`); `runtime/steps.py` has the machine,
 `links.py` the network.
 
 Nothing that the program does to itself ends an engine: an interrupt ends the wait of a call, never
@@ -21,20 +21,20 @@ from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.names import Address
 from snowmelt.core.node import Announced, Node, Requested
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.pool.calls import CLOSED, Listening, Put
+from snowmelt.protocols.pool.calls import CLOSED, ListensAt, PoolPut
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import real_now, seconds_until, steady_now
 from snowmelt.runtime.forks import watch
-from snowmelt.runtime.peer.ahead import Places
+from snowmelt.runtime.peer.ahead import FreeSlots
 from snowmelt.runtime.peer.alarm import Alarm
-from snowmelt.runtime.peer.asking import Asked, Calls, Words
+from snowmelt.runtime.peer.asking import Calls, PendingCall, Words
 from snowmelt.runtime.peer.config import PeerConfig
-from snowmelt.runtime.peer.dialling import Caller
+from snowmelt.runtime.peer.dialling import DialIdentity
+from snowmelt.runtime.peer.effects import PoolEffects
+from snowmelt.runtime.peer.engine_thread import CLOSING, EngineThread
 from snowmelt.runtime.peer.limits import LARGE
 from snowmelt.runtime.peer.links import Links, LinkStatistics, forsake
-from snowmelt.runtime.peer.owner import CLOSING, Owner
 from snowmelt.runtime.peer.protection import Protection
-from snowmelt.runtime.peer.told import Told
 from snowmelt.runtime.steps import Steps
 from snowmelt.store import Store
 from snowmelt.wire.greeting import Gate, as_error
@@ -72,18 +72,18 @@ class Engine:
         self.config = config.checked()
         gate = Gate(config.cluster, config.credentials.token, known=config.known)
         protection = Protection(config.credentials)
-        caller = Caller(config.name, gate, config.credentials, protection)
+        caller = DialIdentity(config.name, gate, config.credentials, protection)
         self._store = store
         self._calls = Calls(config.name)
         self._alarm = Alarm()
         self.words = Words(self._alarm.wake)
         self._links = Links(caller, config.limits, self._alarm.ring, self.words.watch)
-        self.places = Places(self.words)
-        told = Told(self._links, self._calls, self.places, self.failed)
+        self.places = FreeSlots(self.words)
+        told = PoolEffects(self._links, self._calls, self.places, self.failed)
         self.tell = self._calls.tell
         self._steps = Steps(node, self._links.send, told, store)
         self._links.report = self._steps.handle
-        self._owner = Owner(self, self._steps, self._links, self._alarm, self.words)
+        self._owner = EngineThread(self, self._steps, self._links, self._alarm, self.words)
         self._closing = False
         try:
             self.address = self._start()
@@ -98,7 +98,7 @@ class Engine:
         listening = self._links.listen(self.config.listen)
         address = self.config.told(listening)
         self._steps.start()
-        self._steps.handle(Announced(Listening(address)))
+        self._steps.handle(Announced(ListensAt(address)))
         self._links.flush()
         self.check()
         return address
@@ -109,12 +109,12 @@ class Engine:
         """Calls the machine, waits, and returns the answer's body; raises what went wrong."""
         return self.ask(message, timeout).take()
 
-    def ask(self, message: Any, timeout: float) -> Asked:
+    def ask(self, message: Any, timeout: float) -> PendingCall:
         """The same; the answer stays where it goes back by itself if nobody takes it."""
         bell = Bell()
-        return self._await(message, Asked(self.words, bell.answer), bell, timeout)
+        return self._await(message, PendingCall(self.words, bell.answer), bell, timeout)
 
-    def _await(self, message: Any, asked: Asked, bell: Bell, timeout: float) -> Asked:
+    def _await(self, message: Any, asked: PendingCall, bell: Bell, timeout: float) -> PendingCall:
         if self._owner.here:
             raise CallerError(WITHIN)
         end = later(steady_now(), Duration(seconds(max(0.0, timeout)) + MARGIN))
@@ -129,7 +129,7 @@ class Engine:
             asked.drop()
             raise
 
-    def begin(self, message: Any, asked: Asked) -> None:
+    def begin(self, message: Any, asked: PendingCall) -> None:
         """Calls the machine; the answer is told to `asked`, in the owner's thread."""
         self._begin(message, asked.answer, asked)
 
@@ -140,7 +140,7 @@ class Engine:
         """
         self._begin(message, done, None)
 
-    def _begin(self, message: Any, done: Callable[[Any], None], asked: Asked | None) -> None:
+    def _begin(self, message: Any, done: Callable[[Any], None], asked: PendingCall | None) -> None:
         self._check_here()
         self.check()
         operation = self._calls.begin(done)
@@ -151,7 +151,7 @@ class Engine:
         if failure is not None:  # it came meanwhile, and nobody may look at words any more
             self._calls.end(*failure)
 
-    def checked(self, asked: Asked) -> Asked:
+    def checked(self, asked: PendingCall) -> PendingCall:
         """One that is answered; raises what went wrong, with a link's last failure as a note."""
         if not asked.answered:
             raise OutcomeUnknown("no answer came in the time given")
@@ -164,14 +164,14 @@ class Engine:
             error.add_note(f"the last link that did not come to be: {failure}")
         raise error
 
-    def put_ahead(self, put: Put) -> bool:
+    def put_ahead(self, put: PoolPut) -> bool:
         """Whether it found a place that was told of ahead: then it is in, and nobody need wait."""
         self._check_here()
         self.check()
         place = self.places.take(len(put.blob))
         if place is None:
             return False
-        put = Put(put.offsets, put.blob, put.patience, put.asker, place.size)
+        put = PoolPut(put.offsets, put.blob, put.patience, put.asker, place.size)
         self.places.leave(place, Requested(self._calls.aside(), put))
         if self.words.left or self.words.closed:  # since it was looked at: it may be too late
             raise OutcomeUnknown("the pool was closed while this was put")
@@ -245,14 +245,14 @@ class Engine:
         Returns what the machine said of it.
         """
 
-        def left(asked: Asked) -> None:
+        def left(asked: PendingCall) -> None:
             if not isinstance(asked.body, Declined):
                 self._closing = True
                 self._owner.leave(later(real_now(), seconds(closing)))
             bell.ring()
 
         bell = Bell()
-        told = self._await(stop, Asked(self.words, left), bell, timeout).take()
+        told = self._await(stop, PendingCall(self.words, left), bell, timeout).take()
         self.close(closing)
         return told
 

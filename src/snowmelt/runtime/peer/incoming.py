@@ -35,7 +35,7 @@ _SCRAP: Final = bytearray(64 << 10)
 _KINDS: Final = {int(kind): kind for kind in Kind}
 
 
-class _Stream:
+class _IncomingBlob:
     """A blob on its way in; without room it is thrown away as it comes, and the link goes on."""
 
     __slots__ = ("blob", "message", "missing", "number", "refused", "rest", "size", "waits")
@@ -99,9 +99,9 @@ class Incoming:
         self._deliver: Callable[[Any], None] = lambda _: None
         self._rest = bytearray()
         self._need = HEADER_BYTES
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, _IncomingBlob] = {}
         self._offered = 0  # of those, how many wait for room
-        self._stream: _Stream | None = None  # whose chunk is coming
+        self._stream: _IncomingBlob | None = None  # whose chunk is coming
         self._left = 0  # of that chunk
 
     @property
@@ -179,11 +179,11 @@ class Incoming:
                 self._stores.give(self, stream.number)
                 self._refuse(stream, "nothing came of it for long")
 
-    def _refuse(self, stream: _Stream, reason: str) -> None:
+    def _refuse(self, stream: _IncomingBlob, reason: str) -> None:
         stream.refused = True
         self._handler.refused(stream.message, reason)
 
-    def _complete(self, stream: _Stream) -> None:
+    def _complete(self, stream: _IncomingBlob) -> None:
         if stream.blob is None:
             if not stream.refused:
                 self._refuse(stream, "no room for what came")
@@ -201,7 +201,7 @@ class Incoming:
         if number in self._streams or len(self._streams) >= streams:
             raise FrameError(f"stream {number} is open, or {streams} others are")
         message = self._bare(payload[PARCEL_HEAD.size :])
-        self._streams[number] = stream = _Stream(number, message, size, waits=kind == _OFFER)
+        self._streams[number] = stream = _IncomingBlob(number, message, size, waits=kind == _OFFER)
         self._offered += stream.waits
         self._handler.heralded(message)
         if stream.waits:

@@ -22,9 +22,9 @@ from snowmelt.runtime.peer.outgoing import Outgoing
 from snowmelt.runtime.peer.segments import Segments
 from snowmelt.runtime.peer.sharing import Sharing
 from snowmelt.runtime.peer.stores import Stores
-from snowmelt.wire.connection import Connection, Ended, Heard, Stage, Word
+from snowmelt.wire.connection import Connection, ControlFrame, Ended, Heard, Stage
 from snowmelt.wire.framing import Kind
-from snowmelt.wire.sides import Opened, Side
+from snowmelt.wire.sides import ConnectionOpened, Side
 
 READ_BYTES: Final = 64 << 10
 """Of one read that is not straight into a blob: what of a blob is in it is copied once."""
@@ -50,7 +50,6 @@ class Use:
 
     @property
     def over(self) -> bool:
-        """Whether both have."""
         return self.said and self.heard
 
 
@@ -64,7 +63,7 @@ class Buffers:
         self.spill = memoryview(bytearray(SPILL_BYTES))
 
 
-class Owner(Protocol):
+class LinkOwner(Protocol):
     limits: PeerLimits
     stores: Stores
     buffers: Buffers
@@ -77,7 +76,7 @@ class Owner(Protocol):
     def side(self, link: "Link") -> Side:
         """How this end of a link greets that was accepted."""
 
-    def opened(self, link: "Link", opened: Opened) -> None:
+    def opened(self, link: "Link", opened: ConnectionOpened) -> None:
         """The other side of it has shown who it is."""
 
     def heralded(self, link: "Link", message: Any) -> None:
@@ -95,8 +94,7 @@ class Owner(Protocol):
     def watch(self, link: "Link") -> None:
         """What the link waits for has changed."""
 
-    def closed(self, link: "Link", reason: str) -> None:
-        """The link is gone."""
+    def closed(self, link: "Link", reason: str) -> None: ...
 
 
 class Link(Handler):
@@ -104,7 +102,7 @@ class Link(Handler):
 
     def __init__(
         self,
-        owner: Owner,
+        owner: LinkOwner,
         stream: socket.socket,
         carrier: Carrier,
         greeted: Connection | None = None,
@@ -303,9 +301,9 @@ class Link(Handler):
 
     def _heard(self, event: Heard) -> None:
         match event:
-            case Opened():
+            case ConnectionOpened():
                 self._owner.opened(self, event)
-            case Word(kind) if kind is not Kind.INFORM:
+            case ControlFrame(kind) if kind is not Kind.INFORM:
                 self._owner.agrees(self, kind)
             case Ended(error):
                 self.end(f"goodbye: {error}")

@@ -15,10 +15,10 @@ from snowmelt.core.errors import SnowmeltError, Unavailable
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Event
-from snowmelt.protocols.pool.calls import Coming, Refused
-from snowmelt.protocols.pool.messages import Found
+from snowmelt.protocols.pool.calls import Coming, NotReceived
+from snowmelt.protocols.pool.messages import ObjectsLent
 from snowmelt.runtime.peer.carriers import Carrier, Knocking, carrier
-from snowmelt.runtime.peer.dialling import Caller, Dialler, Missed, Outcomes, set_options
+from snowmelt.runtime.peer.dialling import DialIdentity, Dialler, Missed, Outcomes, set_options
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
 from snowmelt.runtime.peer.link import Buffers, Link
 from snowmelt.runtime.peer.listener import Listener
@@ -29,7 +29,7 @@ from snowmelt.runtime.peer.ways import Ways
 from snowmelt.runtime.statistics import Counts
 from snowmelt.wire.connection import Connection, Stage
 from snowmelt.wire.greeting import Role, goodbye
-from snowmelt.wire.sides import Opened, PeerListening, Side
+from snowmelt.wire.sides import ConnectionOpened, PeerListening, Side
 
 HANDSHAKES_A_TURN: Final = 8
 LOOK_EVERY: Final = seconds(1)
@@ -53,7 +53,7 @@ class Links:
 
     def __init__(
         self,
-        caller: Caller,
+        caller: DialIdentity,
         limits: PeerLimits,
         wake: Callable[[], None],
         watch_gone: Watch,
@@ -271,14 +271,14 @@ class Links:
             caller.gate, caller.name, FRAME_BYTES_MAX, lambda: link.carrier.channel
         )
 
-    def opened(self, link: Link, opened: Opened, target: NodeId | None = None) -> None:
+    def opened(self, link: Link, opened: ConnectionOpened, target: NodeId | None = None) -> None:
         """The other side has shown who it is; a node is called by the address that was dialled."""
         link.nonce = opened.nonce
         link.open(opened.name, target or opened.name, peer=opened.role is Role.PEER)
         self._ways.opened(link, opened.after)
 
     def heralded(self, link: Link, message: Any) -> None:
-        if isinstance(message, Found):
+        if isinstance(message, ObjectsLent):
             coming = Coming(
                 link.name, message.number, message.attempt, message.token, message.lease
             )
@@ -286,8 +286,8 @@ class Links:
 
     def refused(self, link: Link, message: Any, reason: str) -> None:
         self._dropped.add(reason)
-        if isinstance(message, Found):
-            refused = Refused(link.name, message.number, message.attempt, message.token)
+        if isinstance(message, ObjectsLent):
+            refused = NotReceived(link.name, message.number, message.attempt, message.token)
             self.report(Announced(refused))
 
     def closed(self, link: Link, reason: str) -> None:

@@ -52,7 +52,7 @@ def check_frame(size: int) -> None:
         raise TooLarge(f"a message of {size} bytes; the limit is {FRAME_BYTES_MAX}")
 
 
-class _Stream:
+class _OutgoingBlob:
     __slots__ = ("message", "number", "rest", "unasked")
 
     def __init__(self, number: int, message: Any, rest: memoryview) -> None:
@@ -98,13 +98,13 @@ class Outgoing:
         self._limits = limits
         self._shown: deque[tuple[bytes, int | None]] = deque()
         self._small = bytearray()
-        self._streams: deque[_Stream] = deque()
-        self._offered: dict[int, _Stream] = {}
+        self._streams: deque[_OutgoingBlob] = deque()
+        self._offered: dict[int, _OutgoingBlob] = {}
         self._later: deque[Any] = deque()
         self._later_bytes = 0
         self._unasked = 0
         self._cut: list[memoryview] = []
-        self._cut_stream: _Stream | None = None  # whose chunk is in the cut
+        self._cut_stream: _OutgoingBlob | None = None  # whose chunk is in the cut
         self._number = 0
 
     def __bool__(self) -> bool:
@@ -192,11 +192,11 @@ class Outgoing:
         return LARGE if len(self._small) < CROWDED else LARGE_WHEN_CROWDED
 
     def _begin(self, message: Any) -> None:
-        """Rule 2."""
+        # Rule 2.
         self._number = (self._number + 1) % NUMBERS
         rest = memoryview(message.blob).cast("B")
         size = len(rest)
-        stream = _Stream(self._number, message, rest)
+        stream = _OutgoingBlob(self._number, message, rest)
         head = PARCEL_HEAD.pack(self._number, size)
         asks = self._unasked + size > self._limits.begun_bytes
         self._add(_OFFER if asks else _PARCEL, head, msgspec.structs.replace(message, blob=b""))
@@ -236,7 +236,7 @@ class Outgoing:
                 self._cut_chunk(self._streams.popleft())
         return self._cut
 
-    def _cut_chunk(self, stream: _Stream) -> None:
+    def _cut_chunk(self, stream: _OutgoingBlob) -> None:
         chunk = stream.rest[:CHUNK_BYTES]
         length = CHUNK_HEAD.size + len(chunk)
         head = HEADER.pack(MAGIC, VERSION, _CHUNK, 0, length) + CHUNK_HEAD.pack(stream.number)
@@ -271,14 +271,13 @@ class Outgoing:
             os.close(descriptor)
 
     def end(self) -> None:
-        """Nothing more is shown."""
         self._close_descriptor()
         while self._shown:
             _, self.descriptor = self._shown.popleft()
             self._close_descriptor()
 
     def _begin_later(self) -> None:
-        """Rule 3."""
+        # Rule 3.
         open_ = len(self._streams) + len(self._offered)
         for _ in range(min(len(self._later), self._limits.streams - open_)):
             message = self._later.popleft()

@@ -12,9 +12,8 @@ READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 
 
-class Stream(Protocol):
-    def fileno(self) -> int:
-        """Its descriptor."""
+class Pollable(Protocol):
+    def fileno(self) -> int: ...
 
 
 class EpollPoller:
@@ -25,18 +24,18 @@ class EpollPoller:
         self._out = select.EPOLLOUT
         self._owners: dict[int, Any] = {}
 
-    def add(self, stream: Stream, owner: Any, *, edge: bool = False) -> None:
+    def add(self, stream: Pollable, owner: Any, *, edge: bool = False) -> None:
         """Waits until it can be read; or, by edges, until more can be."""
         self._owners[stream.fileno()] = owner
         self._epoll.register(stream.fileno(), select.EPOLLIN | (select.EPOLLET if edge else 0))
 
-    def change(self, stream: Stream, owner: Any, *, write: bool) -> None:
+    def change(self, stream: Pollable, owner: Any, *, write: bool) -> None:
         """Waits until it can be written as well, or no more."""
         del owner
         mask = select.EPOLLIN | select.EPOLLOUT if write else select.EPOLLIN
         self._epoll.modify(stream.fileno(), mask)
 
-    def remove(self, stream: Stream) -> None:
+    def remove(self, stream: Pollable) -> None:
         """Waits for it no more."""
         del self._owners[stream.fileno()]
         self._epoll.unregister(stream.fileno())
@@ -62,14 +61,14 @@ class SelectorPoller:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
 
-    def add(self, stream: Stream, owner: Any, *, edge: bool = False) -> None:
+    def add(self, stream: Pollable, owner: Any, *, edge: bool = False) -> None:
         del edge
         self._selector.register(stream, READ, owner)
 
-    def change(self, stream: Stream, owner: Any, *, write: bool) -> None:
+    def change(self, stream: Pollable, owner: Any, *, write: bool) -> None:
         self._selector.modify(stream, READ | WRITE if write else READ, owner)
 
-    def remove(self, stream: Stream) -> None:
+    def remove(self, stream: Pollable) -> None:
         self._selector.unregister(stream)
 
     def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:

@@ -53,7 +53,7 @@ Watch = Callable[[Any, Callable[[], None]], object]
 """Has something done, in the owner's thread, when an object is gone."""
 
 
-class Segment:
+class SharedSegment:
     """One of this process' own."""
 
     __slots__ = ("_file", "idle_since", "map", "number", "place_bytes", "places", "size")
@@ -71,7 +71,7 @@ class Segment:
             self._file = _opened(writer)
         finally:
             os.close(writer)
-        self.places = [Place(self, at) for at in range(0, self.size, place_bytes)]
+        self.places = [SegmentRegion(self, at) for at in range(0, self.size, place_bytes)]
         self.idle_since: Instant | None = None
         """Since when all of it was free, as far as was looked."""
 
@@ -104,12 +104,12 @@ class Segment:
         _unmap(self.map)
 
 
-class Place:
-    """Where one body lies."""
+class SegmentRegion:
+    """The region of a segment in which one body lies."""
 
     __slots__ = ("at", "lent", "seen", "segment", "size", "whole")
 
-    def __init__(self, segment: Segment, at: int) -> None:
+    def __init__(self, segment: SharedSegment, at: int) -> None:
         self.segment = segment
         self.at = at
         self.size = 0
@@ -126,7 +126,7 @@ class Place:
         return not (self.seen or self.lent)
 
 
-Free = dict[Place, Any]
+Free = dict[SegmentRegion, Any]
 """What views of each will be of. Whoever takes one may be interrupted: then that is gone, and the
 place free again."""
 
@@ -138,14 +138,13 @@ class Borrower:
         self.number = number
         self.drop = drop
         """Tells it that a segment is used no more."""
-        self.places: Counter[Place] = Counter()
+        self.places: Counter[SegmentRegion] = Counter()
 
     @property
     def has(self) -> bool:
-        """Whether it has any."""
         return bool(self.places)
 
-    def left_behind(self) -> list[tuple[Place, int]]:
+    def left_behind(self) -> list[tuple[SegmentRegion, int]]:
         """Its link has ended: takes out what nobody there can see any more, and how often."""
         segments = {place.segment for place in self.places}
         read = {one for one in segments if one.read_by(self.number)}
@@ -171,7 +170,7 @@ class Segments:
         self.watch = watch
         self.readers = 0
         """How many links are with processes that read what lies here."""
-        self._segments: dict[int, Segment] = {}
+        self._segments: dict[int, SharedSegment] = {}
         self._numbers = count(1)
         self._links = count(1)
         self._wanted = 0
@@ -180,7 +179,7 @@ class Segments:
         """Free places by their bytes; the last was used last."""
         self._cold: defaultdict[int, Free] = defaultdict(dict)
         """The same, whose memory is the system's."""
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, SegmentRegion] = {}
         """By the address of what their views are of; that may be another's, a moment later."""
         self._borrowers: dict[Borrower, None] = {}
         self._gone: list[Borrower] = []
@@ -205,19 +204,19 @@ class Segments:
         _copy(room, body)
         return room.toreadonly()
 
-    def _taken(self, place_bytes: int) -> tuple[Place, Any] | None:
+    def _taken(self, place_bytes: int) -> tuple[SegmentRegion, Any] | None:
         for free in self._warm, self._cold:
             with contextlib.suppress(KeyError):
                 return free[place_bytes].popitem()
         return self._made(place_bytes)
 
-    def _made(self, place_bytes: int) -> tuple[Place, Any] | None:
+    def _made(self, place_bytes: int) -> tuple[SegmentRegion, Any] | None:
         size = max(SEGMENT_BYTES, place_bytes)
         if size > self._left or len(self._segments) >= SEGMENTS_MAX:
             self._wanted = size
             return None
         try:
-            segment = Segment(next(self._numbers), place_bytes)
+            segment = SharedSegment(next(self._numbers), place_bytes)
         except (OSError, ValueError, MemoryError):  # no descriptor is left, or no memory
             return None
         self._segments[segment.number] = segment
@@ -229,7 +228,7 @@ class Segments:
     def _left(self) -> int:
         return self._bytes_max - sum([one.size for one in list(self._segments.values())])
 
-    def _whole(self, place: Place) -> Any:
+    def _whole(self, place: SegmentRegion) -> Any:
         """Rule 2: what all views of it are of is gone when the last of them is."""
         segment = place.segment
         whole = _array(segment.place_bytes).from_buffer(segment.map, place.at)
@@ -238,22 +237,22 @@ class Segments:
         self.watch(whole, partial(self._unseen, place, id(whole)))
         return whole
 
-    def _view(self, place: Place, whole: Any, size: int) -> memoryview:
+    def _view(self, place: SegmentRegion, whole: Any, size: int) -> memoryview:
         place.size, place.seen = size, True
         place.segment.idle_since = None
         return memoryview(whole).cast("B")[:size]
 
-    def _unseen(self, place: Place, address: int) -> None:
+    def _unseen(self, place: SegmentRegion, address: int) -> None:
         if self._places.get(address) is place:  # else that address is another's by now
             del self._places[address]
         place.seen = False
         self._freed(place)
 
-    def _freed(self, place: Place) -> None:
+    def _freed(self, place: SegmentRegion) -> None:
         if place.free and place.segment.number in self._segments:
             self._warm[place.segment.place_bytes][place] = self._whole(place)
 
-    def place_of(self, body: Buffer) -> Place | None:
+    def place_of(self, body: Buffer) -> SegmentRegion | None:
         """Where a body lies, if that is as a whole in a place of this process."""
         if type(body) is not memoryview:
             return None
@@ -271,7 +270,7 @@ class Segments:
         self._borrowers[made] = None
         return made
 
-    def lend(self, place: Place, borrower: Borrower) -> None:
+    def lend(self, place: SegmentRegion, borrower: Borrower) -> None:
         """A process is told where it lies."""
         place.lent += 1
         borrower.places[place] += 1
@@ -304,7 +303,7 @@ class Segments:
             if borrower.has:
                 self._gone.append(borrower)
 
-    def _returned(self, place: Place, times: int) -> None:
+    def _returned(self, place: SegmentRegion, times: int) -> None:
         place.lent -= times
         self._freed(place)
 
@@ -325,14 +324,14 @@ class Segments:
                 self._empty(segment)
         self._wanted = 0
 
-    def _empty(self, segment: Segment) -> None:
+    def _empty(self, segment: SharedSegment) -> None:
         """Its memory is the system's again."""
         taken = self._all_of(segment)
         if len(taken) == len(segment.places):
             segment.empty()
         self._cold[segment.place_bytes].update(taken)
 
-    def _all_of(self, segment: Segment) -> Free:
+    def _all_of(self, segment: SharedSegment) -> Free:
         """Its free places; meanwhile nobody can take them."""
         warm, cold = self._warm[segment.place_bytes], self._cold[segment.place_bytes]
         taken: Free = {}
@@ -342,7 +341,7 @@ class Segments:
                 taken[place] = whole
         return taken
 
-    def _drop(self, segment: Segment) -> None:
+    def _drop(self, segment: SharedSegment) -> None:
         """It is used no more, by nobody."""
         taken = self._all_of(segment)
         if len(taken) < len(segment.places):

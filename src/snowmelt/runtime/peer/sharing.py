@@ -16,7 +16,7 @@ from snowmelt.core.errors import FrameError
 from snowmelt.runtime.peer.carriers import Carrier, Near
 from snowmelt.runtime.peer.limits import LARGE, WITH_BLOB
 from snowmelt.runtime.peer.outgoing import Outgoing
-from snowmelt.runtime.peer.segments import Borrower, Mapped, Place, Segment, Segments
+from snowmelt.runtime.peer.segments import Borrower, Mapped, SegmentRegion, Segments, SharedSegment
 from snowmelt.wire.framing import Kind
 
 SEGMENT_HEAD: Final = Struct("!I")
@@ -29,7 +29,7 @@ COPIED_BYTES: Final = 4 << 20
 
 
 class Sharing:
-    """One link's part."""
+    """Which segments one link shows to its other side, and what lies in them."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Sharing:
         self._segments.lend(place, borrower)
         return True
 
-    def _show(self, segment: Segment, borrower: Borrower) -> bool:
+    def _show(self, segment: SharedSegment, borrower: Borrower) -> bool:
         try:
             reader = segment.reader(borrower.number)
         except OSError:  # no descriptor is left
@@ -108,7 +108,7 @@ class Sharing:
             self._outgoing.drop(SEGMENT_HEAD.pack(number))
             self._stir()
 
-    def _place(self, body: Buffer) -> Place | None:
+    def _place(self, body: Buffer) -> SegmentRegion | None:
         place = self._segments.place_of(body)
         if place is None and len(body) <= COPIED_BYTES:
             written = self._segments.written(body)
@@ -118,7 +118,6 @@ class Sharing:
     # --- in ---------------------------------------------------------------------------------------
 
     def heard(self, kind: int, payload: memoryview) -> None:
-        """A word about segments."""
         if kind == Kind.BYTES:
             self._lend(False)
         elif kind == Kind.FREE and len(payload) == FREE_HEAD.size:

@@ -5,7 +5,7 @@
    The other is used for nothing new, and is closed when all that it had to bring has come. When
    the other side has dialled because it has seen the old link's end, the new one stands, and the
    old one is closed at once.
-2. A process is `Lost` whenever the link to it has ended, and `Reached` when one is open: where
+2. A process is `Lost` whenever the link to it has ended, and `Reachable` when one is open: where
    another takes its place both are told, for what was on its way is gone. Nobody waits for half an
    object of a link that is no more.
 3. A message to one without a link waits for a dial, if its address is known. What can't leave, and
@@ -31,7 +31,7 @@ from snowmelt.core.instant import SECOND, Duration, Instant
 from snowmelt.core.names import Address, NodeId, address_of
 from snowmelt.core.node import Announced, Event
 from snowmelt.protocols.calling import Call, Lost
-from snowmelt.protocols.pool.calls import Acquaintances, Need, Reached, Unsent, Unused
+from snowmelt.protocols.pool.calls import Acquaintances, Need, Reachable, Unsent, Unused
 from snowmelt.runtime.clock import real_now
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.peer.dialling import Dialler
@@ -273,7 +273,7 @@ class Ways:
             if ":" in target:  # a node: introductions come
                 self.last_failure = None
             else:
-                self._report(Announced(Reached(target)))
+                self._report(Announced(Reachable(target)))
         elif replaced:
             old.close(Unavailable("another link was made in its place"))  # rule 2 follows
         else:
@@ -327,4 +327,4 @@ class Ways:
             self.refuse(target, message, "its link ended")
         self._report(Announced(Lost(target)))
         if way.link is not None:
-            self._report(Announced(Reached(target)))
+            self._report(Announced(Reachable(target)))

@@ -50,7 +50,7 @@ class User(NamedTuple):
     since: Instant = Instant(0)
     value: bytes = b""
     """What it was granted, and then what it leaves."""
-    where: calls.Where | None = None
+    where: calls.HeldAt | None = None
 
 
 class Grant(NamedTuple):
@@ -77,11 +77,11 @@ class BatonWorld(SmallLife):
     words: ClassVar[str] = "three nodes, and two who want the baton"
     left_out: ClassVar[LeftOut] = frozenset(
         {
-            ("Ways", "late"),
+            ("Arrows", "late"),
             ("Host", "strays"),
             ("ArrowNode", "dropped"),
             ("ArrowNode", "ignored"),
-            ("Wants", "_due"),  # the wants say the same
+            ("BatonWaiters", "_due"),  # the wants say the same
             ("BatonNode", "_waiting"),  # for a limit that no small world reaches
             ("BatonNode", "_next_round"),  # the timer says the same
         }

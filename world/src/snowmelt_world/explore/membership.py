@@ -22,7 +22,7 @@ from snowmelt.protocols.membership import (
     Departed,
     Identity,
     MembershipNode,
-    Settings,
+    MembershipSettings,
     View,
 )
 from snowmelt_world.explore.small import Act, Ask, Look, SmallLife
@@ -31,7 +31,7 @@ from snowmelt_world.families.membership import Founder, address
 from snowmelt_world.planted import Bug, planted
 from snowmelt_world.world import Broken
 
-SETTINGS = Settings(interval=seconds(3), misses=2, grace=seconds(1))
+SETTINGS = MembershipSettings(interval=seconds(3), misses=2, grace=seconds(1))
 
 
 class Scene(NamedTuple):

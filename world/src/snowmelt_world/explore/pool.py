@@ -102,10 +102,10 @@ class PoolWorld(SmallLife):
             ("PoolPeer", "_taking"),
             ("Consumer", "counts"),
             ("Consumer", "using"),
-            ("Holding", "late"),
-            ("Intake", "blocked"),
-            ("Intake", "_rate"),
-            ("Intake", "put_bytes"),
+            ("HeldLoans", "late"),
+            ("PutHandler", "blocked"),
+            ("PutHandler", "_rate"),
+            ("PutHandler", "put_bytes"),
             ("Alarms", "_order"),
         }
     )
@@ -150,7 +150,7 @@ class PoolWorld(SmallLife):
                 until = later(program.stopped, FLUSHES)
                 yield Act(f"{node} ends", scene, node, until=until, ends=True)
             for word, other, since in program.news[:1]:
-                fact = Lost(other) if word == "loses" else calls.Reached(other)
+                fact = Lost(other) if word == "loses" else calls.Reachable(other)
                 heard = scene.program(program._replace(news=program.news[1:]))
                 until = later(since, FLUSHES)
                 yield Act(f"{node} {word} {other}", heard, node, (Announced(fact),), until)
@@ -164,13 +164,13 @@ class PoolWorld(SmallLife):
             case "put":
                 value = f"{node}/{number}"
                 batch = Batch.of([value.encode()])
-                call = calls.Put(bytes(batch.offsets), bytes(batch.blob), PATIENCE)
+                call = calls.PoolPut(bytes(batch.offsets), bytes(batch.blob), PATIENCE)
                 scene = scene.thing(Thing(value))
                 program = program._replace(got=value)
             case "get":
                 done = tuple(one.value for one in scene.things if one.done == "confirmed")
                 program = program._replace(known_done=done)
-                call = calls.Get(1, 1 << 40, LONG)
+                call = calls.PoolGet(1, 1 << 40, LONG)
             case "ack":
                 thing = scene.value(program.got)
                 assert thing is not None
@@ -189,7 +189,7 @@ class PoolWorld(SmallLife):
         known = tuple(one.id for one in self._roster)
         if look.of(node).life > 1:
             scene = self._spread(scene, "reaches", node, look)
-        return scene, (Announced(calls.Known(self._roster, known)),)
+        return scene, (Announced(calls.PoolMembers(self._roster, known)),)
 
     def ended(self, look: Look, node: NodeId) -> Scene:
         """What it waited for is nobody's; the others hear of it."""
@@ -229,7 +229,7 @@ class PoolWorld(SmallLife):
         waits, program = program.waits, program._replace(waits="")
         scene = scene.program(program)
         match body:
-            case calls.Kept():
+            case calls.PoolReceipt():
                 thing = scene.value(program.got)
                 assert thing is not None
                 return scene.thing(thing._replace(kept=body.count == 1))
@@ -287,7 +287,9 @@ class PoolWorld(SmallLife):
         there, left = 0, sum(one.left for one in scene.programs)
         for process in look.processes:
             if process.runs:
-                told = ask(process.node, Requested(OperationId(process.node, 0), calls.Describe()))
+                told = ask(
+                    process.node, Requested(OperationId(process.node, 0), calls.DescribePeer())
+                )
                 for effect in told:
                     if isinstance(effect, Reply):
                         there += effect.message.stock + effect.message.on_loan

@@ -88,7 +88,7 @@ class QueueWorld(SmallLife):
     injuries: ClassVar[tuple[str, ...]] = ("crash",)
     left_out: ClassVar[LeftOut] = frozenset(
         {
-            ("Desk", "now"),  # it is set before anything is done
+            ("Outbox", "now"),  # it is set before anything is done
             ("QueueNode", "_hears"),  # who hears what: always the same
         }
     )
@@ -211,7 +211,7 @@ class QueueWorld(SmallLife):
             user.number,
             bytes(batch.offsets),
             bytes(batch.blob),
-            runs=(calls.Run(rank, 1),) if priorities > 1 else (),
+            runs=(calls.PriorityRun(rank, 1),) if priorities > 1 else (),
             keys=packed([rank]) if priorities == ANY else b"",
         )
 

@@ -24,7 +24,7 @@ from snowmelt.protocols.baton.settings import BatonSettings
 from snowmelt.protocols.calling import Answer, Call, Gone
 from snowmelt.protocols.membership import CutOff, Depart, Departed
 from snowmelt_world.families.baton_callers import Carrier, Counting
-from snowmelt_world.families.baton_excuses import Excuses
+from snowmelt_world.families.baton_excuses import AllowedLosses
 from snowmelt_world.families.baton_ledger import Ledger
 from snowmelt_world.families.baton_load import USERS_MAX, load_of
 from snowmelt_world.families.baton_numbers import Numbers
@@ -58,7 +58,7 @@ class BatonLife(FamilyLife):
         self._etcd = scenario.coordinator == ETCD_DECIDES
         self._breaks = chance.choice((0, 0, 0, 8))
         self._leavers = chance.sample(scenario.nodes[1:], int(chance.random() < LEAVERS))
-        self._excuses = Excuses((*scenario.faults, *scenario.weather))
+        self._excuses = AllowedLosses((*scenario.faults, *scenario.weather))
         self._load = load_of(self._dice("awake"), scenario.theme)
         self._ledgers = {
             f"b{number}": Ledger(f"b{number}", self._excuses)

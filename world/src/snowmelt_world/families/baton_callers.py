@@ -118,10 +118,10 @@ class Counting(Caller):
     def asked(self, operation: OperationId, body: Any) -> None:
         """A limit is on its way to the disk."""
         super().asked(operation, body)
-        if isinstance(body, calls.Save):
+        if isinstance(body, calls.SaveValue):
             self._counter.reserves(body.value, self.now)
 
     def hears(self, body: Any) -> None:
         super().hears(body)
-        if isinstance(body, calls.Save):
+        if isinstance(body, calls.SaveValue):
             self._counter.reserved(body.value, self.now)

@@ -66,7 +66,7 @@ class Span(msgspec.Struct, frozen=True):
         return self.since <= until and since <= self.until
 
 
-class Excuses:
+class AllowedLosses:
     """For all batons of a life."""
 
     def __init__(self, faults: Sequence[Fault | OfLeader]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant, later, seconds, spelled
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.baton.calls import Granted
-from snowmelt_world.families.baton_excuses import Excuses, covering
+from snowmelt_world.families.baton_excuses import AllowedLosses, covering
 from snowmelt_world.world import Broken
 
 LATER: Final = seconds(2)
@@ -74,7 +74,7 @@ class Belief(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    def __init__(self, name: str, excuses: Excuses) -> None:
+    def __init__(self, name: str, excuses: AllowedLosses) -> None:
         self.name = name
         self.excuses = excuses
         self.calls = 0

@@ -282,7 +282,7 @@ class Caller(Client):
                 self.ledger.wants(self.name, ticket, self.now)
             case calls.Release(ticket=ticket, fence=0) if ticket in self._tickets:
                 self.ledger.ends_want(ticket, self.now)
-            case calls.Save(fence=fence, value=value):
+            case calls.SaveValue(fence=fence, value=value):
                 self.ledger.says(fence, value)
             case calls.Release(fence=fence, value=value) if fence:
                 self.ledger.doubts(self.name)
@@ -302,7 +302,7 @@ class Caller(Client):
 
     def hears(self, body: Any) -> None:
         match body:
-            case calls.Save(fence=fence, value=value):
+            case calls.SaveValue(fence=fence, value=value):
                 self.ledger.saved(fence, value, self.now)
             case calls.Release(fence=fence) if fence:
                 self.ledger.passed(fence)

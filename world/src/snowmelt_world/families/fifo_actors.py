@@ -22,7 +22,7 @@ DELAY: Final = seconds(4)
 PAUSE: Final = milliseconds(300)
 
 Then = Callable[[Outcome[Any], Instant], None]
-Seen = Callable[[calls.Part, Instant], None]
+Seen = Callable[[calls.ItemRun, Instant], None]
 
 
 class Phase(Enum):

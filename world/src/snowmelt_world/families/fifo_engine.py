@@ -17,8 +17,8 @@ from snowmelt.core.node import Node
 from snowmelt.core.record import BULK, Damaged, Record
 from snowmelt.protocols import queue as machines
 from snowmelt.protocols.queue.copy import HOME, kept_in
-from snowmelt.protocols.queue.limits import Limits
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.limits import QueueLimits
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.segments import lacks, unstored
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt_world.disk import Disk
@@ -49,7 +49,7 @@ class Engine:
     messages: tuple[type[msgspec.Struct], ...] = machines.MESSAGES
 
     def machine(
-        self, bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool
+        self, bug: Bug | None, me: NodeId, chance: Random, limits: QueueLimits, *, on_disk: bool
     ) -> Node[Any]:
         """Its machine, with this bug in it if it is one of its own."""
         return machine(bug, me, chance, limits, on_disk=on_disk)
@@ -71,7 +71,7 @@ class Engine:
 
     def unneeded(self, disks: Mapping[NodeId, Disk], queue: str) -> list[NodeId]:
         """Who has a copy that its home does not name: the latest that one of these tells."""
-        homes: dict[NodeId, Home | None] = {}
+        homes: dict[NodeId, Assignment | None] = {}
         own, name = b"fifo/j" + queue.encode() + b"\0", b"fifo/m" + queue.encode()
         for node, disk in disks.items():
             there = {one.key: one.value for one in disk.start().records}
@@ -79,7 +79,9 @@ class Engine:
             if kept is not None and kept_in(queue, kept).left:
                 continue
             if any(key.startswith(own) for key in there):
-                homes[node] = None if home is None else msgspec.msgpack.decode(home, type=Home)
+                homes[node] = (
+                    None if home is None else msgspec.msgpack.decode(home, type=Assignment)
+                )
         told = [home for home in homes.values() if home is not None]
         last = max(told, key=lambda home: home.term, default=None)
         if last is None:

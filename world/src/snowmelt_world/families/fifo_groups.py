@@ -22,7 +22,7 @@ from snowmelt.client.queue.staging_steps import publish, stage
 from snowmelt.core.errors import GroupHeld, LeaseLost, NotStaged
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.queue.calls import Located, Publish, PutDone, Receipt
+from snowmelt.protocols.queue.calls import Located, PublishStaged, PutDone, Receipt
 from snowmelt_world.check.history import Ended
 from snowmelt_world.families.fifo_actors import DELAY, PATIENCE, PAUSE, Phase, Stage
 from snowmelt_world.families.fifo_clients import Putter
@@ -187,12 +187,12 @@ class Stager(Putter):
         """Of a publication, too."""
         super().hears(body, called, outcome, at)
         match body, outcome:
-            case Publish(sequence=sequence), Succeeded(PutDone() as done) if self.puts(body):
+            case PublishStaged(sequence=sequence), Succeeded(PutDone() as done) if self.puts(body):
                 self.ledger.done(self._batches[sequence], done, at)
             case _:
                 pass
 
-    def puts(self, ask: Publish) -> bool:
+    def puts(self, ask: PublishStaged) -> bool:
         """Whether that puts a batch of it."""
         del ask
         return True

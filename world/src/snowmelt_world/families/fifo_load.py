@@ -9,13 +9,13 @@ from random import Random
 import msgspec
 
 from snowmelt.core.instant import Duration, milliseconds, seconds
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.settings import QueueSettings
 
 
 class Load(msgspec.Struct, kw_only=True):
     theme: str
-    limits: Limits = LIMITS
+    limits: QueueLimits = LIMITS
     queues: int = 1
     producers: int = 3
     consumers: int = 3
@@ -88,11 +88,11 @@ def load_of(chance: Random, theme: str) -> Load:
     return load
 
 
-def _limits(chance: Random) -> Limits:
+def _limits(chance: Random) -> QueueLimits:
     """In most lives some limits are so small that they are met."""
     if chance.random() < 0.3:
         return LIMITS
-    limits = Limits(
+    limits = QueueLimits(
         recent_bytes=chance.choice((0, 3_000, LIMITS.recent_bytes)),
         fetch_bytes=chance.choice((100, 1_000, LIMITS.fetch_bytes)),
         way_bytes=chance.choice((50, 1_000, LIMITS.way_bytes)),

@@ -18,15 +18,15 @@ from snowmelt.protocols.queue import QueueNode, calls, words
 from snowmelt.protocols.queue.copy import Copy
 from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.erasing import Erasing
-from snowmelt.protocols.queue.followers import Followers
-from snowmelt.protocols.queue.following import Following
+from snowmelt.protocols.queue.follower_progress import Followers
+from snowmelt.protocols.queue.follower_role import FollowerRole
 from snowmelt.protocols.queue.homes import Homes
 from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.leader import Leader
-from snowmelt.protocols.queue.leaving import Leaving
-from snowmelt.protocols.queue.limits import Limits
-from snowmelt.protocols.queue.messages import Home
-from snowmelt.protocols.queue.producers import Producer, Producers
+from snowmelt.protocols.queue.limits import QueueLimits
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.node_drain import NodeDrain
+from snowmelt.protocols.queue.producers import Producers, ProducerState
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt_world.planted import QUEUE_BUGS, Bug
@@ -40,16 +40,16 @@ class HastyInSync(InSync):
         return own
 
 
-class HastyFollowing(Following):
+class HastyFollowing(FollowerRole):
     """Tells its leader of a step before it is flushed."""
 
     def _take(self, source: NodeId, copy: Copy, step: words.Append) -> None:
-        keeper = self._desk.keeper
-        self._desk.send(source, words.Appended(step.queue, step.term, keeper, step.head))
+        keeper = self._outbox.keeper
+        self._outbox.send(source, words.Appended(step.queue, step.term, keeper, step.head))
         super()._take(source, copy, step)
 
 
-class SkippingFollowing(Following):
+class SkippingFollowing(FollowerRole):
     """Takes any later step, whichever it goes behind."""
 
     def append(self, source: NodeId, step: words.Append) -> None:
@@ -64,7 +64,7 @@ class ContentTerms(Terms):
 
     def choose(self, queue: str, taking: TakeOver) -> None:
         """Its own is as good as any."""
-        if taking.fenced and self._desk.keeper in taking.heads:
+        if taking.fenced and self._outbox.keeper in taking.heads:
             self.lead(queue, taking)
 
 
@@ -80,7 +80,7 @@ class OpenCopy(Copy):
 class MergingProducers(Producers):
     """With too many intervals, takes what lies between two of them for put."""
 
-    def _bound(self, known: Producer) -> None:
+    def _bound(self, known: ProducerState) -> None:
         while known.numbers.pieces > self._limits.producer_gaps:
             first, second, *_ = known.numbers
             known.numbers.add(Interval(first.start, second.stop))
@@ -132,19 +132,19 @@ class HastyErasing(Erasing):
 class KeepingErasing(Erasing):
     """Keeps a copy that no home names."""
 
-    def heard(self, source: NodeId, home: Home) -> None:
+    def heard(self, source: NodeId, home: Assignment) -> None:
         """Nothing is erased."""
 
 
 class EarlyErasing(Erasing):
     """Erases a copy that a home does not name, before anybody else has what it has."""
 
-    def heard(self, source: NodeId, home: Home) -> None:
+    def heard(self, source: NodeId, home: Assignment) -> None:
         """As if it were active."""
         super().heard(source, replace(home, active=True))
 
 
-class EarlyLeaving(Leaving):
+class EarlyLeaving(NodeDrain):
     """A node that is drained is empty at once, whatever is on its disk still."""
 
     @property
@@ -156,7 +156,7 @@ class EarlyLeaving(Leaving):
 class Spoiled(QueueNode):
     """A machine some of whose parts have been replaced."""
 
-    def __init__(self, bug: Bug, me: NodeId, chance: Random, limits: Limits) -> None:
+    def __init__(self, bug: Bug, me: NodeId, chance: Random, limits: QueueLimits) -> None:
         super().__init__(me, chance, limits=limits)
         self._bug = bug
         match bug:
@@ -165,7 +165,7 @@ class Spoiled(QueueNode):
             case Bug.SKIPPED_STEP:
                 self._following.__class__ = SkippingFollowing
             case Bug.FORGOTTEN_GRAVE:
-                self._registry._kept.__class__ = ForgetfulHomes  # noqa: SLF001 - it is spoiled
+                self._controller._kept.__class__ = ForgetfulHomes  # noqa: SLF001 - it is spoiled
             case Bug.LEFT_COPY:
                 self._erasing.__class__ = HastyErasing
             case Bug.KEPT_COPY:
@@ -207,7 +207,7 @@ class Spoiled(QueueNode):
 
 
 def machine(
-    bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool = True
+    bug: Bug | None, me: NodeId, chance: Random, limits: QueueLimits, *, on_disk: bool = True
 ) -> QueueNode:
     """The queue's machine, with this bug in it if it is one of its own."""
     if bug in QUEUE_BUGS:

@@ -15,7 +15,7 @@ from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import OperationId
 from snowmelt.core.node import Announced
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
-from snowmelt.protocols.calling import Ask, Forgotten
+from snowmelt.protocols.calling import Abandoned, Ask
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.wire.greeting import CLIENT_PREFIX
@@ -36,7 +36,7 @@ class Program(programs.Program):
 
     def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.master: calls.Place | None = None
+        self.master: calls.NodeAddress | None = None
         self.held = {}
         self._names = 0
         self._leaves = Random(name)
@@ -74,16 +74,16 @@ class Program(programs.Program):
     def _leave(self, number: int) -> None:
         _, then = self._open.pop(number)
         get = OperationId(self.name, number)
-        self.stage.world.give(self.name, Announced(Forgotten(get)))
+        self.stage.world.give(self.name, Announced(Abandoned(get)))
         then(Unknown("it was left"), self.now)
-        self.ask(calls.Leave(self.queue, number), lambda *_: None)
+        self.ask(calls.CancelGet(self.queue, number), lambda *_: None)
 
     # --- what goes over the wire ------------------------------------------------------------------
 
     def send(self, ask: Ask[Any], then: Then) -> None:
         """As any actor; the ledger counts the calls of its queue."""
         called = self.now
-        puts = isinstance(ask.body, calls.Put | calls.Publish)
+        puts = isinstance(ask.body, calls.Put | calls.PublishStaged)
 
         def told(outcome: Outcome[Any], at: Instant) -> None:
             self.ledger.called.append((called, at, puts))

@@ -21,7 +21,7 @@ from snowmelt_world.families.queue_ranked import KEYS, rank_in
 from snowmelt_world.judge.positions import Held, PositionLedger
 from snowmelt_world.judge.values import FOR_EVER, Came, Given, Numbers, Place, Put, Terms
 
-Stretch = calls.Part | calls.Span
+Stretch = calls.ItemRun | calls.Span
 UNSURE: Final = "may have been put before"
 """Of a number below what is known of its producer: nothing was put now, and perhaps before."""
 
@@ -129,7 +129,7 @@ def _given(
 
 
 def _places(one: Stretch) -> Iterable[int]:
-    return places_of(one) if isinstance(one, calls.Part) else range(one.start, one.stop)
+    return places_of(one) if isinstance(one, calls.ItemRun) else range(one.start, one.stop)
 
 
 def _came(part: ItemBatch) -> Iterator[Came]:

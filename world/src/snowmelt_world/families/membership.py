@@ -19,7 +19,7 @@ from snowmelt.protocols.membership import (
     GetStatus,
     Identity,
     MembershipNode,
-    Settings,
+    MembershipSettings,
     View,
 )
 from snowmelt.protocols.membership.disk import VIEW, Unreadable, kept
@@ -36,7 +36,7 @@ from snowmelt_world.planted import Bug, planted
 from snowmelt_world.scenario import DISK, Scenario
 from snowmelt_world.world import Broken, World
 
-SETTINGS: Final = Settings(interval=seconds(3), misses=3, grace=seconds(1))
+SETTINGS: Final = MembershipSettings(interval=seconds(3), misses=3, grace=seconds(1))
 """Those of the paper, in which all kept lives are told; slower than what ships."""
 IMPOLITE: Final = (Pause, LeaderPause, LeaderParted, ClockJump)
 CALLS: Final = 40

@@ -17,7 +17,7 @@ from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Answer, Call, Gone
 from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.multicast import MulticastSettings, calls
-from snowmelt.protocols.multicast.messages import Heard, Said
+from snowmelt.protocols.multicast.messages import Acknowledge, Broadcast
 from snowmelt_world.families.membership import SETTINGS, address, member
 from snowmelt_world.families.multicast_crowd import Actor, Listener, Publisher, Stage
 from snowmelt_world.families.multicast_ledger import FINAL, Ledger
@@ -282,10 +282,10 @@ class Witness:
             match effect:
                 case Announce(Relied(view)):
                     self._view = view
-                case Send(_, Said(name, publications)):
+                case Send(_, Broadcast(name, publications)):
                     for one in publications:
                         self._ledgers[name].numbered(one)
-                case Send(_, Heard(name, life, here, _)):
+                case Send(_, Acknowledge(name, life, here, _)):
                     self._ledgers[name].keeps(self._name, life, here)
                 case Send(client, Answer(number, calls.Messages(publications))):
                     operation = OperationId(client, number)

@@ -16,7 +16,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.multicast.calls import Position, Publication
-from snowmelt.protocols.multicast.following import Following, Message
+from snowmelt.protocols.multicast.following import ListenerProgress, Message
 from snowmelt_world.world import Broken
 
 FINAL: Final = 2
@@ -144,7 +144,7 @@ class Ledger:
             raise Broken(f"{ticket} is with every node, and was said to be refused: {why}", "")
         wish.refused = why
 
-    def hears(self, listener: NodeId, came: list[Message], following: Following) -> None:
+    def hears(self, listener: NodeId, came: list[Message], following: ListenerProgress) -> None:
         """A listener sees what has come, and that something may be missing in it, or before it."""
         ear = self.ears[listener]
         if ear.position is None:

@@ -16,10 +16,10 @@ from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Announced, Effect, Event, Node, Reply, Send
 from snowmelt.protocols.calling import Answer, Gone
 from snowmelt.protocols.queue import QueueNode
-from snowmelt.protocols.queue.limits import Limits
+from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.parted.gathered import Gathered
 from snowmelt.protocols.queue.parted.names import part_names
-from snowmelt.protocols.queue.parted.words import Given, Leave, Post, Turn
+from snowmelt.protocols.queue.parted.words import CancelPartedGet, NextPhase, PartialAnswer, Post
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt_world.disk import Disk
 from snowmelt_world.families.fifo_actors import Listened, Said, Stage
@@ -77,7 +77,7 @@ class Heard(Listened):
             if type(effect) is not Send:
                 continue
             word = effect.message
-            if type(word) is Given:
+            if type(word) is PartialAnswer:
                 self._setting.gave(word, self._clock())
             elif type(word) is Answer and type(word.body) is Gathered:
                 asked = OperationId(effect.target, word.number)
@@ -88,8 +88,8 @@ class Heard(Listened):
 class Watched(QueueNode):
     """The machine; what its parts say to each other is noted, too."""
 
-    def watch(self, noted: Callable[[Given | Turn | Post], None]) -> None:
-        for kind in (Given, Turn, Post):
+    def watch(self, noted: Callable[[PartialAnswer | NextPhase | Post], None]) -> None:
+        for kind in (PartialAnswer, NextPhase, Post):
             self._hears[kind] = partial(_first_noted, noted, self._hears[kind])
 
 
@@ -103,11 +103,11 @@ def _first_noted(
 class Watching(Engine):
     """The queue's machines, watched."""
 
-    def __init__(self, noted: Callable[[Given | Turn | Post], None]) -> None:
+    def __init__(self, noted: Callable[[PartialAnswer | NextPhase | Post], None]) -> None:
         self._noted = noted
 
     def machine(
-        self, bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool
+        self, bug: Bug | None, me: NodeId, chance: Random, limits: QueueLimits, *, on_disk: bool
     ) -> Node[Any]:
         """As it is: no bug is in one part of it."""
         del bug
@@ -238,13 +238,13 @@ class PartedLife(FamilyLife):
 
         world.add(node, build, address(node))
 
-    def _noted(self, world: World, word: Given | Turn | Post) -> None:
+    def _noted(self, world: World, word: PartialAnswer | NextPhase | Post) -> None:
         match word:
-            case Turn():
+            case NextPhase():
                 self._setting.left(word.queue, word.left, world.now)
-            case Given():
+            case PartialAnswer():
                 self._setting.gave(word, world.now)
-            case Post(word=Leave() as leave):
+            case Post(word=CancelPartedGet() as leave):
                 self._setting.leaves(leave)
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:

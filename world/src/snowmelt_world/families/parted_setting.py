@@ -15,9 +15,9 @@ from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.keys import unpacked
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
+from snowmelt.protocols.queue.parted.gathered import Gathered, PartitionLease
 from snowmelt.protocols.queue.parted.names import part_name, part_of
-from snowmelt.protocols.queue.parted.words import Given, Leave
+from snowmelt.protocols.queue.parted.words import CancelPartedGet, PartialAnswer
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt_world.disk import Disk
@@ -80,7 +80,7 @@ class Setting(msgspec.Struct):
         """Of an item that stands there."""
         return (key, place) if self.keyed else divmod(place, 1 << PRIORITY_BITS)
 
-    def gave(self, word: Given, at: Instant) -> None:
+    def gave(self, word: PartialAnswer, at: Instant) -> None:
         """A partition gave a piece to a door: that is when the time of its lease began."""
         known, part = self.gets.get(word.operation), part_of(word.queue)
         if known is None or part is None or not word.leased.token:
@@ -102,7 +102,7 @@ class Setting(msgspec.Struct):
         )
         leased = known.leases[token] = Leased(part, word.away, word.since)
         held = leased.held
-        for place, key, value, again, failures in self.items(Piece(part, word.leased)):
+        for place, key, value, again, failures in self.items(PartitionLease(part, word.leased)):
             item = self.ledger.items.get(value)
             if item is None or item.part != part:
                 self.ledger.saw(f"{value} came from partition {part}", value)
@@ -149,7 +149,7 @@ class Setting(msgspec.Struct):
                     if lease.part == part and not any(held is one for one in heard):
                         held.until = min(held.until, at)
 
-    def leaves(self, word: Leave) -> None:
+    def leaves(self, word: CancelPartedGet) -> None:
         """A door says so of one that nobody asks for any more, or whose client is gone."""
         known = self.gets.get(word.operation)
         if known is None:
@@ -168,7 +168,7 @@ class Setting(msgspec.Struct):
             end = later(since, Duration(CALL + 2 * WAITS + ledger.held_for))
             ledger.unseen.append((since, end))
 
-    def items(self, piece: Piece) -> Iterator[tuple[int, int, str, bool, int]]:
+    def items(self, piece: PartitionLease) -> Iterator[tuple[int, int, str, bool, int]]:
         """Position, key, value of each; whether it was leased before, and how often in vain."""
         for part in piece.leased.parts:
             places = list(places_of(part))
@@ -184,7 +184,7 @@ class Setting(msgspec.Struct):
                 yield span.start + at, key, value, *_before(span)
 
 
-def _before(given: calls.Part | calls.Span) -> tuple[bool, int]:
+def _before(given: calls.ItemRun | calls.Span) -> tuple[bool, int]:
     return given.reason != "", given.failures
 
 

@@ -17,7 +17,7 @@ from snowmelt.core.keys import packed
 from snowmelt.core.names import OperationId
 from snowmelt.core.node import Announced
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
-from snowmelt.protocols.calling import Forgotten
+from snowmelt.protocols.calling import Abandoned
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.parted.names import part_name
 from snowmelt_world.families.fifo_actors import Actor, Stage
@@ -82,11 +82,11 @@ class Putter(Actor):
         count = chance.choice((1, 1, 2, 5, 30))
         values = [f"v{setting.values + at}" for at in range(count)]
         setting.values += count
-        runs: list[calls.Run] = []
+        runs: list[calls.PriorityRun] = []
         if settings.priorities > 1:
             ranks = sorted(chance.sample(range(settings.priorities), min(2, count)))
             sizes = (count - 1, 1) if len(ranks) > 1 else (count,)
-            runs = [calls.Run(rank, size) for rank, size in zip(ranks, sizes, strict=True)]
+            runs = [calls.PriorityRun(rank, size) for rank, size in zip(ranks, sizes, strict=True)]
         keys = [chance.randrange(-3, 4) for _ in values] if setting.keyed else [0] * count
         due = milliseconds(chance.randrange(1, 3_000)) if chance.random() < 0.1 else Duration(0)
         batch = Batch.of([one.encode() + b"." * chance.choice((0, 9, 90)) for one in values])
@@ -126,15 +126,17 @@ class Putter(Actor):
         for one in items:
             one.asked = self.now
         self._setting.ledger.items |= {one.value: one for one in items}
-        ask = calls.Publish(put.queue, put.producer, put.sequence, (outcome.value,))
+        ask = calls.PublishStaged(put.queue, put.producer, put.sequence, (outcome.value,))
         self.after(self.some(AGAIN), partial(self._say, ask, items, keys))
 
-    def _say(self, put: calls.Put | calls.Publish, items: list[Item], keys: list[int]) -> None:
+    def _say(
+        self, put: calls.Put | calls.PublishStaged, items: list[Item], keys: list[int]
+    ) -> None:
         self.ask(put, partial(self._told, put, items, keys))
 
     def _told(
         self,
-        put: calls.Put | calls.Publish,
+        put: calls.Put | calls.PublishStaged,
         items: list[Item],
         keys: list[int],
         outcome: Outcome[Any],
@@ -212,8 +214,8 @@ class Getter(Actor):
         for lease in self._setting.gets[get].leases.values():
             for held in lease.held.values():
                 held.asked_back = min(held.asked_back, self.now)
-        self.stage.world.give(self.name, Announced(Forgotten(get)))
-        self.ask(calls.Leave(QUEUE, number), partial(self._left, get, got))
+        self.stage.world.give(self.name, Announced(Abandoned(get)))
+        self.ask(calls.CancelGet(QUEUE, number), partial(self._left, get, got))
         self.after(self.some(IDLE), self.begin)
 
     def _left(self, get: OperationId, got: Got, outcome: Outcome[Any], _: Instant) -> None:

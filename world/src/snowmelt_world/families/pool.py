@@ -19,14 +19,14 @@ from snowmelt.core.node import Announce, Announced, Node, Reply
 from snowmelt.core.record import Damaged
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.pool import introductions
-from snowmelt.protocols.pool.calls import Acquaintances, Ahead, Listening
+from snowmelt.protocols.pool.calls import Acquaintances, Ahead, ListensAt
 from snowmelt.protocols.pool.introducer import Introducer
-from snowmelt.protocols.pool.messages import Found, Request
+from snowmelt.protocols.pool.messages import ObjectsLent, Request
 from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
 from snowmelt.protocols.pool.settings import Delivery, PoolSettings
 from snowmelt_world.disk import Ending
 from snowmelt_world.families.membership import SETTINGS, address, member
-from snowmelt_world.families.pool_excuses import Excuses
+from snowmelt_world.families.pool_excuses import AllowedLosses
 from snowmelt_world.families.pool_idling import LOOK_EVERY as IDLING_EVERY
 from snowmelt_world.families.pool_idling import Idling, slow_of, stops_of
 from snowmelt_world.families.pool_ledger import Ledger, Part
@@ -94,7 +94,7 @@ class PoolLife(FamilyLife):
         only = load.stops and not faults
         self._stops = stops_of(*who, CALM_AFTER, scenario.faults_end) if only else ()
         faults += self._stops
-        self._excuses = Excuses(faults, Duration(load.lease + load.slow))
+        self._excuses = AllowedLosses(faults, Duration(load.lease + load.slow))
         self._ledger = Ledger(self._excuses)
         self._slow = slow_of(self._dice("slow"), self._peers) if only else {}
         slow = tuple(self._slow.values())
@@ -199,7 +199,7 @@ class PoolLife(FamilyLife):
     def _listens(self, program: Program, life: int) -> None:
         node = program.part.node
         if self._world.slots[node].life == life and program.part.ended_at is None:
-            self._world.give(node, Announced(Listening(address(node))))
+            self._world.give(node, Announced(ListensAt(address(node))))
             self._ways.began(node)
             program.begin()
 
@@ -243,7 +243,7 @@ class PoolLife(FamilyLife):
             program.end()
             self._ways.ended(node)
 
-    def _sent(self, by: NodeId, to: NodeId, message: Found | Request) -> None:
+    def _sent(self, by: NodeId, to: NodeId, message: ObjectsLent | Request) -> None:
         receiver = self._programs.get(to)
         if isinstance(message, Request):
             self._ledger.asks(message)

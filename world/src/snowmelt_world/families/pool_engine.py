@@ -27,8 +27,8 @@ from snowmelt.core.node import Requested
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool import calls
 from snowmelt.runtime.clock import seconds_until
-from snowmelt.runtime.peer.ahead import Places
-from snowmelt.runtime.peer.asking import NOBODYS, Asked, Calls, Place, Words
+from snowmelt.runtime.peer.ahead import FreeSlots
+from snowmelt.runtime.peer.asking import NOBODYS, Calls, ObjectSlot, PendingCall, Words
 from snowmelt.runtime.peer.config import PeerConfig
 from snowmelt.wire.greeting import as_error
 from snowmelt_world.families.pool_ledger import Handed, Ledger, Part
@@ -48,7 +48,7 @@ class Engine:
     def __init__(self, world: World, ledger: Ledger, part: Part) -> None:
         self.config = PeerConfig(name=part.node)
         self.words = Words(self._rung)
-        self.places = Places(self.words)
+        self.places = FreeSlots(self.words)
         self.handed: dict[int, Handed] = {}
         """What came, by tokens."""
         self.gets: dict[int, Instant] = {}
@@ -91,7 +91,7 @@ class Engine:
     def written(self, body: Buffer) -> None:
         """Nobody here shares memory."""
 
-    def begin(self, message: Any, asked: Asked) -> None:
+    def begin(self, message: Any, asked: PendingCall) -> None:
         """Calls the machine; the answer is told to `asked`."""
         self.check()
         self._say_now()
@@ -100,17 +100,17 @@ class Engine:
         operation = self._calls.begin(told)
         asked.number = operation.number
         self._waiting[operation.number] = message
-        if isinstance(message, calls.Get):
+        if isinstance(message, calls.PoolGet):
             self._get_begins(operation.number, message)
         self._world.give(self.node, Requested(operation, message))
 
-    def put_into(self, place: Place, put: calls.Put) -> None:
+    def put_into(self, place: ObjectSlot, put: calls.PoolPut) -> None:
         """It is in from now on, whatever comes."""
         self.check()
         self._ledger.put_ahead(self._part, named(put), self._world.now)
         self.places.leave(place, replace(put, ahead=place.size))
 
-    def checked(self, asked: Asked) -> Asked:
+    def checked(self, asked: PendingCall) -> PendingCall:
         """One that is answered; raises what went wrong."""
         if isinstance(asked.body, Declined):
             raise as_error(asked.body.error, asked.body.text)
@@ -150,7 +150,7 @@ class Engine:
     def _asks(self, message: Any) -> tuple[str, ...]:
         ledger, values = self._ledger, tuple[str, ...]()
         match message:
-            case calls.Put() if not message.ahead:
+            case calls.PoolPut() if not message.ahead:
                 values = named(message)
                 ledger.putting(self._part, values)
             case calls.Ack(token, intervals):
@@ -183,15 +183,15 @@ class Engine:
         return tuple(handed.values[number] for number in numbers)
 
     def _told(
-        self, message: Any, values: tuple[str, ...], called: Instant, asked: Asked, body: Any
+        self, message: Any, values: tuple[str, ...], called: Instant, asked: PendingCall, body: Any
     ) -> None:
         ledger, now = self._ledger, self._world.now
         match message, body:
-            case calls.Put(), calls.Kept():
+            case calls.PoolPut(), calls.PoolReceipt():
                 ledger.kept(self._part, values, body, now)
-            case calls.Put(), Declined("TooLarge" | "Closed"):
+            case calls.PoolPut(), Declined("TooLarge" | "Closed"):
                 ledger.refused(values)
-            case calls.Get(), _:
+            case calls.PoolGet(), _:
                 del self.gets[asked.number]
                 if isinstance(body, calls.Got):
                     self._got(ledger.got(self._part, body, called, now))
@@ -231,7 +231,7 @@ class Engine:
         """Whether it was told that a producer has heard that this is done."""
         return token == NOBODYS or self._ledger.is_confirmed(self.handed[token], value)
 
-    def _get_begins(self, number: int, get: calls.Get) -> None:
+    def _get_begins(self, number: int, get: calls.PoolGet) -> None:
         self.gets[number] = self._world.now
         if self.judges:
             wait = Duration(get.patience + get.patience // 10 + LATE)
@@ -275,11 +275,11 @@ class Asking:
         del target, weight
         return (await self.ask(body, timeout)).take()
 
-    async def ask(self, body: Any, timeout: float) -> Asked:
+    async def ask(self, body: Any, timeout: float) -> PendingCall:
         """The same; the answer stays where it goes back by itself if nobody takes it."""
         del timeout
         bell = Bell(self._world)
-        asked = Asked(self._engine.words, bell.answer)
+        asked = PendingCall(self._engine.words, bell.answer)
         try:
             self._engine.begin(body, asked)
             if not asked.answered:
@@ -289,7 +289,7 @@ class Asking:
             raise
         return self._engine.checked(asked)
 
-    async def put(self, put: calls.Put, timeout: float) -> None:
+    async def put(self, put: calls.PoolPut, timeout: float) -> None:
         """Returns when one object is kept."""
         place = self._engine.places.take(len(put.blob))
         if place is None:
@@ -307,7 +307,7 @@ class Asking:
             await rung(bell, seconds_until(until))
 
 
-def named(put: calls.Put) -> tuple[str, ...]:
+def named(put: calls.PoolPut) -> tuple[str, ...]:
     """What is put."""
     return tuple(bytes(one).decode() for one in Batch(put.offsets, put.blob))
 

@@ -71,7 +71,7 @@ def _over(fault: Fault | OfLeader) -> Instant:
     return later(until, Duration(getattr(fault, "extra", 0) + AFTER))
 
 
-class Excuses:
+class AllowedLosses:
     def __init__(self, faults: Sequence[Fault | OfLeader], lease: Duration) -> None:
         self._after = Duration(lease + LATE)
         self._spans = [

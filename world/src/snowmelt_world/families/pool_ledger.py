@@ -15,10 +15,10 @@ from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.instant import Duration, Instant, later, spelled
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import Got, Kept, PeerStatistics
-from snowmelt.protocols.pool.messages import Found, Request, Span
+from snowmelt.protocols.pool.calls import Got, PeerStatistics, PoolReceipt
+from snowmelt.protocols.pool.messages import ObjectsLent, ObjectSpan, Request
 from snowmelt.protocols.pool.settings import Delivery, PoolSettings
-from snowmelt_world.families.pool_excuses import Excuses
+from snowmelt_world.families.pool_excuses import AllowedLosses
 from snowmelt_world.families.pool_load import LARGE
 from snowmelt_world.world import Broken
 
@@ -113,7 +113,7 @@ class Object(msgspec.Struct, eq=False):
 class Ledger:
     """One pool, as its programs know it."""
 
-    def __init__(self, excuses: Excuses) -> None:
+    def __init__(self, excuses: AllowedLosses) -> None:
         self.excuses = excuses
         self.calls = 0
         """How many objects were put, got and confirmed as done."""
@@ -139,9 +139,9 @@ class Ledger:
     def put_ahead(self, home: Part, values: tuple[str, ...], at: Instant) -> None:
         """These are in the pool, as a program believes that is not asked to wait."""
         self.putting(home, values)
-        self.kept(home, values, Kept(len(values), Interval(0, len(values))), at)
+        self.kept(home, values, PoolReceipt(len(values), Interval(0, len(values))), at)
 
-    def kept(self, home: Part, values: tuple[str, ...], answer: Kept, at: Instant) -> None:
+    def kept(self, home: Part, values: tuple[str, ...], answer: PoolReceipt, at: Instant) -> None:
         """The first of them are in the pool, and the others never will be."""
         self.calls += answer.count
         if not 0 <= answer.count <= len(values):
@@ -168,7 +168,7 @@ class Ledger:
         if request.once:
             self._asked_once[request.consumer, request.number] = None
 
-    def gives(self, by: Part, to: Part, found: Found, at: Instant) -> None:
+    def gives(self, by: Part, to: Part, found: ObjectsLent, at: Instant) -> None:
         leaving = by.leaves_at is not None
         large = len(found.blob) >= LARGE
         before = not to.once and (to.node, found.number) in self._asked_once
@@ -341,7 +341,7 @@ def _once(one: Object) -> bool:
     return one.home.once or any(each.to.once for each in one.deliveries)
 
 
-def bodies_of(spans: Sequence[Span], blob: Buffer) -> list[str]:
+def bodies_of(spans: Sequence[ObjectSpan], blob: Buffer) -> list[str]:
     """What lies in an answer; nothing when it does not add up."""
     bodies: list[str] = []
     rest = memoryview(blob)

@@ -6,7 +6,7 @@
    whose dial fails, is told to the machine (`Unsent`): it has not left the process.
 3. A link ends when one of its processes does, or for no reason. Each side notices at once, or late;
    what it sends before is lost without a word, and then it is told `Lost`. Both may dial again; who
-   has not noticed yet is told `Lost`, and at once `Reached`.
+   has not noticed yet is told `Lost`, and at once `Reachable`.
 4. Two processes may be unable to reach each other though both reach everybody else.
 """
 
@@ -175,7 +175,7 @@ class Links(Ways):
                 side.link.ended = True
                 self._tell(one, Lost(other))
             side.link = link
-            self._tell(one, calls.Reached(other))
+            self._tell(one, calls.Reachable(other))
             waiting, side.waiting = side.waiting, []
             for message in waiting:
                 self.world.at(self.world.now, self.world.post, one, other, message)

@@ -12,8 +12,8 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds, second
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced, Effect, Event, Node, Received, Send
 from snowmelt.protocols.calling import Gone, Lost
-from snowmelt.protocols.pool.calls import Coming, Reached
-from snowmelt.protocols.pool.messages import Found, Request
+from snowmelt.protocols.pool.calls import Coming, Reachable
+from snowmelt.protocols.pool.messages import ObjectsLent, Request
 from snowmelt_world.families.pool_load import LARGE
 from snowmelt_world.world import World
 
@@ -79,7 +79,7 @@ class Ways:
     def _reach(self, peer: NodeId, process: NodeId) -> None:
         if self.world.slots[process].node is not None and (peer, process) in self._lost:
             del self._lost[peer, process]
-            self._tell(peer, Reached(process))
+            self._tell(peer, Reachable(process))
 
     def _tell(self, peer: NodeId, fact: Any) -> None:
         if self.world.slots[peer].node is not None:
@@ -100,7 +100,7 @@ class Herald:
         ways: Ways,
         losses: float,
         slow: Duration,
-        sent: Callable[[NodeId, NodeId, Found | Request], None],
+        sent: Callable[[NodeId, NodeId, ObjectsLent | Request], None],
         dice: Random,
     ) -> None:
         self._node = node
@@ -120,13 +120,13 @@ class Herald:
         """What the node does, as far as it leaves the process."""
         effects = self._heard(event, now)
         for effect in effects:
-            if type(effect) is Send and isinstance(effect.message, Found | Request):
+            if type(effect) is Send and isinstance(effect.message, ObjectsLent | Request):
                 self._sent(self._me, effect.target, effect.message)
         return self._ways.leaves(self._me, effects)
 
     def _heard(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
         """Holds back what is large, and gives it to itself once more when all of it has come."""
-        if not isinstance(event, Received) or not isinstance(event.message, Found):
+        if not isinstance(event, Received) or not isinstance(event.message, ObjectsLent):
             return self._node.handle(event, now)
         found = event.message
         if len(found.blob) < LARGE or self._on_the_way.pop(found.token, self) is None:

@@ -22,7 +22,7 @@ from snowmelt.core.record import BULK, Damaged
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, Forget, View
 from snowmelt.protocols.queue.drains import Drained
-from snowmelt.protocols.queue.limits import LIMITS, Limits
+from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.settings import ANY, REPLICAS_USUAL, QueueSettings
 from snowmelt_world.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt_world.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
@@ -90,7 +90,7 @@ def process(
     node: NodeId,
     founder: NodeId,
     chance: Random,
-    limits: Limits = LIMITS,
+    limits: QueueLimits = LIMITS,
     bug: Bug | None = None,
     coordinator: str = DISK,
     engine: Engine = FIFO,

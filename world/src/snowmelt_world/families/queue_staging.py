@@ -13,7 +13,7 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.queue.options import ProducerSequence as Numbers
 from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.core.errors import AlreadyPublished, NotStaged
-from snowmelt.protocols.queue.calls import Planned, Publish, Receipt, Share
+from snowmelt.protocols.queue.calls import Planned, PublishStaged, Receipt, Share
 from snowmelt_world.families.fifo_groups import SECONDS, Stager
 from snowmelt_world.families.shipped import Interrupted
 from snowmelt_world.judge.values import Put
@@ -37,7 +37,7 @@ class Planner(Stager):
         self._planner = Numbers(f"{self.name}.plans", names=self.new_name)
         super().begin()
 
-    def puts(self, ask: Publish) -> bool:
+    def puts(self, ask: PublishStaged) -> bool:
         """What ends a plan, or is to be refused, puts nothing."""
         batch = self._batches[ask.sequence]
         return ask.producer != self._planner.name and ask.digest in (0, _digest(batch))

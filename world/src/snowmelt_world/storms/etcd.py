@@ -11,9 +11,9 @@ from snowmelt.cli.local import HERE, LocalHost, free_ports
 from snowmelt.cli.local_etcd import WHERE
 from snowmelt.core.errors import Unavailable
 from snowmelt.core.names import Address
-from snowmelt.protocols.etcd import Failed, Read, Transact
+from snowmelt.protocols.etcd import EtcdFailed, Read, Transact
 from snowmelt.runtime.etcd import EtcdPlace
-from snowmelt.runtime.etcd.client import Line
+from snowmelt.runtime.etcd.client import EtcdConnection
 
 START_SECONDS = 60.0
 MEMBERS = ("e1", "e2", "e3")
@@ -51,10 +51,10 @@ class EtcdMembers:
     def __enter__(self) -> Self:
         for name in MEMBERS:
             self.start(name)
-        line = Line(self._place)
+        line = EtcdConnection(self._place)
         end = time.monotonic() + START_SECONDS
         try:
-            while isinstance(line.carry(Transact(1, (), (Read("up"),))), Failed):
+            while isinstance(line.carry(Transact(1, (), (Read("up"),))), EtcdFailed):
                 if time.monotonic() > end:
                     raise Unavailable(f"etcd does not start; see {self._folder}")
                 time.sleep(0.1)

@@ -21,7 +21,7 @@ from snowmelt_lab.pool.kernel.pace import Pace, pace
 from snowmelt_lab.pool.kernel.service import put_off
 from snowmelt_lab.pool.options import PoolOptions
 
-KINDS = ("Deposit", "Promised", "Fetch", "Fetched")
+KINDS = ("Deposit", "SlotReserved", "FetchObject", "FetchedObject")
 AT_HOME, GONE, COMING = range(3)
 DEPOSIT, PROMISED, FETCH, FETCHED = range(counts.MESSAGES, counts.MESSAGES + 4)
 

@@ -22,7 +22,7 @@ from snowmelt_lab.pool.kernel.pace import Pace, pace
 from snowmelt_lab.pool.kernel.service import put_off
 from snowmelt_lab.pool.options import PoolOptions
 
-KINDS = ("Made", "Ask", "Told", "Take", "Taken")
+KINDS = ("Made", "FindProducer", "ProducerFound", "Take", "ObjectTaken")
 MADE, ASK, TOLD, TAKE, TAKEN = range(counts.MESSAGES, counts.MESSAGES + 5)
 NOBODY = -1
 

@@ -21,7 +21,7 @@ from snowmelt_lab.pool.kernel.pace import Pace, pace
 from snowmelt_lab.pool.kernel.service import put_off
 from snowmelt_lab.pool.options import PoolOptions
 
-KINDS = ("Request", "Found")
+KINDS = ("Request", "ObjectsLent")
 REQUEST, FOUND = range(counts.MESSAGES, counts.MESSAGES + 2)
 NOBODY = -1
 

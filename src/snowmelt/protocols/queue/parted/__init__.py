@@ -47,8 +47,8 @@ Gets:
 11. A get that the anchor does not know is named in the turns of the phase that begins next: it may
    have been served, also by an earlier anchor. Who has a lease for it says so. Then that is the
    answer, with what stands before its last and was given, and did not arrive; and nothing new. A
-   lease says what its phase saw (`seen.py`): what a partition leases for a get that was answered
-   without it is given to nobody, and goes back in its time.
+   lease says what its phase saw (`phase_stamp.py`): what a partition leases for a get that was
+   answered without it is given to nobody, and goes back in its time.
 12. Where nothing is ready, a get waits at the anchor, in its order. A partition that listed
    nothing, or all that it had, says once when something is ready. It says so as well when its
    leader begins, so that the anchor seeks its home. A get that is asked for again has all
@@ -63,14 +63,14 @@ Gets:
    answered.
 16. What an anchor and a partition led by its own node say need not travel (`beside.py`): where
    nobody else has a copy, and all is safe, numbers and reports are made at once.
-17. A get that nobody waits for *leaves* (`left_gets.py`). Its client says so, or its last
+17. A get that nobody waits for *leaves* (`cancelled_gets.py`). Its client says so, or its last
    connection to the door closed. The door answers it with nothing, and tells the anchor, and the
    next anchor.
    One that waits there and holds nothing is forgotten at once. Any other may have been served: the
    next turns name it, behind their grants. Each partition takes back what it leased to it before it
    reports, which does not count as a delivery that failed. Then the door hears that it left. It is
    told "nothing" if it is heard of again. But a client whose connections closed may live, and ask
-   again, here or elsewhere: for it a door can say so only of what it asked itself, and asked last,
+   again, here or elsewhere. For it a door can say so only of what it asked itself, and asked last,
    and partitions take back only what was given to that asking, first. Pieces are for one asking,
    so none of them is told to a later one. That is served anew.
 

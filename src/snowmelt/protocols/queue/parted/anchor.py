@@ -17,28 +17,28 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.deadlines import Ends
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.finding import of_another
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import Answers, keep
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.counting import Counting
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
+from snowmelt.protocols.queue.parted.phase_stamp import PhaseStamp
 from snowmelt.protocols.queue.parted.phases import Shared, share_out
-from snowmelt.protocols.queue.parted.seen import Seen
 from snowmelt.protocols.queue.parted.words import (
     PHASE_MAX,
+    CancelPartedGet,
     Grant,
-    Leave,
-    Left,
     News,
+    NextPhase,
     Nothing,
-    Report,
-    Turn,
-    Want,
+    PartedGet,
+    PartedGetCancelled,
+    PartitionReport,
 )
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.streams import node_of
 
 AGAIN_AFTER: Final = milliseconds(300)
@@ -48,8 +48,8 @@ STUCK: Final = seconds(8)
 """So long after its patience a get is told that a partition is silent."""
 
 
-class Wanted(msgspec.Struct):
-    want: Want
+class QueuedGet(msgspec.Struct):
+    want: PartedGet
     door: NodeId
     until: Instant
     """When its patience is over."""
@@ -57,22 +57,22 @@ class Wanted(msgspec.Struct):
     """In which order it came."""
 
 
-class Part(msgspec.Struct):
+class PartitionState(msgspec.Struct):
     """A partition, as the anchor knows it in its term."""
 
     at: int
     name: str
-    home: Home | None = None
+    home: Assignment | None = None
     """The last that was heard of."""
     granted: int = 0
     """With which turn its last grants went first."""
     grants: tuple[Grant, ...] = ()
     """Those of which it is not known that they are safe."""
-    report: Report | None = None
+    report: PartitionReport | None = None
     """Of this phase."""
 
 
-class Phase(msgspec.Struct):
+class PhaseState(msgspec.Struct):
     number: int
     last: int = 0
     """Gets that came behind this one belong to the next phase."""
@@ -88,15 +88,15 @@ class Phase(msgspec.Struct):
 class Anchor:
     """Of one queue, in one term of partition 0."""
 
-    def __init__(self, desk: Desk, home: Home, state: State, log: Log) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox, home: Assignment, state: QueueState, log: Log) -> None:
+        self._outbox = outbox
         self._home = home
         self._queue = whole_of(home.queue)
         count = home.settings.partitions
-        self.parts = [Part(at, part_name(self._queue, at)) for at in range(count)]
+        self.parts = [PartitionState(at, part_name(self._queue, at)) for at in range(count)]
         self.parts[0].home = home
-        self.counting = Counting(desk, home, state, log)
-        self._wants: OrderedDict[OperationId, Wanted] = OrderedDict()
+        self.counting = Counting(outbox, home, state, log)
+        self._wants: OrderedDict[OperationId, QueuedGet] = OrderedDict()
         self._came = 0
         """How many gets ever did."""
         self._items = self._bytes = 0
@@ -116,7 +116,7 @@ class Anchor:
         when that asked."""
         self._late: dict[OperationId, None] = {}
         """Those whose patience is over."""
-        self._phase: Phase | None = None
+        self._phase: PhaseState | None = None
         self._number = 0
         self._asks = False
         """Whether partitions are to be looked at."""
@@ -127,26 +127,26 @@ class Anchor:
 
     # --- gets -------------------------------------------------------------------------------------
 
-    def want(self, source: NodeId, word: Want) -> None:
+    def want(self, source: NodeId, word: PartedGet) -> None:
         """A door asks, or asks again."""
-        known, now = self._wants.get(word.operation), self._desk.now
+        known, now = self._wants.get(word.operation), self._outbox.now
         if word.made not in (0, self._home.since):
             refused = of_another(self._queue)
-            self._desk.send(source, Nothing(self._home.queue, word.operation, refused=refused))
+            self._outbox.send(source, Nothing(self._home.queue, word.operation, refused=refused))
         elif known is not None:
             known.door = source
             known.want = replace(known.want, since=word.since)
             self._asks = self._asks or later(self._looked, LOOK_EVERY) <= now
         elif word.operation in self._had:
             away = self._had[word.operation]
-            self._desk.send(source, Nothing(self._home.queue, word.operation, away))
-        elif len(self._wants) >= self._desk.limits.waiting_gets:
+            self._outbox.send(source, Nothing(self._home.queue, word.operation, away))
+        elif len(self._wants) >= self._outbox.limits.waiting_gets:
             text = f"{len(self._wants)} gets wait at queue {self._queue!r} already"
             self._refuse(word.operation, source, text)
         else:
             until = later(now, word.patience)
             self._came += 1
-            self._wants[word.operation] = Wanted(word, source, until, self._came)
+            self._wants[word.operation] = QueuedGet(word, source, until, self._came)
             self._items += word.items_max
             self._bytes += word.bytes_max
             self._fresh[word.operation] = None
@@ -154,21 +154,20 @@ class Anchor:
                 self._more_urgent[word.operation] = None
             if word.patience > 0:
                 self._ends.put(word.operation, until)
-                self._desk.wake(until)
+                self._outbox.wake(until)
             else:
                 self._late[word.operation] = None
             self._asks = True
 
     @property
     def waiting_gets(self) -> Collection[OperationId]:
-        """Those that wait here."""
         return self._wants.keys()
 
     def _refuse(self, operation: OperationId, door: NodeId, text: str) -> None:
         refused = Declined("Unavailable", text)
-        self._desk.send(door, Nothing(self._home.queue, operation, refused=refused))
+        self._outbox.send(door, Nothing(self._home.queue, operation, refused=refused))
 
-    def leave(self, source: NodeId, word: Leave) -> None:
+    def leave(self, source: NodeId, word: CancelPartedGet) -> None:
         """Nobody waits for it any more (rule 17)."""
         operation, asked = word.operation, (source, word.since)
         wanted, granted = self._wants.get(operation), self._granted.get(operation)
@@ -177,15 +176,15 @@ class Anchor:
             sure = sure and operation in self._fresh  # else it waits, and holds nothing
             self._forget(operation)
             if wanted.door != source:
-                self._desk.send(wanted.door, Nothing(self._home.queue, operation))
+                self._outbox.send(wanted.door, Nothing(self._home.queue, operation))
         if not word.since:
             sure = sure and operation not in self._had
-            keep(self._had, operation, (), self._desk.limits.answered)
+            keep(self._had, operation, (), self._outbox.limits.answered)
         if sure or (wanted is None and asked == granted):
             self._left[operation] = source
             self._asks = True
         else:
-            self._desk.send(source, Left(self._home.queue, operation))
+            self._outbox.send(source, PartedGetCancelled(self._home.queue, operation))
 
     def _forget(self, operation: OperationId) -> None:
         wanted = self._wants.pop(operation, None)
@@ -202,7 +201,7 @@ class Anchor:
         """A partition has something, or begins (rule 12)."""
         part = self.parts[part_of(queue) or 0]
         if part.home is None or part.home.term < term:
-            self._desk.inside.append(News(part.name))
+            self._outbox.inside.append(News(part.name))
         if self._wants:
             self._asks = True
 
@@ -215,16 +214,16 @@ class Anchor:
         if self._asks and open_ and (self._phase is None or not self._phase.count):
             self._begin()
             if self._asks:
-                self._desk.wake(self._desk.now)
+                self._outbox.wake(self._outbox.now)
 
     def _begin(self) -> None:
-        self._asks, self._looked = False, self._desk.now
+        self._asks, self._looked = False, self._outbox.now
         asked = tuple(islice(self._fresh, PHASE_MAX))
         some = len(asked) < len(self._fresh)
         befores = [self._wants[one] for one in self._more_urgent]
-        limits = self._desk.limits
+        limits = self._outbox.limits
         self._number += 1
-        self._phase = phase = Phase(
+        self._phase = phase = PhaseState(
             self._number,
             self._wants[asked[-1]].number if some else self._came,
             tuple(islice(self._left, PHASE_MAX)),
@@ -242,24 +241,24 @@ class Anchor:
             if self._needed(part):
                 self.counting.carry(at)
                 self._send(part)
-        self._said = self._desk.now
-        self._desk.wake(later(self._said, AGAIN_AFTER))
+        self._said = self._outbox.now
+        self._outbox.wake(later(self._said, AGAIN_AFTER))
         self._look()
 
-    def _needed(self, part: Part) -> bool:
+    def _needed(self, part: PartitionState) -> bool:
         """Whether this phase waits for its report."""
         phase = self._phase
         assert phase is not None
         return part.report is None and bool(phase.count or part.grants or phase.left)
 
-    def _send(self, part: Part) -> None:
+    def _send(self, part: PartitionState) -> None:
         phase = self._phase
         if phase is None or not self._needed(part):
             return
         home = part.home
         if home is None or not home.active:
             return  # news of it are asked for at the next tick
-        turn = Turn(
+        turn = NextPhase(
             part.name,
             home.term,
             self._home.term,
@@ -276,9 +275,9 @@ class Anchor:
         )
         if self.leaders and self._is_beside(part, home, turn):
             return
-        self._desk.send(node_of(home.master), turn)
+        self._outbox.send(node_of(home.master), turn)
 
-    def _is_beside(self, part: Part, home: Home, turn: Turn) -> bool:
+    def _is_beside(self, part: PartitionState, home: Assignment, turn: NextPhase) -> bool:
         """Whether it is led here, and reports at once."""
         led = self.leaders.get(part.name)
         if led is None or led.partition is None or led.home.term != home.term:
@@ -288,7 +287,7 @@ class Anchor:
             self.counting.heard(part.at)
         return part.report is not None
 
-    def report(self, word: Report) -> None:
+    def report(self, word: PartitionReport) -> None:
         """A partition says what it has (rule 8)."""
         phase, part = self._phase, self.parts[part_of(word.queue) or 0]
         if phase is None or (word.anchor, word.number) != (self._home.term, phase.number):
@@ -313,25 +312,25 @@ class Anchor:
         for operation in phase.left:
             door = self._left.pop(operation, None)
             if door is not None:
-                self._desk.send(door, Left(self._home.queue, operation))
+                self._outbox.send(door, PartedGetCancelled(self._home.queue, operation))
         self._asks = self._asks or len(self._left) > 0
         if phase.count:
             self._end(phase)
 
-    def _is_away(self, part: Part) -> bool:
+    def _is_away(self, part: PartitionState) -> bool:
         """Whether nobody who is here has a copy of it (rule 13)."""
-        presence = self._desk.presence
+        presence = self._outbox.presence
         if presence is None or part.home is None:
             return False
-        return waits(part.home, presence, self._desk.now) is not None
+        return waits(part.home, presence, self._outbox.now) is not None
 
-    def _end(self, phase: Phase) -> None:
+    def _end(self, phase: PhaseState) -> None:
         """Shares out what was reported, and says so to partitions and doors."""
         reports = {at: one.report for at, one in enumerate(self.parts) if one.report is not None}
         away = tuple([at for at, one in enumerate(self.parts) if one.report is None])
         apart = {one: self._as_asked(one) for one in self._apart(phase)}
         wants = map(self._as_asked, self._in_order(phase))
-        most = self._desk.limits.fetch_bytes
+        most = self._outbox.limits.fetch_bytes
         shared = share_out(wants, apart, phase.asked, reports, most)
         for operation in phase.asked:
             if operation in self._fresh and self._wants[operation].number <= phase.last:
@@ -345,38 +344,38 @@ class Anchor:
         for operation in dict.fromkeys(nothing):
             door = self._wants[operation].door
             self._forget(operation)
-            keep(self._had, operation, away, self._desk.limits.answered)
-            self._desk.send(door, Nothing(self._home.queue, operation, away))
-        self._grant(shared, Seen(self._home.term, phase.number, phase.upto, away))
+            keep(self._had, operation, away, self._outbox.limits.answered)
+            self._outbox.send(door, Nothing(self._home.queue, operation, away))
+        self._grant(shared, PhaseStamp(self._home.term, phase.number, phase.upto, away))
 
-    def _in_order(self, phase: Phase) -> Iterator[OperationId]:
+    def _in_order(self, phase: PhaseState) -> Iterator[OperationId]:
         """The gets of a phase, as they came."""
         for operation, wanted in islice(self._wants.items(), PHASE_MAX):
             if wanted.number > phase.last:
                 return
             yield operation
 
-    def _apart(self, phase: Phase) -> Iterator[OperationId]:
+    def _apart(self, phase: PhaseState) -> Iterator[OperationId]:
         """Those that may be answered though there is nothing."""
         for operation in dict.fromkeys((*phase.asked, *self._more_urgent)):
             wanted = self._wants.get(operation)
             if wanted is not None and wanted.number <= phase.last:
                 yield operation
 
-    def _as_asked(self, operation: OperationId) -> Want:
+    def _as_asked(self, operation: OperationId) -> PartedGet:
         """What it wants, as far as it may have it."""
         want = self._wants[operation].want
         alone = want.ahead and self._home.settings.deliveries_max == 1  # each delivery is the last
         return replace(want, items_max=1) if alone else want
 
-    def _grant(self, shared: Shared, seen: Seen) -> None:
+    def _grant(self, shared: Shared, seen: PhaseStamp) -> None:
         grants: dict[int, list[Grant]] = {}
         each_last = self._home.settings.deliveries_max == 1
         for operation, pieces in shared.given.items():
             wanted, of = self._wants[operation], tuple(sorted(pieces))
             want, door = wanted.want, wanted.door
             if all(pieces.values()):
-                keep(self._granted, operation, (door, want.since), self._desk.limits.answered)
+                keep(self._granted, operation, (door, want.since), self._outbox.limits.answered)
             else:
                 self._granted.pop(operation, None)
             ahead = want.ahead and not each_last
@@ -397,12 +396,12 @@ class Anchor:
             self._begin()
         else:
             self._number += 1
-            self._phase = Phase(self._number)
+            self._phase = PhaseState(self._number)
             self._open()
 
     # --- who is here ------------------------------------------------------------------------------
 
-    def heard(self, home: Home) -> None:
+    def heard(self, home: Assignment) -> None:
         """Who leads a partition, or is to."""
         part = self.parts[part_of(home.queue) or 0]
         if part.home is not None and (part.home.term, part.home.active) > (home.term, home.active):
@@ -415,7 +414,7 @@ class Anchor:
 
     def viewed(self) -> None:
         """Doors that are gone want nothing more."""
-        presence = self._desk.presence
+        presence = self._outbox.presence
         if presence is None:
             return
         for operation, wanted in list(self._wants.items()):
@@ -425,23 +424,23 @@ class Anchor:
 
     def tick(self) -> None:
         """Asks silent partitions again, and ends patience."""
-        now = self._desk.now
+        now = self._outbox.now
         for operation in self._ends.over(now):
             self._late[operation] = None
             self._asks = True
         if self._ends.next is not None:
-            self._desk.wake(self._ends.next)
+            self._outbox.wake(self._ends.next)
         phase = self._phase
         if phase is None:
             return
         if later(self._said, AGAIN_AFTER) > now:  # a queue has one alarm, and this was another's
-            self._desk.wake(later(self._said, AGAIN_AFTER))
+            self._outbox.wake(later(self._said, AGAIN_AFTER))
             return
         self._said = now
-        self._desk.wake(later(now, AGAIN_AFTER))
+        self._outbox.wake(later(now, AGAIN_AFTER))
         for part in self.parts:
             if self._needed(part):
-                self._desk.inside.append(News(part.name))
+                self._outbox.inside.append(News(part.name))
                 self._send(part)
         self._look()
         if self._phase is not None:
@@ -449,7 +448,7 @@ class Anchor:
 
     def _give_up(self) -> None:
         """Gets whose patience is long over are told for whom they wait."""
-        now = self._desk.now
+        now = self._outbox.now
         if later(self._looked, STUCK) > now:
             return
         silent = [part.name for part in self.parts if self._needed(part)]

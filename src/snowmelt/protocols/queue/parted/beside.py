@@ -6,23 +6,27 @@ has to become safe, or sure, it goes the long way.
 
 from typing import Protocol
 
-from snowmelt.protocols.queue.messages import Home
-from snowmelt.protocols.queue.parted.words import Ask, Numbers, Report, Turn
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.parted.words import (
+    NextPhase,
+    Numbers,
+    PartitionReport,
+    RequestNumbers,
+)
 
 
-class Counts(Protocol):
-    def at_once(self, word: Ask) -> Numbers | None:
+class NumberSource(Protocol):
+    def at_once(self, word: RequestNumbers) -> Numbers | None:
         """The numbers, if nothing has to become safe or sure before."""
 
 
 class Numbered(Protocol):
     @property
-    def counting(self) -> Counts:
-        """Gives numbers."""
+    def counting(self) -> NumberSource: ...
 
 
 class Reporting(Protocol):
-    def at_once(self, word: Turn) -> Report | None:
+    def at_once(self, word: NextPhase) -> PartitionReport | None:
         """The report, if nothing has to become safe or sure before."""
 
     @property
@@ -32,8 +36,7 @@ class Reporting(Protocol):
 
 class Led(Protocol):
     @property
-    def home(self) -> Home:
-        """Of its term."""
+    def home(self) -> Assignment: ...
 
     @property
     def partition(self) -> Reporting | None:

@@ -6,16 +6,16 @@ It is rule 3 of the package. The bound is that of partition 0 (`queue/log.py`, r
 import msgspec
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.desk import Desk
 from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.names import part_of
-from snowmelt.protocols.queue.parted.words import Ask, Numbers
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.parted.words import Numbers, RequestNumbers
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.words import Say
 
 
-class Given(msgspec.Struct):
+class GivenNumbers(msgspec.Struct):
     """What one partition was given last."""
 
     said: Say | None = None
@@ -35,12 +35,12 @@ class Given(msgspec.Struct):
 class Counting:
     """Of one queue, in one term of its anchor."""
 
-    def __init__(self, desk: Desk, home: Home, state: State, log: Log) -> None:
-        self._desk = desk
+    def __init__(self, outbox: Outbox, home: Assignment, state: QueueState, log: Log) -> None:
+        self._outbox = outbox
         self._home = home
         self._state = state
         self._log = log
-        self._given = [Given() for _ in range(home.settings.partitions)]
+        self._given = [GivenNumbers() for _ in range(home.settings.partitions)]
         self._next: int = max(state.bound, *state.tails)
         """The next number."""
         self._told = self._next
@@ -61,28 +61,28 @@ class Counting:
         self._raised = 0
         self.begin()
 
-    def ask(self, source: NodeId, word: Ask) -> None:
+    def ask(self, source: NodeId, word: RequestNumbers) -> None:
         """A partition wants some; told when it is sure that this one is the anchor."""
         given = self._given[part_of(word.queue) or 0]
         if not _is_old(given, word):
             said = self._numbers(source, given, word)
             self._log.confirm(said, 0 if self._next <= self._flushed else self._raised)
         elif given.told is not None and given.told.message.number == word.number:
-            self._desk.send(source, given.told.message)
+            self._outbox.send(source, given.told.message)
 
-    def at_once(self, word: Ask) -> Numbers | None:
+    def at_once(self, word: RequestNumbers) -> Numbers | None:
         """The same for a partition beside it (rule 16)."""
         given = self._given[part_of(word.queue) or 0]
         stop = max(self._next, word.above) + word.count
         late = stop + BOUND_AHEAD // 2 > self._state.bound or _is_old(given, word)
         if late or not self._log.is_settled:
             return None
-        said = self._numbers(self._desk.me, given, word)
+        said = self._numbers(self._outbox.me, given, word)
         said.told = True
         assert isinstance(said.message, Numbers)
         return said.message
 
-    def _numbers(self, source: NodeId, given: Given, word: Ask) -> Say:
+    def _numbers(self, source: NodeId, given: GivenNumbers, word: RequestNumbers) -> Say:
         """The next ones; the bound is raised in time."""
         self._told = max(self._told, given.stop)  # it was heard
         if self._log.safe >= self._raised:
@@ -122,7 +122,7 @@ class Counting:
         return numbers if isinstance(numbers, Numbers) and numbers.term == term else None
 
 
-def _is_old(given: Given, word: Ask) -> bool:
+def _is_old(given: GivenNumbers, word: RequestNumbers) -> bool:
     """Whether it had these numbers, or later ones."""
     if given.said is None:
         return False

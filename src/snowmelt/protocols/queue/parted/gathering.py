@@ -12,13 +12,13 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Ends
-from snowmelt.protocols.queue.desk import Desk
-from snowmelt.protocols.queue.messages import Home, Nowhere
+from snowmelt.protocols.queue.messages import Assignment, Nowhere
 from snowmelt.protocols.queue.open_calls import OpenCalls
-from snowmelt.protocols.queue.parted.gathered import Gathered, Piece
-from snowmelt.protocols.queue.parted.left_gets import LeftGets
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.parted.cancelled_gets import CancelledGets
+from snowmelt.protocols.queue.parted.gathered import Gathered, PartitionLease
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
-from snowmelt.protocols.queue.parted.words import Given, News, Nothing, Post, Want
+from snowmelt.protocols.queue.parted.words import News, Nothing, PartedGet, PartialAnswer, Post
 from snowmelt.protocols.queue.waiting import SILENT_MAX
 
 NEWS_EACH: Final = seconds(1)
@@ -35,22 +35,22 @@ class Gathers(msgspec.Struct):
     pieces: dict[int, tuple[Instant, calls.Leased]] = {}
     """By partitions, and when they came."""
 
-    def want(self, operation: OperationId, now: Instant) -> Want:
+    def want(self, operation: OperationId, now: Instant) -> PartedGet:
         """As the anchor is asked now."""
         get = self.get
         patience = Duration(max(0, get.patience - (now - self.since)))
         queue = part_name(get.queue, 0)
         most = get.items_max, get.bytes_max
         own = self.since, get.since
-        return Want(queue, operation, *most, patience, get.ahead, get.before, *own)
+        return PartedGet(queue, operation, *most, patience, get.ahead, get.before, *own)
 
 
-class Gathering:
+class PartedGets:
     """Of one node, for all such queues."""
 
-    def __init__(self, desk: Desk, hand: Bodies) -> None:
-        self.leaving = LeftGets(desk)
-        self._desk = desk
+    def __init__(self, outbox: Outbox, hand: Bodies) -> None:
+        self.leaving = CancelledGets(outbox)
+        self._outbox = outbox
         self._open = OpenCalls(hand)
         self._of: dict[str, dict[OperationId, None]] = {}
         """By the names of queues."""
@@ -60,30 +60,30 @@ class Gathering:
 
     def get(self, operation: OperationId, get: calls.Get) -> None:
         """A client asks, or asks again."""
-        now, known = self._desk.now, self._open.calls.get(operation)
+        now, known = self._outbox.now, self._open.calls.get(operation)
         if known is None and not self.leaving.lives(operation):
-            self._desk.reply(operation, Gathered(()))
+            self._outbox.reply(operation, Gathered(()))
             return
         if known is None:
-            if len(self._open.calls) >= self._desk.limits.waiting_gets:
+            if len(self._open.calls) >= self._outbox.limits.waiting_gets:
                 text = f"{len(self._open.calls)} gets wait at this node already"
-                self._desk.decline(operation, "Unavailable", text)
+                self._outbox.decline(operation, "Unavailable", text)
                 return
             known = Gathers(get, now)
             self._open.add(operation, known)
             self._of.setdefault(get.queue, {})[operation] = None
         elif later(self._news.get(get.queue, Instant(0)), NEWS_EACH) <= now:
             self._news[get.queue] = now
-            self._desk.inside.append(News(part_name(get.queue, 0)))
+            self._outbox.inside.append(News(part_name(get.queue, 0)))
         self._ends.put(operation, later(now, SILENT_MAX))
-        self._desk.wake(later(now, SILENT_MAX))
+        self._outbox.wake(later(now, SILENT_MAX))
         self._say(operation, known)
 
     def _say(self, operation: OperationId, known: Gathers) -> None:
-        want = known.want(operation, self._desk.now)
-        self._desk.inside.append(Post(want.queue, want))
+        want = known.want(operation, self._outbox.now)
+        self._outbox.inside.append(Post(want.queue, want))
 
-    def heard(self, home: Home) -> None:
+    def heard(self, home: Assignment) -> None:
         """The anchor's home: it may be another."""
         if home.active and part_of(home.queue) == 0:
             self.leaving.heard(whole_of(home.queue))
@@ -97,14 +97,14 @@ class Gathering:
         if part_of(message.queue) == 0:
             for operation in list(self._of.get(whole_of(message.queue), ())):
                 self._end(operation)
-                self._desk.decline(operation, message.error, message.text)
+                self._outbox.decline(operation, message.error, message.text)
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def given(self, word: Given) -> None:
+    def given(self, word: PartialAnswer) -> None:
         """A piece; with the last of them the client is answered (rule 10)."""
         known = self._open.calls.get(word.operation)
-        turn, now = (word.anchor, word.number), self._desk.now
+        turn, now = (word.anchor, word.number), self._outbox.now
         if known is None or word.since != known.since or turn < known.turn:
             return
         if turn > known.turn:
@@ -119,7 +119,7 @@ class Gathering:
             self._say(word.operation, known)
             return
         self._end(word.operation)
-        self._desk.reply(word.operation, Gathered(some, word.away))
+        self._outbox.reply(word.operation, Gathered(some, word.away))
 
     def nothing(self, word: Nothing) -> None:
         """There is none for that get."""
@@ -127,9 +127,9 @@ class Gathering:
             return
         self._end(word.operation)
         if word.refused is not None:
-            self._desk.reply(word.operation, word.refused)
+            self._outbox.reply(word.operation, word.refused)
         else:
-            self._desk.reply(word.operation, Gathered((), word.away))
+            self._outbox.reply(word.operation, Gathered((), word.away))
 
     def _end(self, operation: OperationId) -> Gathers | None:
         known: Gathers | None = self._open.end(operation)
@@ -147,11 +147,10 @@ class Gathering:
 
     # --- gets that nobody waits for ---------------------------------------------------------------
 
-    def leave(self, operation: OperationId, leave: calls.Leave) -> None:
-        """Its client says so."""
+    def leave(self, operation: OperationId, leave: calls.CancelGet) -> None:
         get = OperationId(operation.client, leave.number)
         if self._end(get) is not None:
-            self._desk.reply(get, Gathered(()))
+            self._outbox.reply(get, Gathered(()))
         self.leaving.leave(get, leave.queue, operation)
 
     def gone(self, client: NodeId) -> None:
@@ -166,18 +165,18 @@ class Gathering:
 
     def tick(self) -> None:
         """Those that nobody asks for any more are over."""
-        for operation in self._ends.over(self._desk.now):
+        for operation in self._ends.over(self._outbox.now):
             known = self._open.end(operation)
             if known is not None:
                 self._left(operation, known)
         if self._ends.next is not None:
-            self._desk.wake(self._ends.next)
+            self._outbox.wake(self._ends.next)
         self.leaving.tick()
 
 
-def _as_late(part: int, now: Instant, came: Instant, leased: calls.Leased) -> Piece:
+def _as_late(part: int, now: Instant, came: Instant, leased: calls.Leased) -> PartitionLease:
     """What came a while ago is leased for less by now."""
     if now > came and leased.token:
         left = Duration(leased.lease - (now - came))
         leased = msgspec.structs.replace(leased, lease=left)
-    return Piece(part, leased)
+    return PartitionLease(part, leased)

@@ -11,19 +11,19 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.queue.calls import Publish, Put
-from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.calls import PublishStaged, Put
 from snowmelt.protocols.queue.log import STEP_BYTES, Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.names import part_name, whole_of
-from snowmelt.protocols.queue.parted.words import Ask, News, Numbers, Post
+from snowmelt.protocols.queue.parted.words import News, Numbers, Post, RequestNumbers
 from snowmelt.protocols.queue.publications import items_of
-from snowmelt.protocols.queue.state import State
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.words import SpreadPut
 
 AGAIN_AFTER: Final = milliseconds(300)
-Kind = Put | SpreadPut | Publish
+Kind = Put | SpreadPut | PublishStaged
 
 
 class Entrant(msgspec.Struct):
@@ -40,11 +40,11 @@ class Entrant(msgspec.Struct):
 class Numbering:
     """Of one partition, in one term."""
 
-    def __init__(self, desk: Desk, home: Home, state: State) -> None:
+    def __init__(self, outbox: Outbox, home: Assignment, state: QueueState) -> None:
         self.count = 0
         """Of items that wait."""
         self.size = 0
-        self._desk = desk
+        self._outbox = outbox
         self._home = home
         self._state = state
         self._anchor = part_name(whole_of(home.queue), 0)
@@ -74,10 +74,10 @@ class Numbering:
         name = what.producer, what.sequence
         known = self._named.get(name)
         if known is not None:
-            if len(known.operations) < self._desk.limits.attempts:
+            if len(known.operations) < self._outbox.limits.attempts:
                 known.operations |= dict.fromkeys(operations)
             return
-        if isinstance(what, Publish):
+        if isinstance(what, PublishStaged):
             count, size = items_of(what.receipts), 0
         else:
             count, size = what.count, what.size
@@ -122,9 +122,9 @@ class Numbering:
         return self.unplaced
 
     def _say(self) -> None:
-        home, now = self._home, self._desk.now
+        home, now = self._home, self._outbox.now
         count, above = sum([one.count for one in self._asked]), max(self._state.tails)
-        word = Ask(home.queue, home.term, self._number, max(1, count), above)
+        word = RequestNumbers(home.queue, home.term, self._number, max(1, count), above)
         beside = self.leaders.get(self._anchor)
         if beside is not None and beside.partition is not None:
             anchor = beside.partition.anchor
@@ -132,9 +132,9 @@ class Numbering:
             if numbers is not None:
                 self.told(numbers)
                 return
-        self._desk.inside.append(Post(self._anchor, word))
+        self._outbox.inside.append(Post(self._anchor, word))
         self._at = now
-        self._desk.wake(later(now, AGAIN_AFTER))
+        self._outbox.wake(later(now, AGAIN_AFTER))
 
     def ask_again(self) -> None:
         """Somebody else may be the anchor by now."""
@@ -144,11 +144,11 @@ class Numbering:
     def tick(self) -> None:
         """What has no answer for a while is asked again."""
         again = later(self._at, AGAIN_AFTER)
-        if self._asked and again <= self._desk.now:
-            self._desk.inside.append(News(self._anchor))  # it may be led elsewhere by now
+        if self._asked and again <= self._outbox.now:
+            self._outbox.inside.append(News(self._anchor))  # it may be led elsewhere by now
             self._say()
         elif self._asked:  # a queue has one alarm, and this was another's
-            self._desk.wake(again)
+            self._outbox.wake(again)
 
     def told(self, word: Numbers) -> None:
         """They have numbers now, in their order."""

@@ -9,28 +9,28 @@ from snowmelt.core.interval import POSITION_MAX, Interval, merged
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.admission import Admission
-from snowmelt.protocols.queue.desk import Desk
+from snowmelt.protocols.queue.append_check import AppendCheck
 from snowmelt.protocols.queue.getting import Getting
 from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Home
+from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import OpenCalls
+from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.anchor import Anchor
 from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.parted.numbering import Entrant, Numbering
 from snowmelt.protocols.queue.parted.words import (
     Grant,
-    Granted,
     Holds,
+    NextPhase,
     Numbers,
+    OwedGrant,
+    PartitionReport,
     Post,
     Ready,
-    Report,
-    Turn,
 )
 from snowmelt.protocols.queue.publishing import Publishing
-from snowmelt.protocols.queue.state import STATUS, State
+from snowmelt.protocols.queue.state import STATUS, QueueState
 from snowmelt.protocols.queue.tails import bounded
 from snowmelt.protocols.queue.words import Deliver, ReplyTo, Say, SpreadPut
 
@@ -43,19 +43,19 @@ class Partition:
 
     def __init__(
         self,
-        desk: Desk,
-        home: Home,
-        state: State,
+        outbox: Outbox,
+        home: Assignment,
+        state: QueueState,
         log: Log,
-        ways_in: tuple[Admission, Publishing],
+        ways_in: tuple[AppendCheck, Publishing],
         opened: OpenCalls,
         getting: Getting,
     ) -> None:
-        self.numbering = Numbering(desk, home, state)
-        self.anchor = Anchor(desk, home, state, log) if part_of(home.queue) == 0 else None
+        self.numbering = Numbering(outbox, home, state)
+        self.anchor = Anchor(outbox, home, state, log) if part_of(home.queue) == 0 else None
         self.uncertain = False
         """Whether steps of the last term may be missing: what they placed stays unused."""
-        self._desk = desk
+        self._outbox = outbox
         self._home = home
         self._state = state
         self._log = log
@@ -70,7 +70,7 @@ class Partition:
         """The term and the number of the last turn."""
         self._granted = 0, 0
         """The same of that whose grants were handled."""
-        self._turn: tuple[NodeId, Turn] | None = None
+        self._turn: tuple[NodeId, NextPhase] | None = None
         """What is to be reported, once all that has numbers is placed."""
         self._said: Say | None = None
         """The last report."""
@@ -95,7 +95,7 @@ class Partition:
 
     def _is_old(self, source: NodeId, term: int) -> bool:
         """Whether a later anchor was heard of; none that is far later is believed."""
-        if term < self._heard or self._desk.alarm(source, self._named, term, self._heard):
+        if term < self._heard or self._outbox.alarm(source, self._named, term, self._heard):
             return True
         self._heard = term
         return False
@@ -136,7 +136,7 @@ class Partition:
             self.uncertain = False
             tails.leap(first)
             self._state.changed[STATUS] = None
-        if isinstance(what, calls.Publish):
+        if isinstance(what, calls.PublishStaged):
             tails[:] = [max(tail, first) for tail in tails]
             self._state.changed[STATUS] = None  # though it be refused by now
             for operation in entrant.operations:
@@ -151,7 +151,7 @@ class Partition:
 
     # --- gets -------------------------------------------------------------------------------------
 
-    def turn(self, source: NodeId, word: Turn) -> None:
+    def turn(self, source: NodeId, word: NextPhase) -> None:
         """A phase has ended, or begins (rules 7 and 9)."""
         if self._is_old(source, word.anchor):
             return
@@ -172,9 +172,9 @@ class Partition:
             self._turn = source, word
         self._last = last
 
-    def at_once(self, word: Turn) -> Report | None:
+    def at_once(self, word: NextPhase) -> PartitionReport | None:
         """What it reports to an anchor beside it, if that waits for nothing (rule 16)."""
-        if self._is_old(self._desk.me, word.anchor) or (word.anchor, word.number) <= self._last:
+        if self._is_old(self._outbox.me, word.anchor) or (word.anchor, word.number) <= self._last:
             return None
         if word.numbers is not None:
             self.numbering.told(word.numbers)
@@ -183,15 +183,15 @@ class Partition:
         self._last, self._turn = (word.anchor, word.number), None
         report = self._made(word)
         if self._watches and self._state.ready.total:
-            self._desk.wake(self._desk.now)
+            self._outbox.wake(self._outbox.now)
         return report
 
-    def _grant(self, word: Turn, grant: Grant) -> None:
+    def _grant(self, word: NextPhase, grant: Grant) -> None:
         """It is leased, as far as it is ready still; what one has is delivered again."""
         operation, state = grant.operation, self._state
         self._open.end(operation)
         asked = grant.of, grant.seen.away, grant.since
-        owed = Granted(grant.door, word.anchor, word.granted, *asked)
+        owed = OwedGrant(grant.door, word.anchor, word.granted, *asked)
         self._open.add(operation, owed)
         token = state.tokens.get(operation)
         if token is None and not state.takers.had(operation):
@@ -209,15 +209,15 @@ class Partition:
                 state.touch(token)
             self._log.owe(Deliver(operation, token, ""))
 
-    def _report(self, source: NodeId, word: Turn) -> None:
+    def _report(self, source: NodeId, word: NextPhase) -> None:
         """Told when all that it says is safe, and it is sure that this one leads (rule 8)."""
         self._said = Say(source, self._made(word))
         self._log.owe(self._said)
 
-    def _made(self, word: Turn) -> Report:
+    def _made(self, word: NextPhase) -> PartitionReport:
         runs, keys, more = self._first(word) if word.count else ((), b"", False)
         self._watches = not (word.count and runs)
-        return Report(
+        return PartitionReport(
             self._home.queue,
             self._home.term,
             word.anchor,
@@ -229,7 +229,7 @@ class Partition:
             tuple(self._alive(word.befores)) if word.befores else (),
         )
 
-    def _first(self, word: Turn) -> Listed:
+    def _first(self, word: NextPhase) -> Listed:
         """What is ready; the same while nothing changes here."""
         state = self._state
         if state.paused or not state.ready.total:
@@ -241,14 +241,14 @@ class Partition:
             self._listed = known, self._looked_up(word)
         return self._listed[1]
 
-    def _looked_up(self, word: Turn) -> Listed:
+    def _looked_up(self, word: NextPhase) -> Listed:
         state, keys = self._state, list[bytes]()
         runs, listed, total = list[int](), 0, state.ready.total
         below: tuple[int, ...] = ()
         if max(state.tails) > word.upto:  # some have numbers from after the phase began
             below = (word.upto,) * len(state.tails)
             total = _below(state, below)
-        limits = self._desk.limits
+        limits = self._outbox.limits
         most = min(word.count, limits.get_items), min(word.size, limits.fetch_bytes)
         for interval in state.first(*most, below, in_turn=True):
             listed += interval.size
@@ -292,7 +292,7 @@ class Partition:
         """Gets may wait for it (rule 12)."""
         self._watches = False
         word = Ready(self._home.queue, self._home.term)
-        self._desk.inside.append(Post(self._named, word))
+        self._outbox.inside.append(Post(self._named, word))
 
     @property
     def waiting_gets(self) -> Collection[OperationId]:
@@ -302,13 +302,12 @@ class Partition:
     # --- time -------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Asks again."""
         self.numbering.tick()
         if self.anchor is not None:
             self.anchor.tick()
 
 
-def _below(state: State, below: tuple[int, ...]) -> int:
+def _below(state: QueueState, below: tuple[int, ...]) -> int:
     """How many are ready, of each priority those below a number."""
     if state.keyed is None:
         return bounded(state.ready, below).total

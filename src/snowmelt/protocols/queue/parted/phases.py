@@ -10,8 +10,8 @@ import msgspec
 
 from snowmelt.core.keys import unpacked
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.queue.parted.seen import NEVER, Seen
-from snowmelt.protocols.queue.parted.words import Holds, Report, Want
+from snowmelt.protocols.queue.parted.phase_stamp import NEVER, PhaseStamp
+from snowmelt.protocols.queue.parted.words import Holds, PartedGet, PartitionReport
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 
 Rank = tuple[int, int]
@@ -20,7 +20,7 @@ FIRST: Final[Rank] = (-(1 << 63), 0)
 LAST: Final[Rank] = (1 << 63, 1 << 63)
 
 
-class Run(msgspec.Struct, gc=False):
+class PartitionRun(msgspec.Struct, gc=False):
     """Items of one partition that stand next to each other."""
 
     rank: Rank
@@ -35,7 +35,7 @@ class Shared(msgspec.Struct):
 
     given: dict[OperationId, dict[int, list[int]]] = {}
     """By partitions, edges of runs: none where it has a lease already."""
-    again: dict[OperationId, Seen] = {}
+    again: dict[OperationId, PhaseStamp] = {}
     """Those of them that were given something before, and what the last such phase saw."""
     nothing: list[OperationId] = []
     """For these, which do not wait, there is nothing."""
@@ -47,21 +47,21 @@ class Shared(msgspec.Struct):
     """Whether there is nothing more, in any partition: else it is not certain what is next."""
 
 
-class Held(msgspec.Struct):
+class LeasedParts(msgspec.Struct):
     """What a get has leases of."""
 
-    seen: Seen = NEVER
+    seen: PhaseStamp = NEVER
     """By the last phase that gave it some."""
     parts: list[int] = []
     count: int = 0
     last: Rank = FIRST
 
 
-class Sharing:
-    """One phase."""
+class PhaseShares:
+    """How the anchor deals the ready items of one phase to its gets."""
 
-    def __init__(self, reports: Mapping[int, Report]) -> None:
-        self._runs: list[Run] = []
+    def __init__(self, reports: Mapping[int, PartitionReport]) -> None:
+        self._runs: list[PartitionRun] = []
         self._certain = LAST
         """Behind this another one may come first that was not told."""
         for part, report in reports.items():
@@ -98,13 +98,13 @@ class Sharing:
                 run.rank = run.rank[0], start + count
         return given
 
-    def fill(self, items: int, held: Held) -> dict[int, list[int]]:
+    def fill(self, items: int, held: LeasedParts) -> dict[int, list[int]]:
         """What comes before the last that a get holds, in partitions that had a part in that phase.
 
         An earlier anchor gave it this, and the partition never heard of it.
         """
         given: dict[int, list[int]] = {}
-        kept: list[Run] = []
+        kept: list[PartitionRun] = []
         others = (*held.parts, *held.seen.away)
         for run in self._runs[self._at :]:
             start = run.rank[1]
@@ -127,10 +127,10 @@ class Sharing:
 
 
 def share_out(
-    wants: Iterable[Want],
-    apart: Mapping[OperationId, Want],
+    wants: Iterable[PartedGet],
+    apart: Mapping[OperationId, PartedGet],
     asked: Sequence[OperationId],
-    reports: Mapping[int, Report],
+    reports: Mapping[int, PartitionReport],
     most: int,
 ) -> Shared:
     """What each get has. No more of `wants` are looked at than have something, and one.
@@ -138,7 +138,7 @@ def share_out(
     `apart` are those of them that may be answered though nothing is left: in their order. `asked`
     are those of which partitions said whether they hold something.
     """
-    sharing, shared = Sharing(reports), Shared()
+    sharing, shared = PhaseShares(reports), Shared()
     held = _held(asked, reports)
     alive = {place: (key, place) for one in reports.values() for place, key in one.live}
     rest = dict(apart)
@@ -154,14 +154,14 @@ def share_out(
 
 
 def _serve(
-    want: Want,
-    sharing: Sharing,
+    want: PartedGet,
+    sharing: PhaseShares,
     shared: Shared,
-    held: Mapping[OperationId, Held],
+    held: Mapping[OperationId, LeasedParts],
     alive: Mapping[int, Rank],
     most: int,
 ) -> bool:
-    """Whether it is answered."""
+    """Whether the get is answered."""
     operation = want.operation
     holds = held.get(operation)
     if holds is not None and not holds.parts:
@@ -184,13 +184,15 @@ def _serve(
     return True
 
 
-def _held(asked: Sequence[OperationId], reports: Mapping[int, Report]) -> dict[OperationId, Held]:
+def _held(
+    asked: Sequence[OperationId], reports: Mapping[int, PartitionReport]
+) -> dict[OperationId, LeasedParts]:
     some = [(part, one) for part, report in reports.items() for one in report.holds]
-    found: dict[OperationId, Held] = {}
+    found: dict[OperationId, LeasedParts] = {}
     for part, one in sorted(some, key=_seen, reverse=True):
         if one.at >= len(asked):
             continue
-        held = found.setdefault(asked[one.at], Held(one.seen))
+        held = found.setdefault(asked[one.at], LeasedParts(one.seen))
         if one.count and part not in held.seen.away:  # else it was answered without that
             held.parts.append(part)
             held.count += one.count
@@ -198,21 +200,21 @@ def _held(asked: Sequence[OperationId], reports: Mapping[int, Report]) -> dict[O
     return found
 
 
-def _runs(part: int, report: Report) -> list[Run]:
+def _runs(part: int, report: PartitionReport) -> list[PartitionRun]:
     flat = report.runs
     keys = unpacked(report.keys) if report.keys else [0] * (len(flat) // 3)
     return [
-        Run((key, start), stop, each or 1, part)
+        PartitionRun((key, start), stop, each or 1, part)
         for key, start, stop, each in zip(keys, flat[::3], flat[1::3], flat[2::3], strict=True)
         if start < stop
     ]
 
 
-def _seen(pair: tuple[int, Holds]) -> Seen:
+def _seen(pair: tuple[int, Holds]) -> PhaseStamp:
     return pair[1].seen
 
 
-def _by_rank(run: Run) -> Rank:
+def _by_rank(run: PartitionRun) -> Rank:
     return run.rank
 
 

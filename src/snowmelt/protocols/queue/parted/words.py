@@ -11,7 +11,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.calls import Leased
 from snowmelt.protocols.queue.messages import Length, Name, OfTerm, Term
-from snowmelt.protocols.queue.parted.seen import NEVER, Parts, Seen
+from snowmelt.protocols.queue.parted.phase_stamp import NEVER, Parts, PhaseStamp
 
 NUMBER_MAX: Final = 1 << 47
 """Half of what there are within a priority: nobody counts so far."""
@@ -30,7 +30,7 @@ Position = Annotated[int, msgspec.Meta(ge=-1, le=COUNT_MAX)]
 # --- numbers for puts -----------------------------------------------------------------------------
 
 
-class Ask(OfTerm, frozen=True, tag="parted.ask", array_like=True):
+class RequestNumbers(OfTerm, frozen=True, tag="parted.ask", array_like=True):
     """A partition would have so many numbers."""
 
     number: Count
@@ -51,7 +51,7 @@ class Numbers(OfTerm, frozen=True, tag="parted.numbers", array_like=True):
 # --- gets, and their phases -----------------------------------------------------------------------
 
 
-class Want(msgspec.Struct, frozen=True, tag="parted.want", array_like=True):
+class PartedGet(msgspec.Struct, frozen=True, tag="parted.want", array_like=True):
     """A client of the door that says this wants items."""
 
     queue: Name
@@ -67,7 +67,7 @@ class Want(msgspec.Struct, frozen=True, tag="parted.want", array_like=True):
     """With which term the queue was made that the client means; 0: whichever there is."""
 
 
-class Leave(msgspec.Struct, frozen=True, tag="parted.leave", array_like=True):
+class CancelPartedGet(msgspec.Struct, frozen=True, tag="parted.leave", array_like=True):
     """Nobody waits for that get any more."""
 
     queue: Name
@@ -86,11 +86,11 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
     """Nothing: what it holds already is to be delivered again."""
     of: Parts
     """All partitions that give it some."""
-    seen: Seen
+    seen: PhaseStamp
     """In the phase in which it is given, and up to which number when it was given first."""
     ahead: bool = False
     since: Count = 0
-    """As in `Want`."""
+    """As in `PartedGet`."""
 
     def __post_init__(self) -> None:
         starts, stops = self.runs[::2], self.runs[1::2]
@@ -98,7 +98,7 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
             raise ValueError("a run has a start, and a stop behind it")
 
 
-class Turn(OfTerm, frozen=True, tag="parted.turn", array_like=True):
+class NextPhase(OfTerm, frozen=True, tag="parted.turn", array_like=True):
     """A phase ends with its grants, and the next begins, if anything is looked for."""
 
     anchor: Term
@@ -131,11 +131,11 @@ class Holds(msgspec.Struct, frozen=True, array_like=True):
     """How many items are left in it; 0: it is over."""
     rank: tuple[int, Count] = (0, 0)
     """The last of them: its key, or 0, and its position."""
-    seen: Seen = NEVER
+    seen: PhaseStamp = NEVER
     """As it was given, or given again."""
 
 
-class Report(OfTerm, frozen=True, tag="parted.report", array_like=True):
+class PartitionReport(OfTerm, frozen=True, tag="parted.report", array_like=True):
     """The first that are ready; all grants of that turn are safe."""
 
     anchor: Term
@@ -160,7 +160,7 @@ class Ready(OfTerm, frozen=True, tag="parted.ready", array_like=True):
     """Something is, where nothing was."""
 
 
-class Given(OfTerm, frozen=True, tag="parted.given", array_like=True):
+class PartialAnswer(OfTerm, frozen=True, tag="parted.given", array_like=True):
     """One partition's piece of an answer, for the door."""
 
     operation: OperationId
@@ -170,7 +170,7 @@ class Given(OfTerm, frozen=True, tag="parted.given", array_like=True):
     away: Parts
     leased: Leased
     since: Count = 0
-    """As in `Want`: a piece is for that asking alone."""
+    """As in `PartedGet`: a piece is for that asking alone."""
 
 
 class Nothing(msgspec.Struct, frozen=True, tag="parted.nothing", array_like=True):
@@ -182,16 +182,16 @@ class Nothing(msgspec.Struct, frozen=True, tag="parted.nothing", array_like=True
     refused: Declined | None = None
 
 
-class Left(msgspec.Struct, frozen=True, tag="parted.left", array_like=True):
+class PartedGetCancelled(msgspec.Struct, frozen=True, tag="parted.left", array_like=True):
     """That get waits no more, and holds nothing."""
 
     queue: Name
     operation: OperationId
 
 
-ToAnchor = Ask | Want | Leave | Report | Ready
-ToPart = Numbers | Turn
-ToDoor = Given | Nothing | Left
+ToAnchor = RequestNumbers | PartedGet | CancelPartedGet | PartitionReport | Ready
+ToPart = Numbers | NextPhase
+ToDoor = PartialAnswer | Nothing | PartedGetCancelled
 Message = ToAnchor | ToPart | ToDoor
 
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Message)
@@ -204,7 +204,7 @@ class Post(msgspec.Struct, frozen=True):
     """For the anchor, wherever it is: it is said again if it does not arrive."""
 
     queue: str
-    word: Ask | Ready | Want | Leave
+    word: RequestNumbers | Ready | PartedGet | CancelPartedGet
 
 
 class News(msgspec.Struct, frozen=True):
@@ -213,7 +213,7 @@ class News(msgspec.Struct, frozen=True):
     queue: str
 
 
-class Granted(msgspec.Struct, frozen=True):
+class OwedGrant(msgspec.Struct, frozen=True):
     """What a partition owes a door: it stands in place of a client's call."""
 
     door: NodeId

@@ -1,0 +1,194 @@
+"""The arrows of all names at one node, and the edges under them: rules 2 to 5."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Announce, Announced, Effect, Expired, Received, Send
+from snowmelt.protocols.arrow import (
+    ArrowNode,
+    Branch,
+    Find,
+    Followed,
+    Observer,
+    OrderPlace,
+    RequestPlace,
+)
+from snowmelt.protocols.arrow.node import EdgeAlarm
+from snowmelt.protocols.baton.context import NodeContext
+from snowmelt.protocols.baton.messages import Along, Message, Unwatched
+
+NUMBERS: Final = 2**60
+
+
+class Went(NamedTuple):
+    effects: list[Effect[Message]]
+    followed: list[Followed]
+    """Places of this node that have got somebody behind them."""
+
+
+class NameArrow:
+    """The arrow of one name, and which edge it watches."""
+
+    __slots__ = ("arrow", "awake", "due", "watched")
+
+    def __init__(self, arrow: ArrowNode, now: Instant) -> None:
+        self.arrow = arrow
+        self.due: Instant | None = None
+        """When edges to children are to be observed again."""
+        self.awake = now
+        """Until when its edges are watched."""
+        self.watched = now
+        """When the parent observed last."""
+
+
+class Arrows:
+    def __init__(self, here: NodeContext) -> None:
+        self._here = here
+        self._ways: dict[str, NameArrow] = {}
+        self._branch = Branch(None, ())
+        self._sent: dict[NodeId, int] = {}
+        self._heard: dict[NodeId, tuple[int, int]] = {}
+        self.late = 0
+        """Words that came twice, out of order, or from an earlier life."""
+
+    # --- from above -------------------------------------------------------------------------------
+
+    def ask(self, name: str, now: Instant) -> tuple[OrderPlace, Went]:
+        way = self._way(name, now)
+        number = OperationId(self._here.me, self._here.chance.randrange(NUMBERS))
+        went = self._step(name, way, way.arrow.handle(Announced(RequestPlace(number)), now))
+        return way.arrow.arrow.tail, went
+
+    def points_at(self, name: str) -> NodeId:
+        way = self._ways.get(name)
+        return self._unturned if way is None else way.arrow.arrow.points_at
+
+    def wake(self, name: str, now: Instant) -> None:
+        """Something happens to this name: its edges are watched for a while."""
+        self._way(name, now)
+
+    def asleep(self, name: str, now: Instant) -> bool:
+        """Whether nothing has happened to this name for long."""
+        way = self._ways.get(name)
+        return way is None or way.awake < now
+
+    def names(self) -> Iterable[str]:
+        return self._ways.keys()
+
+    def end(self, name: str, now: Instant) -> OrderPlace:
+        return self._way(name, now, lasting=False).arrow.arrow.tail
+
+    def leads_to(self, name: str, place: OrderPlace) -> bool:
+        """Whether the arrow ends here, and at this place."""
+        way = self._ways.get(name)
+        return way is not None and way.arrow.arrow.is_sink and way.arrow.arrow.tail == place
+
+    def forgettable(self, name: str) -> bool:
+        """Whether the arrow points where rule 2 would have it point."""
+        return self.points_at(name) == self._unturned
+
+    def fold(self, name: str) -> None:
+        """Nobody uses this name: rule 2 says where its arrow points."""
+        self._ways.pop(name, None)
+
+    # --- from the tree ----------------------------------------------------------------------------
+
+    def grow(self, branch: Branch, now: Instant) -> dict[str, Went]:
+        """The tree has changed here; every arrow follows, and every edge is watched again."""
+        self._branch = branch
+        went: dict[str, Went] = {}
+        for name, way in self._ways.items():
+            way.watched = now
+            way.awake = later(now, self._here.settings.awake)
+            went[name] = self._step(name, way, way.arrow.handle(Announced(branch), now))
+        return went
+
+    def wake_all(self, now: Instant) -> None:
+        """A new view: who was beyond an edge may have forgotten what is here."""
+        for way in self._ways.values():
+            way.awake = later(now, self._here.settings.awake)
+
+    # --- from neighbours --------------------------------------------------------------------------
+
+    def received(self, source: NodeId, along: Along, now: Instant) -> Went:
+        """A word along an edge, in order or not at all (rule 3)."""
+        life, last = self._heard.get(source, (0, 0))
+        again = along.life == life and along.number <= last
+        if along.life != self._here.life_of(source) or again:
+            self.late += 1
+            return Went([], [])
+        self._heard[source] = along.life, along.number
+        way = self._way(along.name, now, lasting=isinstance(along.message, Find | Unwatched))
+        match along.message:
+            case Unwatched():
+                return Went([], [])  # the way is there now, and its edges are in the tree's hands
+            case Observer() if source == self._branch.parent:
+                way.watched = now
+            case _:
+                pass
+        return self._step(along.name, way, way.arrow.handle(Received(source, along.message), now))
+
+    def beat(self, names: Iterable[str], now: Instant) -> dict[str, Went]:
+        """Observes what is due of these names, and says where nobody does."""
+        went: dict[str, Went] = {}
+        patience = self._here.settings.arrow.timeout * 2
+        for name in names:
+            way = self._ways.get(name)
+            if way is None or way.awake < now:
+                continue
+            step = Went([], [])
+            if way.due is not None and way.due <= now:
+                step = self._step(name, way, way.arrow.handle(Expired(EdgeAlarm.OBSERVE), now))
+            if self._branch.parent is not None and now - way.watched > patience:
+                way.watched = now
+                step.effects.append(self._word(name, self._branch.parent, Unwatched()))
+            if step.effects or step.followed:
+                went[name] = step
+        return went
+
+    def check(self) -> None:
+        for way in self._ways.values():
+            way.arrow.check()
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    @property
+    def _unturned(self) -> NodeId:
+        """Where the arrow of a name points that was never heard of (rule 2)."""
+        return self._branch.parent or self._here.me
+
+    def _way(self, name: str, now: Instant, *, lasting: bool = True) -> NameArrow:
+        """The name's way; one that was not there points to the parent (rule 2)."""
+        way = self._ways.get(name)
+        if way is None:
+            here = self._here
+            first = here.chance.randrange(NUMBERS)
+            arrow = ArrowNode(here.me, here.settings.arrow, here.chance, fillers=first)
+            way = self._ways[name] = NameArrow(arrow, now)
+            arrow.handle(Announced(self._branch), now)
+            if self._branch.parent is not None:
+                arrow.arrow.points_at = self._branch.parent
+            way.due = min(arrow.due.values(), default=None)
+            lasting = True
+        if lasting:
+            way.awake = later(now, self._here.settings.awake)
+        return way
+
+    def _step(self, name: str, way: NameArrow, effects: Sequence[Effect[object]]) -> Went:
+        went = Went([], [])
+        way.due = None if not way.arrow.due else min(way.arrow.due.values())
+        for effect in effects:
+            match effect:
+                case Send(target, message):
+                    went.effects.append(self._word(name, target, message))
+                case Announce(Followed() as followed):
+                    went.followed.append(followed)
+                case _:
+                    pass  # timers: `due` says the same
+        return went
+
+    def _word(self, name: str, to: NodeId, message: object) -> Send[Message]:
+        number = self._sent[to] = self._sent.get(to, 0) + 1
+        return Send(to, Along(name, self._here.life, number, message))  # type: ignore[arg-type]

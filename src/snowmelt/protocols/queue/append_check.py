@@ -1,0 +1,212 @@
+"""How puts come in: once each, or they wait for room in their order, or are refused."""
+
+import msgspec
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.bodies import Bodies
+from snowmelt.protocols.queue.deadlines import delay
+from snowmelt.protocols.queue.log import Log
+from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.parted.numbering import Numbering
+from snowmelt.protocols.queue.producers import Edges
+from snowmelt.protocols.queue.segments import Segment, by_priority, stored
+from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.protocols.queue.waiting import WaitingPut, WaitingPuts
+from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
+
+
+class AppendCheck:
+    """The way into one queue."""
+
+    def __init__(
+        self, outbox: Outbox, hand: Bodies, home: Assignment, state: QueueState, log: Log
+    ) -> None:
+        self._outbox = outbox
+        self._hand = hand
+        self._home = home
+        self._state = state
+        self._log = log
+        self._bounded = home.settings.items_max > 0 or home.settings.bytes_max > 0
+        self.room = WaitingPuts()
+        self.numbering: Numbering | None = None
+        """Where what is let in waits for its numbers, in a queue with several partitions."""
+
+    def knows(self, put: calls.Put | SpreadPut) -> bool:
+        """Whether it came before; what became of it is told then, and nothing else."""
+        earlier = self._state.producers.earlier(put.producer, put.sequence)
+        if earlier is not None or self.room.waits(put):
+            return True
+        return self.numbering is not None and self.numbering.waits(put)
+
+    def has(self, put: SpreadPut) -> bool:
+        """Whether that very one waits, for room or for its numbers."""
+        waits = self.numbering is not None and self.numbering.has(put)
+        return waits or self.room.has(put)
+
+    def put(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
+        """A batch comes in, once, or waits for room, or is refused."""
+        producers, name = self._state.producers, (put.producer, put.sequence)
+        if self.room.puts and self.room.waits(put):
+            self._waits(operation, put)
+        elif self.numbering is not None and self.numbering.waits(put):
+            self.numbering.add((operation,), put)
+        elif producers.is_new(*name):
+            self._new(operation, put)
+        elif (earlier := producers.earlier(*name)) is not None:
+            done = put_before(self._log, self._state, earlier)
+            self._log.owe(ReplyTo(operation, done))
+        elif (refused := self._refusal(put)) is not None:
+            self._log.owe(ReplyTo(operation, refused))
+        else:
+            self._new(operation, put)
+
+    def _refusal(self, put: calls.Put | SpreadPut) -> Declined | None:
+        producers = self._state.producers
+        if text := producers.past(put.producer, put.sequence):
+            return Declined("SequenceTooOld", text)
+        if producers.was_refused(put.producer, put.sequence, put.caller, put.turn):
+            return Declined("Full", no_room(self._home, self._state, put.count, put.size))
+        if text := producers.crowded(put.producer):
+            return Declined("Full", text)
+        return None
+
+    def _new(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
+        if self.room.puts or (self._bounded and not self._fits(put)):
+            self._waits(operation, put)
+        elif self.numbering is None:
+            self.place((operation,), put)
+        else:
+            self.numbering.add((operation,), put)
+
+    def _fits(self, put: calls.Put | SpreadPut) -> bool:
+        numbering = self.numbering
+        if numbering is None:
+            return self._state.fits(put.count, put.size)
+        return self._state.fits(put.count + numbering.count, put.size + numbering.size)
+
+    def place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> None:
+        """It stands at the tail from now on, and who asked is told when that is safe."""
+        wall, due = self._outbox.wall, delay(self._outbox, put.due) if put.due else 0
+        edges: Edges = ()
+        if type(put) is SpreadPut:
+            edges = self._place_spread(put, due)
+        else:
+            for one in by_priority(put) if put.runs[1:] else (put,):
+                batch = self._state.put(
+                    one.count,
+                    one.size,
+                    term=self._home.term,
+                    due=due,
+                    priority=one.runs[0].priority if one.runs else 0,
+                    keys=one.keys,
+                )
+                edges += batch.start, batch.stop
+                segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
+                self._hand.add(self._home.queue, batch, segment)
+                placed = Placed(Interval(batch.start, batch.stop), put.producer, put.sequence)
+                self._log.store(Body(batch.key, stored(segment)), placed)
+        times = self._state.times
+        for start in edges[::2]:
+            if wall > times.due[start >> PRIORITY_BITS]:
+                times.mark(start, wall, self._state.batches.live)
+        self._state.producers.note(put.producer, put.sequence, edges, wall)
+        done, (first, *others) = put_done(self._log, edges), operations
+        self._log.owe(ReplyTo(first, done))
+        for operation in others:
+            self._log.owe(ReplyTo(operation, msgspec.structs.replace(done, repeated=True)))
+
+    def _place_spread(self, put: SpreadPut, due: int) -> Edges:
+        """Its bodies are where they are to be."""
+        term, place, priority = self._home.term, put.place.start, put.priority
+        batch = self._state.put(
+            put.count, put.size, term=term, due=due, priority=priority, place=place
+        )
+        self._state.spread.name(place, put.lies(term))
+        where = Interval(batch.start, batch.stop)
+        self._log.place(Placed(where, put.producer, put.sequence))
+        return batch.start, batch.stop
+
+    def _waits(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
+        waiting = self.room.join(operation, put, self._outbox.now, self._outbox.limits.attempts)
+        if waiting is None:
+            text = f"{self._outbox.limits.attempts} attempts of this put wait for room already"
+            self._log.owe(ReplyTo(operation, Declined("OutcomeUnknown", text)))
+            return
+        if never(self._home, put.count, put.size) or waiting.deadline <= self._outbox.now:
+            self._full(waiting)
+        else:
+            self._outbox.wake(waiting.deadline)
+
+    def _full(self, waiting: WaitingPut) -> None:
+        put = waiting.put
+        self.room.leave(waiting)
+        self._state.producers.refuse(put.producer, put.sequence, waiting.turns, self._outbox.wall)
+        text = no_room(self._home, self._state, put.count, put.size)
+        for operation in waiting.asked:
+            self._log.owe(ReplyTo(operation, Declined("Full", text)))
+
+    def serve(self) -> None:
+        """Lets in who waits for room, in their order."""
+        while (waiting := self.room.first) is not None:
+            put = waiting.put
+            room = type(put) is SpreadPut or self._log.has_room(put.size)
+            if not room or not self._fits(put):
+                return
+            self.room.leave(waiting)
+            if self.numbering is None:
+                self.place(tuple(waiting.asked), put)
+            else:
+                self.numbering.add(tuple(waiting.asked), put)
+
+    # --- who waits --------------------------------------------------------------------------------
+
+    def gone(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
+        """Nobody is there for what was asked."""
+        self.room.gone(operation, put)
+        if self.numbering is not None:
+            self.numbering.gone(operation, put)
+
+    def tick(self) -> None:
+        """Refuses those whose patience is at its end."""
+        for waiting in self.room.over(self._outbox.now):
+            self._full(waiting)
+        end = self.room.next_deadline
+        if end is not None:
+            self._outbox.wake(end)
+
+
+def put_done(log: Log, edges: Edges) -> calls.PutDone:
+    """The answer to who puts, or publishes."""
+    return calls.PutDone(edges[0], edges[1], log.copies, not log.lingers, others=edges[2:])
+
+
+def put_before(log: Log, state: QueueState, edges: Edges) -> calls.PutDone:
+    """The answer to who does so under a number again."""
+    done = put_done(log, edges)
+    lives = any(state.batches.live.common(where) for where in done.where)
+    copies = done.copies if lives else 0
+    return msgspec.structs.replace(done, copies=copies, repeated=True)
+
+
+def never(home: Assignment, items: int, size: int) -> bool:
+    """Whether so much is more than a queue may hold."""
+    return 0 < home.settings.items_each < items or 0 < home.settings.bytes_each < size
+
+
+def no_room(home: Assignment, state: QueueState, items: int, size: int) -> str:
+    """Why there is none for so much: what a queue holds, and what it may."""
+    if never(home, items, size):
+        return f"{items} items in {size} bytes never fit into queue {home.queue!r}; {bounds(home)}"
+    held = state.batches.live.total - state.dead.total
+    return f"queue {home.queue!r} holds {held} items in {state.size} bytes; {bounds(home)}"
+
+
+def bounds(home: Assignment) -> str:
+    """What a queue may hold."""
+    most = {"items": home.settings.items_each, "bytes": home.settings.bytes_each}
+    return f"its bounds are {' and '.join(f'{n} {what}' for what, n in most.items() if n)}"

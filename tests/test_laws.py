@@ -1,7 +1,7 @@
 """The laws of DESIGN.md that a look at the syntax tree can check."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -265,3 +265,42 @@ INNOCENT = [
 @pytest.mark.parametrize(("law", "file", "text"), INNOCENT)
 def test_the_law_leaves_the_innocent_alone(law, file, text):
     assert list(law(file, ast.parse(text))) == []
+
+
+SHARED = {
+    "Backup": "of a queue, which people hold, and the message that saves a baton's value",
+    "Carrier": "OpenTelemetry's word, and what carries a link's bytes",
+    "End": "the last record of a backup, and the message that ends a queue",
+    "Head": "the first record of a backup, and a copy's last step",
+    "Read": "a piece of a backup, and a call of etcd",
+    "Row": "an item of a backup, and a key of etcd with its value",
+    "Rows": "those of a backup, and Spark's",
+}
+"""Class names that mean more than one thing in the product, each with the two meanings."""
+SHARED_MAX = 60
+
+
+def shared_names(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
+    """Class names with several meanings. A blocking face is the same class as its async twin."""
+    places: dict[str, set[str]] = {}
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, set()).add(file.replace("_async.py", ".py"))
+    return {name: sorted(files) for name, files in places.items() if len(files) > 1}
+
+
+def test_a_class_name_means_one_thing():
+    product = {file: tree_of(file) for file in FILES if not file.startswith(("world/", "lab/"))}
+    shared = shared_names(product)
+    assert {name: files for name, files in shared.items() if name not in SHARED} == {}
+    assert set(SHARED) <= set(shared), "a name that is not shared any more needs no reason"
+    assert sum(map(len, shared.values())) <= SHARED_MAX
+
+
+def test_a_name_with_two_meanings_is_found_and_a_face_with_its_twin_is_one():
+    one = ast.parse("class Held: ...")
+    assert shared_names({"wire/a.py": one, "wire/b.py": one}) == {
+        "Held": ["wire/a.py", "wire/b.py"]
+    }
+    assert shared_names({"client/a.py": one, "client/a_async.py": one}) == {}

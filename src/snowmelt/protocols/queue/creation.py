@@ -153,7 +153,11 @@ class QueueCreation:
         return any(name in self._kept.busy for name in names)
 
     def _whole(
-        self, source: NodeId, where: messages.LocateQueue, settings: QueueSettings, presence: Presence
+        self,
+        source: NodeId,
+        where: messages.LocateQueue,
+        settings: QueueSettings,
+        presence: Presence,
     ) -> None:
         """Has the partitions made that are missing (rules 1 to 3)."""
         kept, queue = self._kept, where.queue

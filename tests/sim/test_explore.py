@@ -322,7 +322,7 @@ def test_a_token_that_was_passed_on_is_revived_no_more():
 def test_an_object_is_not_handed_over_to_one_who_has_left():
     script = scripted((SCRIPTS / "an_object_is_handed_over_to_one_who_has_left.txt").read_text())
     told = played(SmallWorld(small_world("pool", "leavers")(), ("stall",)), script)
-    assert any("l2: Received l1 Found" in line for line in told.lines)
+    assert any("l2: Received l1 ObjectsLent" in line for line in told.lines)
     assert (told.broken, told.refused) == ("", "rest"), "at rest nothing breaks, so it is no move"
 
 
@@ -359,7 +359,7 @@ def test_the_copy_of_one_follower_is_brought_to_the_next_leader():
     script = (SCRIPTS / "what_one_follower_has_is_brought_by_who_leads_next.txt").read_text()
     life = small_world("queue", "put")
     told = played(SmallWorld(life(), life.injuries), scripted(script))
-    assert any("n3: Received n1 Piece" in line for line in told.lines)
+    assert any("n3: Received n1 SnapshotChunk" in line for line in told.lines)
 
 
 @pytest.mark.parametrize(

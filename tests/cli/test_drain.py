@@ -66,13 +66,13 @@ def test_a_node_that_can_t_be_spared_says_so_and_how_to_go_on(three: LocalCluste
         ended = run("drain", "n2", "--url", three.url)
         assert (ended.returncode, ended.stdout) == (4, "")
         assert (
-            "n2 has 1 queue with 1 items, which need as many nodes as there are (all)"
+            "n2 has 1 queue with 1 item, which need as many nodes as there are (all)"
             in ended.stderr
         )
         assert "snowmelt drain n2 --undo" in ended.stderr
         assert cluster.drain("n2").drains
         late = run("drain", "n2", "--url", three.url, "--within", "0.2")
-        assert (late.returncode, "n2 has 1 queue with 1 items still" in late.stderr) == (5, True)
+        assert (late.returncode, "n2 has 1 queue with 1 item still" in late.stderr) == (5, True)
         undone = run("drain", "n2", "--undo", "--url", three.url, "--json")
         assert json.loads(undone.stdout)["drains"] is False
 

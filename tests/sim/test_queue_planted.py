@@ -58,13 +58,13 @@ def a_copy_from_a_disk_has_all_that_it_told(patch):
 
 
 def the_next_leader_gives_what_a_group_has(patch):
-    found = records._find_ready
+    found = records.find_ready
 
     def find(state):
         found(state)
         state.ready.add_all(state.groups.held(state.batches.live))
 
-    patch.setattr(records, "_find_ready", find)
+    patch.setattr(records, "find_ready", find)
     patch.setattr(QueueState, "check", lambda _: None)
     patch.setattr(Leader, "check", lambda _: None)
 

@@ -88,10 +88,10 @@ def test_an_old_java_is_passed_over_with_its_reason(bare, monkeypatch, tmp_path)
 @pytest.mark.parametrize(
     ("text", "mode", "reason"),
     [
-        ("#!/bin/sh\nexec /bin/sleep 30\n", 0o755, "did not tell its version within 0.5 s"),
+        ("#!/bin/sh\nexec /bin/sleep 30\n", 0o755, "did not print its version within 0.5 s"),
         (TELLING, 0o644, "can't be run: Permission denied"),
         ("#!/bin/sh\necho no room; exit 3\n", 0o755, "failed: no room"),
-        ("#!/bin/sh\necho a fine day\n", 0o755, "did not tell its java.specification.version"),
+        ("#!/bin/sh\necho a fine day\n", 0o755, "did not print its java.specification.version"),
         ("#!/bin/sh\necho java.specification.version = x\n", 0o755, "calls its version 'x'"),
     ],
 )

@@ -107,7 +107,9 @@ NOT_KNOWN: dict[str, Callable[[SparkSession, Queues], Any]] = {
 def test_where_nobody_says_which_table_is_written_nothing_is(
     spark: SparkSession, queues: Queues, way: str
 ) -> None:
-    with pytest.raises(Exception, match="url is None; allowed: where the cluster is; Spark tells"):
+    with pytest.raises(
+        Exception, match="url is None; allowed: where the cluster is; Spark does not say"
+    ):
         NOT_KNOWN[way](spark, queues)
     queues.fifo("jobs").group("mine").release()
     assert bodies(queues.fifo("other")) == [b"other"]

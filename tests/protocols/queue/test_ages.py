@@ -116,10 +116,9 @@ def test_a_look_at_many_items_under_many_leases_costs_no_more() -> None:
         assert told.leased(wall) == count
         state.settle(1, list(state.leases[1].left))
         with Steps() as steps:
-            assert leased(state) == count - 1
-            assert told.ready(wall) == pytest.approx(count * 0.9, rel=0.04)
-            assert told.delayed(wall) is None
-            assert told.leased(wall) is not None
+            seen = leased(state), told.ready(wall), told.delayed(wall), told.leased(wall)
+        assert seen[:3] == (count - 1, pytest.approx(count * 0.9, rel=0.04), None)
+        assert seen[3] is not None
         costs.append(steps.count)
     assert costs[1] <= costs[0] + 20  # a few more halvings
 

@@ -66,7 +66,7 @@ class Model:
 
     >>> model, now = Model(), Instant(0)
     >>> put = etcd.Transact(1, (etcd.Unchanged("a", 0),), (etcd.PutKey("a", b"x"),),
-    (etcd.Read("a"),))
+    ...     (etcd.Read("a"),))
     >>> model.answer(put, now).succeeded, model.answer(put, now).succeeded
     (True, False)
     """

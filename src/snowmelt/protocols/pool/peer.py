@@ -56,7 +56,7 @@ class PoolPeer:
     >>> frame = Batch.of([b"frame"])
     >>> put = calls.PoolPut(bytes(frame.offsets), bytes(frame.blob), seconds(1))
     >>> peer.handle(Requested(OperationId(NodeId("c-1"), 1), put), Instant(0))[0].message
-    Kept(count=1, numbers=Interval(start=0, stop=1), closed=False)
+    PoolReceipt(count=1, numbers=Interval(start=0, stop=1), closed=False)
     >>> ask = messages.Request(NodeId("c-2"), number=7, attempt=1, hop=1, route=())
     >>> peer.handle(Received(NodeId("c-2"), ask), Instant(5))[0].message.blob.tobytes()
     b'frame'

@@ -1,23 +1,8 @@
 """Snowmelt: a distributed queue. Say which order you need, get the protocol that gives it."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from snowmelt.client.baton.face import Baton, Held
-from snowmelt.client.cluster import Cluster, connect
-from snowmelt.client.counter.face import Counter
-from snowmelt.client.embedded.face import EmbeddedCluster, open  # noqa: A004
-from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.leases.items import Item, Items
-from snowmelt.client.leases.steps import Seen
-from snowmelt.client.multicast.face import Multicast, Subscription
-from snowmelt.client.pool.face import Pool
-from snowmelt.client.pool.objects import Object, Objects
-from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.queue.group_steps import Mark
-from snowmelt.client.queue.groups import Group
-from snowmelt.client.worker.face import Worker
-from snowmelt.client.worker.retrying import Retry
 from snowmelt.core.errors import (
     AccessDenied,
     AlreadyPublished,
@@ -55,7 +40,24 @@ from snowmelt.core.errors import (
     Unreachable,
     WrongLoop,
 )
-from snowmelt.protocols.queue.labels import Labels
+
+if TYPE_CHECKING:
+    from snowmelt.client.baton.face import Baton, Held
+    from snowmelt.client.cluster import Cluster, connect
+    from snowmelt.client.counter.face import Counter
+    from snowmelt.client.embedded.face import EmbeddedCluster, open  # noqa: A004
+    from snowmelt.client.fifo.face import Fifo
+    from snowmelt.client.leases.items import Item, Items
+    from snowmelt.client.leases.steps import Seen
+    from snowmelt.client.multicast.face import Multicast, Subscription
+    from snowmelt.client.pool.face import Pool
+    from snowmelt.client.pool.objects import Object, Objects
+    from snowmelt.client.priority.face import PriorityQueue
+    from snowmelt.client.queue.group_steps import Mark
+    from snowmelt.client.queue.groups import Group
+    from snowmelt.client.worker.face import Worker
+    from snowmelt.client.worker.retrying import Retry
+    from snowmelt.protocols.queue.labels import Labels
 
 __all__ = [
     "AccessDenied",
@@ -119,10 +121,41 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+_WHERE: Final = {
+    "Baton": "client.baton.face",
+    "Held": "client.baton.face",
+    "Cluster": "client.cluster",
+    "connect": "client.cluster",
+    "Counter": "client.counter.face",
+    "EmbeddedCluster": "client.embedded.face",
+    "open": "client.embedded.face",
+    "Fifo": "client.fifo.face",
+    "Item": "client.leases.items",
+    "Items": "client.leases.items",
+    "Seen": "client.leases.steps",
+    "Multicast": "client.multicast.face",
+    "Subscription": "client.multicast.face",
+    "Pool": "client.pool.face",
+    "Object": "client.pool.objects",
+    "Objects": "client.pool.objects",
+    "PriorityQueue": "client.priority.face",
+    "Mark": "client.queue.group_steps",
+    "Group": "client.queue.groups",
+    "Worker": "client.worker.face",
+    "Retry": "client.worker.retrying",
+    "Labels": "protocols.queue.labels",
+}
+"""Where the classes are, which are loaded when they are asked for: a node needs none of them."""
+
 if not TYPE_CHECKING:  # a type checker sees which names there are
 
     def __getattr__(name: str) -> object:
-        """`snowmelt.aio` after `import snowmelt` alone; who does not use it does not load it."""
         if name == "aio":
             return import_module("snowmelt.aio")
-        raise AttributeError(f"module 'snowmelt' has no attribute {name!r}")
+        if name not in _WHERE:
+            raise AttributeError(f"module 'snowmelt' has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"snowmelt.{_WHERE[name]}"), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -95,3 +95,16 @@ def test_aio_is_there_after_one_import_and_not_loaded_before() -> None:
         "assert not hasattr(snowmelt, 'nothing')\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_each_public_name_is_there_and_who_asks_for_none_loads_no_client() -> None:
+    code = (
+        "import sys, snowmelt\n"
+        "assert not [name for name in sys.modules if name.startswith('snowmelt.client')]\n"
+        "missing = [name for name in snowmelt.__all__ if not hasattr(snowmelt, name)]\n"
+        "assert not missing, missing\n"
+        "assert set(snowmelt.__all__) <= set(dir(snowmelt))\n"
+        "assert not hasattr(snowmelt, 'nothing')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

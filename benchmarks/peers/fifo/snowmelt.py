@@ -7,11 +7,11 @@ from benchmarks.peers import cores
 from benchmarks.peers.comparison import WAIT_SECONDS, Peer
 from benchmarks.peers.fifo.cell import Way
 from benchmarks.peers.fifo.clients import EVERY, QueuePeer
+from benchmarks.peers.fifo.riding import RidingClient
 from benchmarks.peers.servers.snowmelt import Nodes
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.client.leases.items import Items
 
 Flush = Literal["always"] | float
 
@@ -41,35 +41,19 @@ def shared(name: str, nodes: int, flush: Flush) -> Peer:
     return fifo(name, nodes, flush, SharingClient, "; threads share a client")
 
 
-class SnowmeltClient:
-    """The blocking client. An acknowledgement rides on the next get, as its page advises.
-
-    An emptied queue stays, since nothing deletes one.
-    """
+class SnowmeltClient(RidingClient):
+    """The blocking client."""
 
     def __init__(self, url: str, queue: str, batch: int, replicas: int, flush: Flush) -> None:
         del batch
-        self.cluster = snowmelt.connect(url)
-        self.queue = self.cluster.fifo(queue, replicas=replicas, flush=flush)
-        self.taken: Items | None = None
+        cluster = snowmelt.connect(url)
+        super().__init__(cluster, cluster.fifo(queue, replicas=replicas, flush=flush))
 
     def put(self, bodies: list[bytes]) -> None:
         if len(bodies) == 1:
             self.queue.put(bodies[0])
         else:
             self.queue.put_many(bodies)
-
-    def take(self, count: int) -> int:
-        self.taken = self.queue.get_many(count, timeout=WAIT_SECONDS, ack=self.taken)
-        return len(self.taken)
-
-    def settle(self) -> None:
-        if self.taken is not None:
-            self.taken.ack()
-            self.taken = None
-
-    def close(self) -> None:
-        self.cluster.close()
 
 
 class SharingClient:

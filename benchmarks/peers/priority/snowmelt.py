@@ -12,12 +12,12 @@ from itertools import islice
 from benchmarks.peers import cores
 from benchmarks.peers.comparison import WAIT_SECONDS, Peer
 from benchmarks.peers.fifo.clients import QueuePeer
+from benchmarks.peers.fifo.riding import RidingClient
 from benchmarks.peers.priority.urgency import PRIORITIES, any_priorities, urgencies
 from benchmarks.peers.servers.snowmelt import Nodes
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.client.leases.items import Items
 from snowmelt.client.leases.items_async import Items as AsyncItems
 
 Priorities = int | type[int]
@@ -35,35 +35,22 @@ def priority(name: str, nodes: int, priorities: Priorities = PRIORITIES) -> Peer
     )
 
 
-class PriorityClient:
-    """The blocking client. An emptied queue stays, since nothing deletes one."""
+class PriorityClient(RidingClient):
+    """The blocking client."""
 
     def __init__(
         self, url: str, queue: str, batch: int, replicas: int, priorities: Priorities
     ) -> None:
         del batch
-        self.cluster = snowmelt.connect(url)
-        self.queue = self.cluster.priority(queue, priorities=priorities, replicas=replicas)
+        cluster = snowmelt.connect(url)
+        super().__init__(cluster, cluster.priority(queue, priorities=priorities, replicas=replicas))
         self.next = drawn(priorities)
-        self.taken: Items | None = None
 
     def put(self, bodies: list[bytes]) -> None:
         if len(bodies) == 1:
             self.queue.put(bodies[0], priority=next(self.next))
         else:
             self.queue.put_many(zip(islice(self.next, len(bodies)), bodies, strict=True))
-
-    def take(self, count: int) -> int:
-        self.taken = self.queue.get_many(count, timeout=WAIT_SECONDS, ack=self.taken)
-        return len(self.taken)
-
-    def settle(self) -> None:
-        if self.taken is not None:
-            self.taken.ack()
-            self.taken = None
-
-    def close(self) -> None:
-        self.cluster.close()
 
 
 def drawn(priorities: Priorities) -> Iterator[int]:

@@ -28,19 +28,26 @@ def in_short(value: object) -> str:
     ("'none'", 219)
     >>> in_short("snowmelt://my-token@here:4410")
     "'snowmelt://***@here:4410'"
+    >>> in_short("snowmelt://" + "x" * 20_000)[-14:]
+    '(20011 in all)'
     """
-    if isinstance(value, str) and "://" in value:
-        value = without_secrets(value[:URL_MAX])
     if isinstance(value, str | bytes) and len(value) > SHOWN_MAX:
-        return f"{value[:SHOWN_MAX]!r} ({len(value)} in all)"
+        return f"{_public(value)[:SHOWN_MAX]!r} ({len(value)} in all)"
     if isinstance(value, int) and value.bit_length() > 3 * SHOWN_MAX:
         return f"a whole number of {value.bit_length()} bits"  # Python writes no longer ones out
     name = type(value).__name__
     try:
-        shown = repr(value)
+        shown = repr(_public(value))
     except Exception as error:  # one that is nested too deep, or whose own code fails
         return f"<{name}, of which repr raised {type(error).__name__}>"
     return shown if len(shown) <= 2 * SHOWN_MAX else f"{shown[:SHOWN_MAX]}... ({name})"
+
+
+def _public(value: Any) -> Any:
+    """A URL without what may be a secret in it; anything else as it is."""
+    if isinstance(value, str) and "://" in value:
+        return without_secrets(value[:URL_MAX])
+    return value
 
 
 class SnowmeltError(Exception):

@@ -44,9 +44,14 @@ def plain_name(option: str, text: object, longest: int = 100) -> str:
     >>> plain_name("queue", "orders.new")
     'orders.new'
     """
-    if not isinstance(text, str) or len(text) > longest or not _is_plain(text):
+    if not isinstance(text, str) or not is_plain_name(text, longest):
         raise BadOption(option, text, plain_form(longest))
     return text
+
+
+def is_plain_name(text: str, longest: int = 100) -> bool:
+    """Whether it may be such a name."""
+    return len(text) <= longest and _is_plain(text)
 
 
 @lru_cache(1024)  # each call of a client names its queue, and they are few

@@ -7,7 +7,7 @@ STAMP := $(VENV)/.ready
 # they stand, and which one shares a Java, says `tests/forks.py`.
 SPREAD := --forks 1,5
 
-.PHONY: setup compiled demo test test-all test-lab coverage lint docs faces dist bench table soak clean
+.PHONY: setup compiled demo test test-all test-lab coverage lint docs faces rights dist bench table soak clean
 
 setup: $(STAMP)
 
@@ -58,6 +58,10 @@ docs: setup
 # The blocking faces of the client, from the async ones.
 faces: setup
 	$(BIN)/python scripts/faces.py
+
+# The page that says which right each call takes.
+rights: setup
+	$(BIN)/python scripts/reference.py rights > docs/reference/rights.md
 
 # Wheels and sdists of all three distributions.
 dist: setup

@@ -1,4 +1,4 @@
-"""Pages that are made of the code: the API of its docstrings, the commands, and the errors.
+"""Pages that are made of the code: the API of its docstrings, commands, errors, and rights.
 
 `scripts/site.py` puts them into the site, so they are never out of date. `python
 scripts/reference.py api` prints one.
@@ -19,6 +19,8 @@ import snowmelt
 from snowmelt.cli.main import COMMANDS
 from snowmelt.cli.main import program as commands_of
 from snowmelt.core import errors
+from snowmelt.core.users import Right
+from snowmelt.wire.rights import RULES
 
 MODULES: Final = ("snowmelt", "snowmelt.spark")
 WIDTH_MAX: Final = 88
@@ -228,6 +230,62 @@ def _default(one: Any, context: typer.Context) -> str:
     return f"`{value}`"
 
 
+def rights() -> str:
+    """Which right each call takes, as `wire/rights.py` has it."""
+    text = [
+        "# Rights",
+        "",
+        "`make rights` makes this page of the code.",
+        "",
+        "A node asks of each call whether its user may ask it, before any queue hears of it. A",
+        "cluster with one token has one user, who may ask everything.",
+        "[Who is trusted with what](../../SECURITY.md) says what follows.",
+        "",
+        "## The rights",
+        "",
+        "| right | what it is for |",
+        "|---|---|",
+    ]
+    said = re.findall(
+        r'^    ([A-Z]+) = .*\n    """(.*)"""$', inspect.getsource(Right), re.MULTILINE
+    )
+    text += [f"| `{Right[name].value}` | {what} |" for name, what in said]
+    text += [
+        "",
+        "`put:orders,in.*` is the right for `orders` and for each name that begins with `in.`.",
+        "A right without names is for all names. Who has `admin` may ask all that is below.",
+        "One name is one name for all: a queue, a pool, a baton and a topic.",
+        "",
+        "## The calls",
+        "",
+        "*On* is the field of the call that names a queue, a pool, a baton or a topic. Where",
+        "several rights stand, one of them is enough. *List* marks a call that shows only the",
+        "names on which the user has some right. *Audit* marks what is written to the log",
+        "`snowmelt.audit` when it is allowed, too; each refusal is written there.",
+        "",
+        "| call | right | on | |",
+        "|---|---|---|---|",
+    ]
+    for kind, rule in RULES.items():
+        words = [f"`{one.value}`" for one in rule.rights] or ["whoever was let in"]
+        more = [f"`{right.value}` where `{flag}`" for flag, right in rule.flags]
+        marks = [*(["list"] if rule.sees else []), *(["audit"] if rule.audited else [])]
+        if rule.makes:
+            marks.append("`manage` to have a queue made")
+        on = ", ".join(f"`{one}`" for one in rule.names) or "the cluster"
+        title = f"`{kind.__name__}`: {_first(kind)}"
+        text.append(f"| {title} | {', '.join([*words, *more])} | {on} | {', '.join(marks)} |")
+    return "\n".join([*text, ""])
+
+
+def _first(kind: type) -> str:
+    """The first sentence of its docstring."""
+    said = " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
+    return re.split(r"(?<=[.]) ", said)[0].rstrip(".").replace("|", "\\|")
+
+
+COMMITTED: Final = {"reference/rights.md": rights}
+"""Pages that the repository has as well, since others lead there."""
 PAGES: Final = {
     "reference/api.md": api,
     "reference/errors.md": errors_page,
@@ -235,4 +293,4 @@ PAGES: Final = {
 }
 
 if __name__ == "__main__":
-    print(PAGES[f"reference/{sys.argv[1]}.md"]())
+    print((PAGES | COMMITTED)[f"reference/{sys.argv[1]}.md"](), end="")

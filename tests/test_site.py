@@ -68,6 +68,10 @@ def test_the_page_of_commands_has_each_option() -> None:
     assert "### snowmelt baton run" in made
 
 
+def test_the_page_of_rights_is_as_the_code_has_it() -> None:
+    assert page("reference/rights.md") == reference.rights(), "make rights"
+
+
 def test_the_page_of_the_api_has_each_name() -> None:
     made = reference.api()
     for name in snowmelt.__all__:

@@ -33,8 +33,8 @@ class Counting:
     def opened(self, connection: LoopConnection, opened: ConnectionOpened) -> None:
         assert connection.peer == opened.name == "c-1"
 
-    def deliver(self, source: NodeId, message: Any) -> None:
-        del source, message
+    def called(self, line: LoopConnection, call: Call[Any]) -> None:
+        del line, call
         self.heard += 1
 
 

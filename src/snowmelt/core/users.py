@@ -17,8 +17,10 @@ A user is a name, a secret that proves it, and rights. Who runs a cluster writes
 """
 
 import re
+from collections.abc import Collection
 from enum import Enum
-from typing import Final
+from itertools import chain
+from typing import Annotated, Final
 
 import msgspec
 
@@ -38,6 +40,13 @@ PATTERNS_MAX: Final = 64
 
 _PATTERN: Final = re.compile(r"\*|[A-Za-z0-9][A-Za-z0-9._-]{0,99}\*?")
 _ALLOWED: Final = "a name, a name's beginning and *, or * alone"
+
+
+Patterns = Annotated[
+    tuple[Annotated[str, msgspec.Meta(max_length=101)], ...],
+    msgspec.Meta(max_length=PERMISSIONS_MAX * PATTERNS_MAX),
+]
+"""Names, and beginnings of names with a `*` behind them."""
 
 
 class Right(Enum):
@@ -97,10 +106,10 @@ class Permission(msgspec.Struct, frozen=True):
 
     def covers(self, name: str) -> bool:
         """Whether it is for this name."""
-        return any(_fits(name, one) for one in self.patterns)
+        return fits(name, self.patterns)
 
 
-class User(msgspec.Struct, frozen=True):
+class User(msgspec.Struct, frozen=True, cache_hash=True):
     """Who speaks on a connection, and what they may ask.
 
     >>> shop = User("shop", (Permission.parse("put:orders"),))
@@ -121,6 +130,15 @@ class User(msgspec.Struct, frozen=True):
             or (asks_as_client and one.right is Right.ADMIN)
             for one in self.permissions
         )
+
+    def patterns(self, rights: Collection[Right]) -> tuple[str, ...]:
+        """Which names they may ask one of these rights of.
+
+        >>> User("shop", (Permission.parse("put:orders,in.*"),)).patterns((Right.PUT, Right.GET))
+        ('orders', 'in.*')
+        """
+        some = [one.patterns for one in self.permissions if one.right in rights]
+        return tuple(dict.fromkeys(chain.from_iterable(some)))
 
 
 ANYBODY: Final = User("", (Permission(Right.ADMIN), Permission(Right.NODE)))
@@ -214,5 +232,10 @@ def _check_most(what: str, count: int, most: int) -> None:
         raise BadOption(what, count, f"{most} at most")
 
 
-def _fits(name: str, pattern: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+def fits(name: str, patterns: Collection[str]) -> bool:
+    """Whether a name is one of those that patterns stand for.
+
+    >>> fits("orders.2026", ("invoices", "orders.*")), fits("orders", ("order",))
+    (True, False)
+    """
+    return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in patterns)

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, cast
 
 from snowmelt.core.errors import FrameError, HandshakeError, SnowmeltError, TooLarge
 from snowmelt.core.names import NodeId
+from snowmelt.core.users import ANYBODY
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.arriving import LARGE, Arriving
 from snowmelt.runtime.credentials import check_certificate
@@ -52,6 +53,9 @@ class ConnectionOwner(Protocol):
 
     def deliver(self, source: NodeId, message: Any) -> None: ...
 
+    def called(self, connection: "LoopConnection", call: Call[Any]) -> None:
+        """The other side asks for something."""
+
     def spoke(self, connection: "LoopConnection") -> None:
         """A node said something here, and will hear its answer here."""
 
@@ -70,6 +74,7 @@ class LoopConnection(asyncio.Protocol):
     def __init__(self, owner: ConnectionOwner, *, inbound: bool) -> None:
         self.peer = NodeId("")
         self.role: Role | None = None
+        self.user = ANYBODY
         self.inbound = inbound
         self.error: SnowmeltError | None = None  # why it ended, when that was said
         self._owner = owner
@@ -122,8 +127,10 @@ class LoopConnection(asyncio.Protocol):
             for event in machine.receive(data):
                 if type(event) in SIGNALS:
                     self._told(event)
+                elif type(event) is Call:
+                    owner.called(self, event)
                 else:
-                    if self._of_node and type(event) is not Call:
+                    if self._of_node:
                         owner.spoke(self)
                     # By the name it was greeted with, and no other.
                     owner.deliver(self.peer, event)
@@ -375,6 +382,13 @@ def stream_of(connection: LoopConnection) -> Any:
     """Its socket, as its transport shows it; None when there is none any more."""
     transport = connection._transport  # noqa: SLF001 - the same file's
     return None if transport is None else transport.get_extra_info("socket")
+
+
+def origin_of(connection: LoopConnection) -> str:
+    """From where the other side came, as far as the system says."""
+    transport = connection._transport  # noqa: SLF001 - the same file's
+    where = None if transport is None else transport.get_extra_info("peername")
+    return f"{where[0]}:{where[1]}" if isinstance(where, tuple) else "this machine"
 
 
 def cut(connection: LoopConnection) -> None:

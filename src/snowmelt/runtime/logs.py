@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 LOG: Final = logging.getLogger("snowmelt")
+AUDIT: Final = logging.getLogger("snowmelt.audit")
+"""Who was refused what, and who changed what others rely on."""
 
 
 class JsonLines(logging.Formatter):
@@ -43,9 +45,24 @@ def tell(
     a loop waits: queue orders, again in 0.2 s
     >>> LOG.removeHandler(handler)
     """
+    _log(LOG, event, level, error, fields)
+
+
+def audit(event: str, /, **fields: object) -> None:
+    """Writes to the audit log."""
+    _log(AUDIT, event, logging.INFO, None, fields)
+
+
+def _log(
+    log: logging.Logger,
+    event: str,
+    level: int,
+    error: BaseException | None,
+    fields: dict[str, object],
+) -> None:
     extra = {"event": event, "fields": fields}
     text = "%s: %s" if fields else "%s%s"
-    LOG.log(level, text, event, _Words(fields), exc_info=error, extra=extra, stacklevel=2)
+    log.log(level, text, event, _Words(fields), exc_info=error, extra=extra, stacklevel=3)
 
 
 class _Words:

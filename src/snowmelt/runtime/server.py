@@ -38,6 +38,7 @@ from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.protocols.queue import QueueNode
 from snowmelt.runtime.connection import gathered
 from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.door import Door
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.folders import check_node
@@ -49,7 +50,6 @@ from snowmelt.runtime.logs import tell
 from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.runtime.slow_client_cutoff import SlowClientCutoff
 from snowmelt.runtime.statistics import NodeStatistics
-from snowmelt.runtime.strangers import Strangers
 from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
 from snowmelt.store.folder import others_may_look
@@ -104,7 +104,7 @@ class Server:
         self._etcd: EtcdClient | None = None
         self._severing: SlowClientCutoff | None = None
         self._known = KnownCluster("this disk", OTHER_CLUSTER)
-        self._strangers: Strangers | None = None
+        self._door: Door | None = None
         self._inquiries: Inquiries | None = None
         self._http: HttpServer | None = None
         self._site: Site | None = None
@@ -147,8 +147,8 @@ class Server:
         self._driver = Driver(host, self._way_out(transport), self, store)
         self._driver.gathered = partial(gathered, transport)
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
-        self._strangers = Strangers(config.id, transport.dropped, self._driver.received)
-        transport.deliver = self._strangers.deliver
+        door = self._door = Door(config.id, transport.dropped, self._driver.received)
+        transport.deliver, transport.called = door.heard, door.called
         transport.gone = self._gone
         transport.lost = severing.lost
         tell("listening", node=config.id, address=str(listening), data=str(config.data))
@@ -287,8 +287,8 @@ class Server:
                 assert self._transport is not None
                 self._transport.addresses = {one.id: one.address for one in view.members}
                 members = [one.id for one in view.members]
-                assert self._strangers is not None
-                self._strangers.viewed(view)
+                assert self._door is not None
+                self._door.viewed(view)
                 tell("view", node=self.config.id, epoch=view.epoch, members=members)
             case CutOff(epoch):
                 self.current = False
@@ -350,6 +350,7 @@ class Server:
         assert self._driver is not None
         assert self._transport is not None
         assert self._store is not None
+        assert self._door is not None
         transport = self._transport
         return NodeStatistics(
             node=self.config.id,
@@ -361,6 +362,7 @@ class Server:
             connections_total=transport.connections_total,
             closed=transport.closed_by.read(),
             dropped=transport.dropped.read(),
+            refused=self._door.refused.read(),
             arriving_bytes=transport.arriving.held,
             arriving_waits=transport.arriving.waiting,
             store=msgspec.structs.asdict(self._store.statistics()),

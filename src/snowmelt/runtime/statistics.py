@@ -17,7 +17,7 @@ class ConnectionStatistics(msgspec.Struct, frozen=True):
 
 
 class NodeStatistics(msgspec.Struct, frozen=True):
-    """One process, since it began. `closed` and `dropped` count by reason."""
+    """One process, since it began. `closed` and `dropped` count by reason, `refused` by call."""
 
     node: str
     seconds: float
@@ -35,6 +35,8 @@ class NodeStatistics(msgspec.Struct, frozen=True):
     """So many of them wait until others are whole."""
     etcd_asked: int
     """How many requests went to etcd; 0 where none decides."""
+    refused: dict[str, int] = {}
+    """Calls that their user had no right to."""
     longest_turn: float = 0.0
     """For so many seconds the node heard nobody, at most, while it worked on one event."""
     longest_turn_cpu: float = 0.0

@@ -22,6 +22,8 @@ from snowmelt.core.errors import (
     Unavailable,
 )
 from snowmelt.core.names import Address, NodeId, address_of
+from snowmelt.core.users import Right
+from snowmelt.protocols.calling import Call
 from snowmelt.runtime import near
 from snowmelt.runtime.arriving import Arriving
 from snowmelt.runtime.connection import LoopConnection, cut, has_ended, stream_of
@@ -87,6 +89,10 @@ class Transport:
         self._gate = gate
         self._credentials = credentials
         self.deliver = deliver
+        self.called: Callable[[LoopConnection, Call[Any]], None] = lambda connection, call: (
+            self.deliver(connection.peer, call)
+        )
+        """Told of a call, and on which connection it came."""
         self._chance = Random()
         self._routes: dict[NodeId, TargetRoute] = {}
         self._connections: dict[LoopConnection, None] = {}  # in the order they came
@@ -316,7 +322,9 @@ class Transport:
             self._routes.setdefault(connection.peer, TargetRoute()).connection = connection
 
     def inquired(self, connection: LoopConnection) -> bytes:
-        del connection
+        """Who asks how this process is learns who its clients are."""
+        if not connection.user.may(Right.ADMIN):
+            raise AccessDenied(f"user {connection.user.name!r} may not ask this: it takes admin")
         return self.inform()
 
     def unsendable(self, connection: LoopConnection, what: str) -> None:

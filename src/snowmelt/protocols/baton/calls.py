@@ -6,6 +6,7 @@ import msgspec
 
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.names import Address, NodeId
+from snowmelt.core.users import Patterns
 
 POLL: Final = seconds(2)
 """A call that waits is answered `Queued` after this, and the client calls again at once."""
@@ -146,6 +147,8 @@ class ListBatons(msgspec.Struct, frozen=True, tag="baton.list", array_like=True)
     """Which batons this node knows of, after this name."""
 
     after: str = ""
+    only: Patterns = ()
+    """Only those that fit one of these; the door says which the user may see. Without: all."""
 
 
 class BatonNames(msgspec.Struct, frozen=True, tag="baton.names", array_like=True):
@@ -158,6 +161,8 @@ class LookAtBatons(msgspec.Struct, frozen=True, tag="baton.look", array_like=Tru
     """How this node sees those batons that are here, or that its clients wait for, after a name."""
 
     after: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    only: Patterns = ()
+    """As in `ListBatons`."""
 
 
 class BatonLooks(msgspec.Struct, frozen=True, tag="baton.looks", array_like=True):

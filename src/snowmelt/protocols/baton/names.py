@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Send
+from snowmelt.core.users import Patterns, fits
 from snowmelt.protocols.arrow import OrderPlace
 from snowmelt.protocols.baton.arrows import Arrows
 from snowmelt.protocols.baton.baton import LocalBaton
@@ -82,16 +83,20 @@ class Names:
         nothing, asleep = BatonState.NOTHING, self._ways.asleep(name, now)
         return [Send(source, CensusReply(name, census, nothing, line.fence, line.version, asleep))]
 
-    def page(self, after: str, most: int) -> tuple[str, ...]:
+    def page(self, after: str, most: int, only: Patterns) -> tuple[str, ...]:
         known = (name for name in chain(self._used, self.folds) if name > after)
+        if only:
+            known = (name for name in known if fits(name, only))
         return tuple(nsmallest(most, known))
 
-    def looks(self, after: str, most: int) -> tuple[BatonStatus, ...]:
+    def looks(self, after: str, most: int, only: Patterns) -> tuple[BatonStatus, ...]:
         """How those are that are here, or that clients wait for here."""
         there = [
             name
             for name, one in self._used.items()
-            if name > after and (one.relay.token is not None or len(one.wants))
+            if name > after
+            and (one.relay.token is not None or len(one.wants))
+            and (not only or fits(name, only))
         ]
         return tuple([self._used[name].status() for name in nsmallest(most, there)])
 

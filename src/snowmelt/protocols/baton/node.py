@@ -208,14 +208,10 @@ class BatonNode:
     def _requested(self, operation: OperationId, call: Any, now: Instant) -> Effects:
         try:
             if isinstance(call, calls.ListBatons):
-                return [
-                    Reply(
-                        operation,
-                        calls.BatonNames(self._names.page(call.after, calls.NAMES_AT_ONCE)),
-                    )
-                ]
+                names = self._names.page(call.after, calls.NAMES_AT_ONCE, call.only)
+                return [Reply(operation, calls.BatonNames(names))]
             if isinstance(call, calls.LookAtBatons):
-                some = self._names.looks(call.after, calls.NAMES_AT_ONCE)
+                some = self._names.looks(call.after, calls.NAMES_AT_ONCE, call.only)
                 return [Reply(operation, calls.BatonLooks(some))]
             if isinstance(call, calls.RenewMany):
                 answer, kept = keep_many(operation, call, self._here, self._names, now)

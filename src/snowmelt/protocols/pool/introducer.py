@@ -43,6 +43,7 @@ from snowmelt.core.node import (
     Requested,
     SetTimer,
 )
+from snowmelt.core.users import fits
 from snowmelt.protocols.calling import Declined, Elsewhere, Gone
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.pool.dealing import point
@@ -128,7 +129,9 @@ class Introducer:
         if view is None or not view.members:
             return Declined("Unavailable", "this node has had no view of the cluster yet")
         if isinstance(request, ListPools):
-            return Pools(tuple(self._rosters[name].status() for name in sorted(self._rosters)))
+            only = request.only
+            names = sorted(one for one in self._rosters if not only or fits(one, only))
+            return Pools(tuple(self._rosters[name].status() for name in names))
         try:
             pool_name(request.pool)
             if isinstance(request, Introduce):

@@ -6,6 +6,7 @@ import msgspec
 
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import Address, NodeId
+from snowmelt.core.users import Patterns
 
 
 class Acquaintance(msgspec.Struct, frozen=True, array_like=True):
@@ -89,6 +90,9 @@ class Introduced(msgspec.Struct, frozen=True, tag="pool.introduced", array_like=
 
 class ListPools(msgspec.Struct, frozen=True, tag="pool.list", array_like=True):
     """Asks a node which pools it introduces for; other nodes introduce for others."""
+
+    only: Patterns = ()
+    """Only those that fit one of these; the door says which the user may see. Without: all."""
 
 
 class PoolStatus(msgspec.Struct, frozen=True, tag="pool.status", array_like=True):

@@ -8,6 +8,7 @@ from snowmelt.core.ahead import Count
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, backwards
+from snowmelt.core.users import Patterns
 from snowmelt.protocols.queue.backups import Restore, Restored, Save, Saved
 from snowmelt.protocols.queue.deletes import Delete, Deleted
 from snowmelt.protocols.queue.drains import Drain, Drained
@@ -69,6 +70,8 @@ class Open(msgspec.Struct, frozen=True, tag="fifo.open", array_like=True):
     settings: QueueSettings | None = None
     make: bool = True
     """Whether to make it though no settings are given: who only reads makes no queue."""
+    may_make: bool = True
+    """Whether the user may have it made; the door knows, and says no where that is so."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
@@ -484,6 +487,9 @@ class Changed(msgspec.Struct, frozen=True, tag="fifo.changed", array_like=True):
 
 class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):
     """Asks which queues there are."""
+
+    only: Patterns = ()
+    """Only those that fit one of these; the door says which the user may see. Without: all."""
 
 
 class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True):

@@ -12,7 +12,7 @@ from snowmelt.protocols.queue.asking import problem
 from snowmelt.protocols.queue.messages import Assignment, DeleteQueue, Nowhere
 from snowmelt.protocols.queue.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import QueueSettings, differences, otherwise
 from snowmelt.protocols.queue.words import CallRouted
 
 NO_VIEW: Final = "this node has no current view of its cluster"
@@ -49,7 +49,7 @@ class Finding:
             outbox.decline(operation, "Unavailable", NO_VIEW)
             return False
         if type(request) is calls.ListQueues:
-            self._metadata.roll(operation)
+            self._metadata.roll(operation, request.only)
             return False
         try:
             wrong = problem(request, outbox.wall)
@@ -81,7 +81,7 @@ class Finding:
         except BadOption as error:
             self._outbox.decline(operation, "BadOption", str(error))
         else:
-            self.ask(operation, ask, settings)
+            self.ask(operation, ask, settings if ask.may_make else None)
 
     def point_later(self, operation: OperationId, request: Any) -> None:
         """What is known of this queue is old: says who serves it as soon as that is known.
@@ -98,10 +98,18 @@ class Finding:
         operation, request = word.operation, word.request
         match word.home:
             case Assignment() as home if type(request) is calls.Open:
-                if not self.waits(operation, home):
+                asked = request.settings
+                if not request.may_make and asked and differences(home.asked_for, asked):
+                    text = otherwise(request.queue, home.asked_for, asked)
+                    self._outbox.decline(operation, "QueueExists", text)
+                elif not self.waits(operation, home):
                     self._opened(operation, home)
             case Assignment() as home:
                 self._point(operation, request, home)
+            case Nowhere(error="NoSuchQueue") if _may_not(request):
+                text = f"there is no queue {request.queue!r}, and this user may not make it: that"
+                text = f"{text} takes the right manage:{request.queue}"
+                self._outbox.decline(operation, "AccessDenied", text)
             case Nowhere(error="NoSuchQueue") if _makes(request):
                 self.ask(operation, request, QueueSettings(replicas=0))
             case Nowhere(_, "QueueExists", text) if _makes(request):
@@ -147,3 +155,9 @@ class Finding:
 def _makes(request: Any) -> bool:
     """Whether it opens a queue as it is, or has one made of which nothing is said."""
     return type(request) is calls.Open and request.settings is None and request.make
+
+
+def _may_not(request: Any) -> bool:
+    """Whether it would have a queue made for a user who may not."""
+    makes = type(request) is calls.Open and (request.make or request.settings is not None)
+    return makes and not request.may_make

@@ -8,6 +8,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.users import Patterns, fits
 from snowmelt.protocols.calling import AskAnother
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.calls import QueueNames
@@ -40,7 +41,7 @@ class MetadataCache:
         self._waiting = 0
         self._waiting_of: Counter[str] = Counter()
         """How many of them are of which client."""
-        self._rolls: dict[int, tuple[OperationId, Instant]] = {}
+        self._rolls: dict[int, tuple[OperationId, Instant, Patterns]] = {}
         self._numbers = 0
 
     def home(self, queue: str) -> Assignment | None:
@@ -80,7 +81,7 @@ class MetadataCache:
         """No news comes any more: who waits for some asks another node."""
         asked = [one.call for those in self._questions.values() for one in those]
         waiting = [call[0] for call in asked if call is not None]
-        waiting += [operation for operation, _ in self._rolls.values()]
+        waiting += [one[0] for one in self._rolls.values()]
         for known in (self._questions, self._waiting_of, self._rolls):
             known.clear()
         self._waiting = 0
@@ -113,20 +114,21 @@ class MetadataCache:
         """Seeks news of a queue; what is known of it may be old."""
         self._send(LocateQueue(queue))
 
-    def roll(self, operation: OperationId) -> None:
+    def roll(self, operation: OperationId, only: Patterns) -> None:
         if len(self._rolls) >= self._outbox.limits.questions:
             return  # the client asks again
         self._numbers += 1
-        self._rolls[self._numbers] = operation, later(self._outbox.now, PATIENCE)
+        self._rolls[self._numbers] = operation, later(self._outbox.now, PATIENCE), only
         presence = self._outbox.presence
         if presence is not None:
             self._outbox.send(presence.view.coordinator, Roll(self._numbers))
 
     def rolled(self, _: NodeId, message: Rolled) -> None:
-        operation, _end = self._rolls.pop(message.number, (None, None))
+        operation, _end, only = self._rolls.pop(message.number, (None, None, ()))
         if operation is not None:
-            told = QueueNames(message.names, message.ranked, message.parted)
-            self._outbox.reply(operation, told)
+            every = message.names, message.ranked, message.parted
+            told = [tuple([one for one in some if fits(one, only)]) for some in every]
+            self._outbox.reply(operation, QueueNames(*(told if only else every)))
 
     def heard(self, message: Assignment) -> None:
         """A home; only an active one can be used."""

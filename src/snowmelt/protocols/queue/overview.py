@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from heapq import nsmallest
 
 from snowmelt.core.names import NodeId
+from snowmelt.core.users import fits
 from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.parted.names import whole_of
 from snowmelt.protocols.queue.statuses import Overview, Overviewed
 
 
 def overview(me: NodeId, leaders: Mapping[str, Leader], ask: Overview) -> Overviewed:
     """Some of them, in the order of their names."""
     behind = [name for name, one in leaders.items() if name > ask.after and one.serving]
+    if ask.only:
+        behind = [name for name in behind if fits(whole_of(name), ask.only)]
     names = nsmallest(ask.rows_max + 1, behind)
     rows = [leaders[name].status() for name in names[: ask.rows_max]]
     return Overviewed(me, tuple(rows), len(names) > len(rows))

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import msgspec
 
 from snowmelt.core.names import NodeId
+from snowmelt.core.users import Patterns
 from snowmelt.protocols.queue.settings import QueueSettings
 
 ROWS_MAX: Final = 200
@@ -100,6 +101,8 @@ class Overview(msgspec.Struct, frozen=True, tag="fifo.overview", array_like=True
 
     after: Annotated[str, msgspec.Meta(max_length=200)] = ""
     rows_max: Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX)] = ROWS_MAX
+    only: Patterns = ()
+    """As in `ListQueues`."""
 
 
 class Overviewed(msgspec.Struct, frozen=True, tag="fifo.overviewed", array_like=True):

@@ -75,6 +75,8 @@ def _connections(told: NodeStatistics) -> Iterator[MetricFamily]:
     yield _by_reason("connections_closed_total", ended, told.closed)
     dropped = "Messages and dials that came to nothing, by reason."
     yield _by_reason("messages_dropped_total", dropped, told.dropped)
+    refused = "Calls that their user had no right to, by call."
+    yield _by_reason("calls_refused_total", refused, told.refused, "call")
     arriving = "Bytes of large frames that clients have begun to send."
     yield _one("arriving_bytes", GAUGE, arriving, told.arriving_bytes)
 
@@ -85,14 +87,14 @@ def _one(name: str, kind: str, said: str, value: float) -> MetricFamily:
     return family
 
 
-def _by_reason(name: str, said: str, counts: dict[str, int]) -> MetricFamily:
+def _by_reason(name: str, said: str, counts: dict[str, int], label: str = "reason") -> MetricFamily:
     """The first by name have a label each."""
     family = MetricFamily(f"snowmelt_{name}", COUNTER, said)
     some = sorted(counts.items())
     for reason, count in some[:REASONS_MAX]:
-        family.add(count, labelled(reason=reason))
+        family.add(count, labelled(**{label: reason}))
     if some[REASONS_MAX:]:
-        family.add(sum([count for _, count in some[REASONS_MAX:]]), labelled(reason="other"))
+        family.add(sum([count for _, count in some[REASONS_MAX:]]), labelled(**{label: "other"}))
     return family
 
 

@@ -1,0 +1,163 @@
+"""Who is heard at a node, and in what: the one place that all passes before any machine hears it.
+
+Of a call it is asked whether its user may ask this, by the table in `wire/rights.py`. Where one
+token is all there is, everybody may ask everything, and this costs nothing.
+
+Of what nodes say to each other, only members of the view are heard. A name is not enough: whoever
+knows the cluster's token may greet with one, and over TLS whoever has a certificate of its
+authority. So a name counts when the coordinator has granted its join, and stands in the newest view
+that is known here. Who does not stand there may ask to join, may say what shows that it does not
+know yet that it is out, and may answer what this node asked (`membership.messages.OF_STRANGERS`);
+membership looks at each of these words by itself. All else is dropped, counted, and told once of
+each name. Families bear that: a network may lose anything, and whoever is in a view that is not
+known here yet says it again.
+
+What is refused to a user is answered, counted, and written to the audit log (logger
+`snowmelt.audit`): who asked, from where, for what, of what. So is a call that changes what others
+rely on, when it is allowed. Of each user so many refusals a minute are written, and of the rest how
+many there were.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from time import monotonic
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from snowmelt.core.names import NodeId
+from snowmelt.core.users import ANYBODY, Right, User
+from snowmelt.protocols.calling import Answer, Call, Declined
+from snowmelt.protocols.membership import View
+from snowmelt.protocols.membership.messages import OF_STRANGERS
+from snowmelt.runtime.connection import LoopConnection, origin_of
+from snowmelt.runtime.logs import audit, tell
+from snowmelt.runtime.statistics import Counts
+from snowmelt.wire.rights import ANY, RULES, refusal
+
+NAMES_MAX: Final = 1_000
+"""So many strangers are told of by name; the rest are only counted."""
+REFUSALS_MAX: Final = 60
+"""So many of one user are written in a minute."""
+MINUTE: Final = 60.0
+NOTHING: Final = ("",)
+"""The patterns of who may see no name."""
+_PLAIN: Final = {kind: rule.plain for kind, rule in RULES.items() if rule.plain}
+_FREE: Final = frozenset(kind for kind, rule in RULES.items() if rule == type(rule)())
+
+
+class Door:
+    """Stands between the network and the machines of a node.
+
+    >>> from snowmelt.core.names import Address
+    >>> from snowmelt.protocols.queue.messages import ListCopies
+    >>> from snowmelt.protocols.membership import Member
+    >>> came = []
+    >>> door = Door(NodeId("n1"), Counts(), lambda source, _: came.append(source))
+    >>> door.heard(NodeId("n2"), ListCopies(""))
+    >>> door.viewed(View(1, 2, "n1", (Member(NodeId("n2"), Address("127.0.0.1", 1), 1, 1),)))
+    >>> door.heard(NodeId("n2"), ListCopies(""))
+    >>> came
+    ['n2']
+    """
+
+    def __init__(self, me: NodeId, dropped: Counts, deliver: Callable[[NodeId, Any], None]) -> None:
+        self._me = me
+        self._dropped = dropped
+        self._deliver = deliver
+        self._members: frozenset[NodeId] = frozenset()
+        self._told: set[NodeId] = set()
+        self.refused = Counts()
+        """Calls that a user may not ask, by call."""
+        self._written: dict[str, tuple[float, int]] = {}
+        """When the minute of a user began, and how many refusals there were in it."""
+
+    def viewed(self, view: View) -> None:
+        """Whom this node is with from now on."""
+        self._members = frozenset(one.id for one in view.members)
+        self._told -= self._members
+
+    # --- what nodes say ---------------------------------------------------------------------------
+
+    def heard(self, source: NodeId, message: Any) -> None:
+        """A message came from who greeted as this node."""
+        kind = type(message)
+        if source in self._members or kind in OF_STRANGERS:
+            self._deliver(source, message)
+            return
+        self._dropped.add("of no member")
+        if source not in self._told and len(self._told) < NAMES_MAX:
+            self._told.add(source)
+            said = kind.__name__
+            tell("not heard: in no view", logging.WARNING, node=self._me, source=source, said=said)
+
+    # --- what clients ask -------------------------------------------------------------------------
+
+    def called(self, line: LoopConnection, call: Call[Any]) -> None:
+        """A call came on a connection whose user is known."""
+        user = line.user
+        if user is not ANYBODY:
+            kind: type = type(call.body)
+            field = _PLAIN.get(kind)
+            if field is None or not _may(user, kind, getattr(call.body, field)):
+                body = self._asked(line, call)
+                if body is None:
+                    return
+                call = Call(call.number, body)
+        self._deliver(line.peer, call)
+
+    def _asked(self, line: LoopConnection, call: Call[Any]) -> Any:
+        """What is to be done of a call whose name is not all there is to ask about; or None."""
+        user, body = line.user, call.body
+        kind = type(body)
+        if kind in _FREE:
+            return body
+        rule = RULES[kind]
+        wrong = refusal(user, body)
+        if wrong:
+            self._refuse(line, call, wrong)
+            return None
+        if rule.audited:
+            self._audit("allowed", line, body)
+        if rule.makes:
+            may = user.may(Right.MANAGE, body.queue)
+            body = replace(body, **{rule.makes: may and getattr(body, rule.makes)})
+        if rule.sees and not user.may(Right.ADMIN):
+            body = replace(body, **{rule.sees: user.patterns(ANY) or NOTHING})
+        return body
+
+    def _refuse(self, line: LoopConnection, call: Call[Any], wrong: str) -> None:
+        user, kind = line.user, type(call.body).__name__
+        line.send(Answer(call.number, Declined("AccessDenied", wrong)))
+        self.refused.add(kind)
+        now = monotonic()
+        began, count = self._written.get(user.name, (now, 0))
+        if now - began >= MINUTE:
+            if count > REFUSALS_MAX:
+                audit("refused", user=user.name, more=count - REFUSALS_MAX)
+            began, count = now, 0
+        self._written[user.name] = began, count + 1
+        if count < REFUSALS_MAX:
+            self._audit("refused", line, call.body)
+
+    def _audit(self, what: str, line: LoopConnection, body: Any) -> None:
+        names = RULES[type(body)].named(body)
+        audit(
+            what,
+            user=line.user.name,
+            client=line.peer,
+            address=origin_of(line),
+            asked=type(body).__name__,
+            of=", ".join(names[:NAMES_SHOWN]),
+        )
+
+
+NAMES_SHOWN: Final = 10
+"""Of what one call is about."""
+
+
+@lru_cache(1 << 14)  # users, calls and names are few; each call of a client asks this
+def _may(user: User, kind: type, name: str) -> bool:
+    name = name.partition("/")[0]
+    return any(user.may(one, name) for one in RULES[kind].rights)

@@ -1,0 +1,190 @@
+"""Which right each call takes, and on what: one table, which the door asks (`runtime/door.py`).
+
+1. Every call of the wire has a line here. One without a line fails where this is imported.
+2. A line names rights of which one is enough, and the fields that name what the call is about: a
+   queue, a pool, a baton, a topic. Where there are several names, the right is needed on each.
+   No field: it is about the cluster. No right: whoever was let in may ask it.
+3. A partition is asked about by the right on its queue.
+4. A call that lists names has a field for the patterns of names that the user may see, and a call
+   that may make a queue has one that says whether it may. The door fills both in.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, get_args
+
+import msgspec
+
+from snowmelt.core.users import Right, User
+from snowmelt.protocols.baton import calls as baton
+from snowmelt.protocols.echo import messages as echo
+from snowmelt.protocols.membership import messages as membership
+from snowmelt.protocols.multicast import calls as multicast
+from snowmelt.protocols.pool import introductions as pool
+from snowmelt.protocols.queue import calls as queue
+from snowmelt.protocols.queue.backups import Restore, Save
+from snowmelt.protocols.queue.deletes import Delete
+from snowmelt.protocols.queue.drains import Drain
+from snowmelt.protocols.queue.statuses import ListConsumers, Overview
+from snowmelt.wire.codec import Request
+
+PUT, GET, PEEK = (Right.PUT,), (Right.GET,), (Right.PEEK,)
+MANAGE, ADMIN = (Right.MANAGE,), (Right.ADMIN,)
+ANY: Final = (*PUT, *GET, *PEEK, *MANAGE)
+"""Who may do something with it may also know that it is there, and how it is."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """What one call takes."""
+
+    rights: tuple[Right, ...] = ()
+    """One of these is enough; none: whoever was let in may ask it."""
+    names: tuple[str, ...] = ()
+    """The fields that name what it is about; "shares.queue" is that of each of its shares."""
+    flags: tuple[tuple[str, Right], ...] = ()
+    """Where such a field is true, this right is needed as well."""
+    sees: str = ""
+    """The field for the patterns of names that the user may see."""
+    makes: str = ""
+    """The field that says whether the user may have a queue made."""
+    audited: bool = False
+    """Whether it is written down when it is allowed, too: it changes what others rely on."""
+
+    @property
+    def plain(self) -> str:
+        """The field of the one name where that is all there is to ask about, as mostly."""
+        simple = len(self.names) == 1 and "." not in self.names[0]
+        return self.names[0] if simple and not (self.flags or self.makes or self.audited) else ""
+
+    def named(self, call: Any) -> list[str]:
+        """What the call is about.
+
+        >>> settle = queue.Settle("old", 7)
+        >>> RULES[queue.Get].named(queue.Get("orders", 1, 1, 0, settle))
+        ['orders', 'old']
+        """
+        return [name for field in self.names for name in _at(call, field.split("."))]
+
+
+def _at(value: Any, steps: list[str]) -> Iterator[str]:
+    if value is None:
+        return
+    if isinstance(value, tuple):
+        for one in value:
+            yield from _at(one, steps)
+    elif steps:
+        yield from _at(getattr(value, steps[0]), steps[1:])
+    else:
+        yield value
+
+
+_QUEUE: Final = ("queue",)
+_NAME: Final = ("name",)
+_POOL: Final = ("pool",)
+
+RULES: Final[dict[type, Rule]] = {
+    # the cluster
+    membership.GetStatus: Rule(),
+    membership.Forget: Rule(ADMIN, audited=True),
+    Drain: Rule(ADMIN, audited=True),
+    echo.Echo: Rule(),
+    echo.Remember: Rule(ADMIN),
+    echo.Recall: Rule(ADMIN),
+    # queues
+    queue.Open: Rule(ANY, _QUEUE, makes="may_make"),
+    queue.Put: Rule(PUT, _QUEUE),
+    queue.PublishStaged: Rule(PUT, _QUEUE),
+    queue.Plan: Rule(PUT, ("queue", "shares.queue")),
+    queue.Get: Rule(GET, ("queue", "settle.queue")),
+    queue.CancelGet: Rule(GET, _QUEUE),
+    queue.Settle: Rule(GET, _QUEUE),
+    queue.Fetch: Rule((*GET, *PEEK), _QUEUE),
+    queue.Peek: Rule(PEEK, _QUEUE),
+    queue.Select: Rule(PEEK, _QUEUE),
+    queue.Assign: Rule(GET, _QUEUE),
+    queue.Locate: Rule(GET, _QUEUE),
+    queue.Survey: Rule((*GET, *PEEK), _QUEUE),
+    queue.ReleaseGroup: Rule(GET, _QUEUE, audited=True),
+    queue.ListGroups: Rule((*GET, *PEEK, *MANAGE), _QUEUE),
+    queue.Alter: Rule(MANAGE, _QUEUE, audited=True),
+    queue.Purge: Rule(MANAGE, _QUEUE, audited=True),
+    queue.Pause: Rule(MANAGE, _QUEUE, audited=True),
+    queue.Redrive: Rule(MANAGE, _QUEUE, audited=True),
+    Delete: Rule(MANAGE, _QUEUE, audited=True),
+    queue.Describe: Rule(ANY, _QUEUE),
+    queue.ListQueues: Rule(sees="only"),
+    Overview: Rule(sees="only"),
+    ListConsumers: Rule(ADMIN, _QUEUE),
+    Save: Rule(ADMIN, _QUEUE),
+    Restore: Rule(ADMIN, _QUEUE),
+    # pools
+    pool.Introduce: Rule(
+        (*PUT, *GET), _POOL, flags=(("produces", Right.PUT), ("consumes", Right.GET))
+    ),
+    pool.ListPools: Rule(sees="only"),
+    pool.DescribePool: Rule(ANY, _POOL),
+    # batons
+    baton.Acquire: Rule(GET, _NAME),
+    baton.Renew: Rule(GET, _NAME),
+    baton.RenewMany: Rule(GET, ("holdings.name",)),
+    baton.SaveValue: Rule(GET, _NAME),
+    baton.Release: Rule(GET, _NAME),
+    baton.GetBaton: Rule(ANY, _NAME),
+    baton.ListBatons: Rule(sees="only"),
+    baton.LookAtBatons: Rule(sees="only"),
+    baton.ResetBaton: Rule(MANAGE, _NAME, audited=True),
+    # topics
+    multicast.Publish: Rule(PUT, _NAME),
+    multicast.Listen: Rule(GET, _NAME),
+}
+
+
+def check(rules: dict[type, Rule], calls: tuple[type[msgspec.Struct], ...]) -> None:
+    """Each call has a line, and each line's fields are there (rule 1); raises `TypeError`.
+
+    >>> check({}, (echo.Echo,))
+    Traceback (most recent call last):
+    TypeError: Echo has no line in wire/rights.py: which right does it take, and on what?
+    """
+    for kind in calls:
+        if kind not in rules:
+            text = f"{kind.__name__} has no line in wire/rights.py: which right does it take, and"
+            raise TypeError(f"{text} on what?")
+        rule = rules[kind]
+        said = [*(name.split(".")[0] for name in rule.names), *(flag for flag, _ in rule.flags)]
+        fields = {*said, rule.sees, rule.makes} - {""}
+        if lacks := fields - {*kind.__struct_fields__}:
+            raise TypeError(f"{kind.__name__} has no field {', '.join(sorted(lacks))}")
+        if rule.rights and not rule.names and rule.rights != ADMIN:
+            raise TypeError(f"{kind.__name__} takes a right on a name, and has no name")
+
+
+check(RULES, get_args(Request))
+
+
+def refusal(user: User, call: Any) -> str:
+    """What is wrong with it that this user asks this; nothing when it may.
+
+    >>> shop = User("shop", ())
+    >>> refusal(shop, queue.Purge("orders"))
+    "user 'shop' may not ask Purge of 'orders': it takes the right manage:orders"
+    >>> refusal(shop, membership.Forget("n3"))
+    "user 'shop' may not ask Forget: it takes the right admin"
+    """
+    rule, what = RULES[type(call)], type(call).__name__
+    if not rule.rights or user.may(Right.ADMIN):
+        return ""
+    needed = [rule.rights, *((right,) for flag, right in rule.flags if getattr(call, flag))]
+    if not rule.names:
+        return _said(user, what, "", rule.rights)
+    for name in dict.fromkeys(one.partition("/")[0] for one in rule.named(call)):
+        for rights in needed:
+            if not any(user.may(one, name) for one in rights):
+                return _said(user, what, name, rights)
+    return ""
+
+
+def _said(user: User, what: str, name: str, rights: tuple[Right, ...]) -> str:
+    whose, which = (f" of {name!r}", f":{name}") if name else ("", "")
+    words = [f"{one.value}{which}" for one in rights]
+    several = f"{', '.join(words[:-1])} or {words[-1]}" if words[1:] else words[0]
+    return f"user {user.name!r} may not ask {what}{whose}: it takes the right {several}"

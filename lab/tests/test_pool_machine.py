@@ -19,7 +19,6 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, START, Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Received, Reply, Requested, Send
-from snowmelt.protocols.pool import central, queue_manager
 from snowmelt.protocols.pool.calls import (
     AwaitRoom,
     DescribePeer,
@@ -31,6 +30,7 @@ from snowmelt.protocols.pool.calls import (
 )
 from snowmelt.protocols.pool.messages import ObjectsLent
 from snowmelt.protocols.pool.settings import AccessKind
+from snowmelt_lab.pool import central, queue_manager
 from snowmelt_lab.pool.cast import hands
 from snowmelt_lab.pool.machine import World, run, spent
 from snowmelt_lab.pool.measures import batch_means

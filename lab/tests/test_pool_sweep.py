@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from snowmelt.core.crew import Work
 from snowmelt.core.errors import BadOption, CallerError
 from snowmelt_lab.pool.grid import grid_of
 from snowmelt_lab.pool.keep import SCHEMA, Keep
 from snowmelt_lab.pool.options import PoolOptions
 from snowmelt_lab.pool.runs import key_of, options_row, version
 from snowmelt_lab.pool.sweep import SweepFailed, sweep
+from snowmelt_world.work import Work
 from test_commands import as_json, lines, ran
 
 SMALL = {"producers": 5, "consumers": [5, 10], "max_hops": [1, 2], "objects": 200}

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from snowmelt.spark.spread import spread
 from snowmelt.spark.where import at_once
 from snowmelt_lab.order.crew import Crew
 from snowmelt_lab.order.grid import runs
@@ -13,6 +12,7 @@ from snowmelt_lab.pool.grid import grid_of
 from snowmelt_lab.pool.sweep import sweep
 from snowmelt_world.faults import KINDS
 from snowmelt_world.planted import Bug
+from snowmelt_world.spread import spread
 from snowmelt_world.sweep import sweep as lives
 
 GRID = {"producers": 5, "consumers": [5, 10, 15], "objects": 200}

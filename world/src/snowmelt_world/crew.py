@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection, wait
 from time import monotonic
 from typing import Any, Generic, TypeVar, cast
 
-from snowmelt.core.crew import Crew
 from snowmelt.core.errors import MachineError
+from snowmelt_world.work import Crew
 
 END_SECONDS = 5.0
 

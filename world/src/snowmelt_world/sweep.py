@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.crew import Crew, in_turn
 from snowmelt_world.families import family
 from snowmelt_world.life import Ending, Report, live
 from snowmelt_world.planted import Bug
 from snowmelt_world.scenario import DISK, Scenario, drawn
+from snowmelt_world.work import Crew, in_turn
 
 CHUNK: Final = 16
 CHUNK_SECONDS_MAX: Final = 1_200.0

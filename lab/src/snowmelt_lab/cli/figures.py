@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from snowmelt.cli.local import end_on_sigterm
-from snowmelt.cli.spark import on_spark
 from snowmelt.cli.tables import listing
-from snowmelt.core.crew import Crew, in_turn
 from snowmelt.core.errors import BadOption
 from snowmelt_lab.pool import grid as grids
 from snowmelt_lab.pool.options import PoolOptions
+from snowmelt_world.cli.spark import on_spark
+from snowmelt_world.work import Crew, in_turn
 
 HERE: Final = "none"
 WAVES_PER_CORE: Final = 4
@@ -119,8 +119,8 @@ def _workers(master: str) -> Iterator[tuple[Crew, int]]:
         return
     words = {"option": "--master", "also": "none, ", "extras": "spark"}
     with on_spark(master, "snowmelt lab", **words) as session:
-        from snowmelt.spark.spread import spread
         from snowmelt.spark.where import at_once
+        from snowmelt_world.spread import spread
 
         yield spread(session), WAVES_PER_CORE * at_once(session)
 

@@ -14,16 +14,14 @@ from rich.console import Console
 
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
-from snowmelt.cli.progress import shown
-from snowmelt.cli.spark import SPARK, crew_of
 from snowmelt.cli.tables import listing
-from snowmelt.core.crew import in_turn
 from snowmelt.core.errors import BadOption
 from snowmelt_lab.cli.arrow import arrow, arrow_compare
 from snowmelt_lab.cli.figures import figures, sweep
 from snowmelt_lab.cli.overlay import overlay
 from snowmelt_lab.cli.pool import model, pool
 from snowmelt_lab.cli.priority import priority
+from snowmelt_lab.cli.progress import shown
 from snowmelt_lab.cli.select import select
 from snowmelt_lab.durability import curves
 from snowmelt_lab.durability.chain import continuous_loss, difference
@@ -34,6 +32,8 @@ from snowmelt_lab.order.crew import Crew
 from snowmelt_lab.output import PICTURES, checked_file, write_csv
 from snowmelt_lab.scale import grid as scale_grid
 from snowmelt_lab.scale.client import Job
+from snowmelt_world.cli.spark import SPARK, crew_of
+from snowmelt_world.work import in_turn
 
 LIST_MAX = 100
 

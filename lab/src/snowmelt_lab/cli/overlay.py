@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from snowmelt.cli.progress import shown
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import NodeId, plain_name
 from snowmelt_lab.bounds import within
+from snowmelt_lab.cli.progress import shown
 from snowmelt_lab.machines.overlay import Ring
 from snowmelt_lab.output import PICTURES, checked_file
 

@@ -11,9 +11,9 @@ import msgspec
 import typer
 
 from snowmelt.cli.commands import spread
-from snowmelt.cli.progress import shown
 from snowmelt.core.errors import BadOption
 from snowmelt_lab.bounds import one_of
+from snowmelt_lab.cli.progress import shown
 from snowmelt_lab.pool import machine
 from snowmelt_lab.pool.measures import Measured
 from snowmelt_lab.pool.options import Algorithm, PoolOptions, Times, access_of, groups_of

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from snowmelt.cli.progress import shown
 from snowmelt.core.names import plain_name
 from snowmelt_lab.bounds import one_of, within
+from snowmelt_lab.cli.progress import shown
 from snowmelt_lab.engine import MACHINES_MAX, Engine, engine_for
 from snowmelt_lab.output import PICTURES, checked_file
 from snowmelt_lab.select.options import Distribution, Mode, SelectOptions, Shares

@@ -5,11 +5,11 @@ from contextlib import closing
 
 import msgspec
 
-from snowmelt.core import crew as crews_
 from snowmelt.core.errors import BadOption
 from snowmelt_lab.order.crew import Crew, worked
 from snowmelt_lab.order.distance import Distance, distance
 from snowmelt_lab.order.places import PLACES
+from snowmelt_world import work as crews_
 
 RUNS_MAX = 1000
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Effect, Event, Reply, Requested
-from snowmelt.protocols.pool import central, messages, queue_manager
+from snowmelt.protocols.pool import messages
 from snowmelt.protocols.pool.calls import DescribePeer, PeerStatistics, PoolMembers
 from snowmelt.protocols.pool.introductions import Acquaintance
 from snowmelt.protocols.pool.peer import PoolPeer
@@ -19,6 +19,7 @@ from snowmelt.protocols.pool.settings import (
     Delivery,
     PoolSettings,
 )
+from snowmelt_lab.pool import central, queue_manager
 from snowmelt_lab.pool.options import Algorithm, PoolOptions
 
 BROKER: Final = NodeId("broker")

@@ -1,6 +1,6 @@
 """Many experiments, in waves: after each wave its rows are kept, so a sweep can be ended any time.
 
-Whoever sweeps says who does the work: this process, or the crew of `snowmelt.spark.spread`.
+Whoever sweeps says who does the work: this process, or the crew of `snowmelt_world.spread`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.crew import Crew, in_turn
 from snowmelt.core.errors import CallerError
 from snowmelt_lab.pool.keep import Keep
 from snowmelt_lab.pool.options import PoolOptions
 from snowmelt_lab.pool.runs import Failed, Ran, Row, done, key_of, outcome_of, told, version
+from snowmelt_world.work import Crew, in_turn
 
 WAVE: Final = 16
 FAILURES_SHOWN: Final = 3

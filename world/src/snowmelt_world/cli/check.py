@@ -9,11 +9,11 @@ import msgspec
 import typer
 
 from snowmelt.cli.pipeline import spark_extra
-from snowmelt.cli.spark import SPARK, on_spark
 from snowmelt.core.errors import BadOption
 from snowmelt_world.check.history import History
 from snowmelt_world.check.properties import PROPERTIES, check_history, known, usual
 from snowmelt_world.check.verdict import Invalid, Undecided, Verdict
+from snowmelt_world.cli.spark import SPARK, on_spark
 
 INVALID = 20
 UNKNOWN = 21

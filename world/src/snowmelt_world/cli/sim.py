@@ -15,12 +15,11 @@ import typer
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from snowmelt.cli.spark import SPARK, crew_of
-from snowmelt.core.crew import Crew, in_turn
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import spelled
 from snowmelt_world import faults as faults_
 from snowmelt_world.cli.explore import INJURIES_HELP, WORLD_HELP, Wanted, explore
+from snowmelt_world.cli.spark import SPARK, crew_of
 from snowmelt_world.crew import processes
 from snowmelt_world.explore.walk import STATES_MAX
 from snowmelt_world.families import FAMILIES, family
@@ -36,6 +35,7 @@ from snowmelt_world.scenario import (
     kinds_of,
 )
 from snowmelt_world.sweep import CHUNK_SECONDS_MAX, sweep
+from snowmelt_world.work import Crew, in_turn
 
 SHOWN = 3
 COORDINATOR = typer.Option(help="Who decides: disk, or etcd, a simulated one with weather.")

@@ -1,4 +1,4 @@
-"""The central buffer: what `snowmelt.protocols.pool.central` does, compiled.
+"""The central buffer: what `snowmelt_lab.pool.central` does, compiled.
 
 Players are the producers, then the consumers, then the promises of places, each of which is with
 its producer, on its way to the buffer with an object, or on its way back.
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from snowmelt.protocols.pool.central import promised_ahead
+from snowmelt_lab.pool.central import promised_ahead
 from snowmelt_lab.pool.kernel import counts
 from snowmelt_lab.pool.kernel.alike import begin, give, make, send
 from snowmelt_lab.pool.kernel.chance import seeded

@@ -1,4 +1,4 @@
-"""The queue manager: what `snowmelt.protocols.pool.queue_manager` does, compiled.
+"""The queue manager: what `snowmelt_lab.pool.queue_manager` does, compiled.
 
 Players are the producers, then the consumers, then as many messages `Made` as can be on their way
 at a time: one for each place, since an object stays with its producer until it was told of. What a

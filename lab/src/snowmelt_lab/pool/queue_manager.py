@@ -24,8 +24,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Event, Received, Reply, Requested, Send
 from snowmelt.protocols.pool.calls import AwaitRoom, Got, HasRoom, PoolGet, PoolPut, PoolReceipt
-from snowmelt.protocols.pool.central import first_object
 from snowmelt.protocols.pool.messages import ObjectSpan
+from snowmelt_lab.pool.central import first_object
 
 
 class Made(msgspec.Struct, frozen=True, tag="pool.manager.made", array_like=True):

@@ -7,8 +7,8 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from snowmelt.core.crew import Crew, Work
 from snowmelt.spark.where import at_once
+from snowmelt_world.work import Crew, Work
 
 RESULT: Final = "result binary"
 

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from snowmelt.cli.pipeline import spark_extra
-from snowmelt.core.crew import Crew
 from snowmelt.core.errors import BadOption
+from snowmelt_world.work import Crew
 
 MASTER: Final = re.compile(r"local(\[([1-9]\d*|\*)(,[1-9]\d*)?\])?|yarn|(spark|k8s)://.+")
 """What Spark takes; anything else it answers with a stack, after a while."""
@@ -41,6 +41,6 @@ def crew_of(master: str, command: str, here: Crew) -> Iterator[Crew]:
         yield here
         return
     with on_spark(master, command) as session, spark_extra(command):
-        from snowmelt.spark.spread import spread  # noqa: PLC0415  # needs the extra
+        from snowmelt_world.spread import spread  # noqa: PLC0415  # needs the extra
 
         yield spread(session)

@@ -66,10 +66,18 @@ class Stranger:
         self._came: list[tuple[Kind, bytes]] = []
 
     @classmethod
-    async def dial(cls, address: Address, tls: ssl.SSLContext | None = None) -> Self:
+    async def dial(
+        cls, address: Address, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    ) -> Self:
+        """From a host: all of 127.0.0.0/8 is here, and each of these is another one to a node."""
         name = "" if tls else None
         dial = asyncio.open_connection(
-            address.host, address.port, ssl=tls, server_hostname=name, limit=1 << 16
+            address.host,
+            address.port,
+            ssl=tls,
+            server_hostname=name,
+            limit=1 << 16,
+            local_addr=(host, 0),
         )
         return cls(*await asyncio.wait_for(dial, PATIENCE))
 

@@ -12,6 +12,7 @@ from runtime.network import Serving, Stranger, serving, until
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
 from snowmelt.runtime.arriving import Arriving
+from snowmelt.runtime.ledger import Cost, CostLedger, Payer
 from snowmelt.runtime.limits import Limits
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import Kind, framed
@@ -22,35 +23,61 @@ ONE_READ = 256 << 10
 """What comes before a connection can be held up."""
 
 
+PAYERS = [Payer(owner, f"{owner}{at}") for owner in "abc" for at in range(3)]
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_places_are_bounded_and_given_in_line(seed: int) -> None:
+def test_places_are_bounded_and_all_have_theirs(seed: int) -> None:
     chance = Random(seed)
-    arriving = Arriving[int](100)
-    line: list[int] = []
+    ledger = CostLedger({Cost.ARRIVING: 100})
+    arriving = Arriving[int](ledger)
+    line: set[int] = set()
     held: set[int] = set()
 
-    def has_place(who: int) -> None:
-        assert line.pop(0) == who
-        held.add(who)
+    def have_places(some: list[int]) -> None:
+        for one in some:
+            line.remove(one)
+            held.add(one)
 
     for who in range(500):
-        line.append(who)
-        if arriving.ask(who, chance.choice((1, 30, 60, 100, 150))):
-            has_place(who)
+        line.add(who)
+        size = chance.choice((1, 5, 30, 60, 100, 150))
+        if arriving.ask(who, chance.choice(PAYERS), size):
+            have_places([who])
         arriving.check()
+        ledger.check()
         while held and (chance.random() < 0.4 or len(line) > 20):
-            gone = chance.choice(sorted(held) if chance.random() < 0.8 else [*sorted(held), *line])
+            gone = chance.choice(sorted(held) if chance.random() < 0.8 else sorted(held | line))
             held.discard(gone)
-            line = [one for one in line if one != gone]
-            for served in arriving.leave(gone):
-                has_place(served)
+            line.discard(gone)
+            have_places(arriving.leave(gone))
             arriving.check()
     while held or line:
-        gone = (sorted(held) or line)[0]
+        gone = min(held)
         held.discard(gone)
-        for served in arriving.leave(gone):
-            has_place(served)
-    assert (arriving.held, arriving.waiting) == (0, 0)
+        have_places(arriving.leave(gone))
+    assert (ledger.used(Cost.ARRIVING), arriving.waiting) == (0, 0)
+
+
+@pytest.mark.parametrize("others", [PAYERS[1:2], PAYERS[3:4], PAYERS[1:3], PAYERS[1:]])
+@pytest.mark.parametrize("size", [30, 60, 90, 200])
+def test_nobody_waits_for_ever_behind_those_who_never_stop(others: list[Payer], size: int) -> None:
+    chance, first = Random(size), PAYERS[0]
+    arriving = Arriving[int](CostLedger({Cost.ARRIVING: 256}))
+    held = list[int]()
+    waits = False
+    for who in range(20_000):
+        payer = chance.choice(others)
+        if arriving.ask(who, payer, chance.choice((1, 2, 20))):
+            held.append(who)
+        if who == 1_000:
+            waits = not arriving.ask(-1, first, size)
+        if len(held) > 5 or arriving.waiting > 50:
+            gone = held.pop(chance.randrange(len(held)))
+            held += arriving.leave(gone)
+        if -1 in held or (who >= 1_000 and not waits):
+            return
+    raise AssertionError("it waits still")
 
 
 def large(number: int, size: int) -> bytes:
@@ -68,6 +95,11 @@ async def strangers(stack: AsyncExitStack, node: Serving, count: int) -> list[St
     return found
 
 
+def held(node: Serving) -> int:
+    """Bytes of large frames that have their place."""
+    return node.server.statistics().costs["arriving_bytes"].used
+
+
 def came(node: Serving) -> list[int]:
     """What has come from each client, the most first."""
     return sorted((one.bytes_in for one in node.server.statistics().connections), reverse=True)
@@ -82,7 +114,7 @@ async def test_what_many_begin_and_do_not_end_is_bounded_and_ends_in_time(tmp_pa
         await until(lambda: node.server.statistics().arriving_waits)
         for _ in range(10):
             told = node.server.statistics()
-            assert told.arriving_bytes <= limits.arriving_bytes
+            assert held(node) <= limits.arriving_bytes
             assert told.arriving_waits <= 8 - len(node.closed)
             assert sum(came(node)[2:]) <= 7 * ONE_READ
             await other.is_served()
@@ -90,7 +122,7 @@ async def test_what_many_begin_and_do_not_end_is_bounded_and_ends_in_time(tmp_pa
             await one.gone()
         assert node.closed == {"slow sender": 8}
         told = node.server.statistics()
-        assert (told.arriving_bytes, told.arriving_waits) == (0, 0)
+        assert (held(node), told.arriving_waits) == (0, 0)
         await other.is_served(bytes(3 * MEGABYTE))
 
 
@@ -108,7 +140,7 @@ async def test_large_frames_of_many_all_come_in_turns(tmp_path: Path, places: in
 
         await asyncio.gather(*map(asks, clients))
         assert node.closed == {}
-        assert node.server.statistics().arriving_bytes == 0
+        assert held(node) == 0
 
 
 async def test_who_sends_one_after_the_other_lets_others_come_between(tmp_path: Path) -> None:
@@ -136,7 +168,7 @@ async def test_who_goes_while_it_waits_leaves_the_line(tmp_path: Path) -> None:
         first, second, third = await strangers(stack, node, 3)
         whole = large(1, MEGABYTE)
         first.send(whole[:-1000])
-        await until(lambda: node.server.statistics().arriving_bytes)
+        await until(lambda: held(node))
         second.send(whole[:-1000])
         await until(lambda: node.server.statistics().arriving_waits == 1)
         third.send(whole)
@@ -145,7 +177,7 @@ async def test_who_goes_while_it_waits_leaves_the_line(tmp_path: Path) -> None:
         first.send(whole[-1000:])
         for one in (first, third):
             assert await one.answer() == Answer(1, Echoed(bytes(MEGABYTE)))
-        await until(lambda: not node.server.statistics().arriving_bytes)
+        await until(lambda: not held(node))
 
 
 async def test_who_is_not_read_from_is_not_called_slow(tmp_path: Path) -> None:
@@ -164,7 +196,7 @@ async def test_who_is_not_read_from_is_not_called_slow(tmp_path: Path) -> None:
         whole = large(5, 2 * MEGABYTE)
         stranger.send(whole[:MEGABYTE])
         await until(lambda: node.connection("c-slow").unsent_bytes > MEGABYTE)
-        assert node.server.statistics().arriving_bytes
+        assert held(node)
         await asyncio.sleep(1.8)  # it reads nothing, and nothing is read from it
         assert node.closed == {}
         stranger._writer.transport.resume_reading()
@@ -186,7 +218,7 @@ async def test_who_was_not_heard_because_the_node_stood_still_is_not_called_slow
         await stranger.greet()
         whole = large(1, MEGABYTE)
         stranger.send(whole[:-1000])
-        await until(lambda: node.server.statistics().arriving_bytes)
+        await until(lambda: held(node))
         await until(lambda: came(node)[0] >= MEGABYTE - 1000)
         await asyncio.sleep(0.55)  # it has been looked at once, and had sent much
         time.sleep(1.2)  # all that is in this process
@@ -205,7 +237,7 @@ async def test_nodes_stand_in_no_line(tmp_path: Path) -> None:
     ):
         await client.greet("c-1")
         client.send(large(1, MEGABYTE)[:-1000])
-        await until(lambda: node.server.statistics().arriving_bytes)
+        await until(lambda: held(node))
         await other.greet("n2", Role.NODE)
         other.send(large(1, 2 * MEGABYTE)[: 2 * MEGABYTE])
         await until(lambda: came(node)[0] >= 2 * MEGABYTE)

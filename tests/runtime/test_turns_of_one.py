@@ -11,7 +11,9 @@ from snowmelt.protocols.echo.messages import Echo, Echoed
 from snowmelt.runtime import connection
 from snowmelt.runtime.arriving import Arriving
 from snowmelt.runtime.connection import TURN_FRAMES, LoopConnection, gathered
+from snowmelt.runtime.frame_place import FramePlace
 from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.transport import ledger_of
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import FRAME_BYTES_MAX, Kind, framed
 from snowmelt.wire.greeting import Gate, Hello, Role, said
@@ -23,7 +25,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.limits = Limits()
-        self.arriving = Arriving[LoopConnection](self.limits.arriving_bytes)
+        self.arriving = Arriving[FramePlace](ledger_of(self.limits))
         self.touched: Any = None
         self.heard = 0
 

@@ -12,14 +12,23 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final, Protocol, cast
 
-from snowmelt.core.errors import FrameError, HandshakeError, SnowmeltError, TooLarge
+from snowmelt.core.errors import (
+    AccessDenied,
+    FrameError,
+    HandshakeError,
+    SnowmeltError,
+    TooLarge,
+)
 from snowmelt.core.names import NodeId
 from snowmelt.core.users import ANYBODY
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.arriving import LARGE, Arriving
 from snowmelt.runtime.credentials import check_certificate
 from snowmelt.runtime.deadline import Deadline
+from snowmelt.runtime.frame_place import FramePlace
+from snowmelt.runtime.ledger import NOBODY, Payer
 from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.purse import host_of
 from snowmelt.runtime.statistics import ConnectionStatistics
 from snowmelt.wire.connection import SIGNALS, Connection, ControlFrame, Ended, Heard
 from snowmelt.wire.framing import Kind
@@ -30,7 +39,6 @@ from snowmelt.wire.sides import ConnectionOpened, Side
 # work again, and other connections have their turn.
 TURN_FRAMES: Final = 32
 TURN_SECONDS: Final = 0.01  # or fewer, when each is a lot of work
-SLOWEST_SENDER: Final = 8  # the same of its frame in `slow_sender_seconds`, while others wait
 SLOWEST: Final = 4  # who reads such a part of `unsent_bytes` in `slow_reader_seconds` is only slow
 
 _SLOW: Final = ("slow reader", "slow sender")
@@ -38,7 +46,7 @@ _SLOW: Final = ("slow reader", "slow sender")
 
 class ConnectionOwner(Protocol):
     limits: Limits
-    arriving: "Arriving[LoopConnection]"
+    arriving: Arriving[FramePlace]
     touched: "list[LoopConnection] | None"
     """What has something to send because of what another connection reads; None when none does."""
     resumed: Callable[[NodeId], None]
@@ -50,6 +58,9 @@ class ConnectionOwner(Protocol):
 
     def opened(self, connection: "LoopConnection", opened: ConnectionOpened) -> None:
         """The other side has shown who it is."""
+
+    def denied(self, connection: "LoopConnection", error: SnowmeltError) -> float:
+        """The other side may not come in; after so many seconds it is told."""
 
     def deliver(self, source: NodeId, message: Any) -> None: ...
 
@@ -75,6 +86,10 @@ class LoopConnection(asyncio.Protocol):
         self.peer = NodeId("")
         self.role: Role | None = None
         self.user = ANYBODY
+        self.host = ""
+        """Where the other side is, as far as this side can see."""
+        self.payer: Payer | None = None
+        """Who pays for it, once that is known."""
         self.inbound = inbound
         self.error: SnowmeltError | None = None  # why it ended, when that was said
         self._owner = owner
@@ -83,17 +98,14 @@ class LoopConnection(asyncio.Protocol):
         self._machine = Connection(owner.side(self), limits.frame_bytes, limits.in_flight_bytes)
         self._transport: asyncio.Transport | None = None
         self._deadline = Deadline()
-        self._arrives = 0  # the size of a large frame that has its place, or stands in line for it
-        self._number = 0  # of that frame
-        self._stands = False  # in line
-        self._coming = Deadline()
+        self._place = FramePlace(self, owner.arriving, limits)
         self._of_node = False
         self._closed = False
         self._reading = False  # what is sent meanwhile leaves at the end of it
-        self._holds = False  # no more bytes are read
+        self.holds = False  # no more bytes are read
         self._flush_due = False
         self._began = monotonic()
-        self._bytes_in = self._bytes_out = 0
+        self.bytes_in = self._bytes_out = 0
         self._seen = (0, 0)  # how much had come, and left, at the last look
 
     # --- what asyncio tells -----------------------------------------------------------------------
@@ -102,6 +114,8 @@ class LoopConnection(asyncio.Protocol):
         """The stream is there; whoever dialled speaks first."""
         # uvloop's transports have the methods of asyncio's, not its classes.
         self._transport = transport = cast("asyncio.Transport", transport)
+        if self.inbound:
+            self.host = host_of(transport.get_extra_info("peername"))
         transport.set_write_buffer_limits(high=self._unsent_max)
         late = HandshakeError("no greeting came in time")
         self._deadline.set(self._limits.greeting_seconds, lambda: self.close(late))
@@ -109,7 +123,7 @@ class LoopConnection(asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        self._bytes_in += len(data)
+        self.bytes_in += len(data)
         self._work(data)
 
     def _work(self, data: bytes = b"") -> None:
@@ -139,7 +153,7 @@ class LoopConnection(asyncio.Protocol):
                     asyncio.get_running_loop().call_soon(self._work)
                     break
         except SnowmeltError as error:
-            self.close(error)
+            self._fail(error)
         finally:
             self._reading = False
             owner.touched = None
@@ -147,8 +161,8 @@ class LoopConnection(asyncio.Protocol):
                 other.flush()
             if machine.out:
                 self.flush()
-            if self._holds or machine.crowded or self._arrives or machine.awaited > LARGE:
-                self._set_reading()  # or a flood of small frames would heap up here
+            if self.holds or machine.crowded or self._place.size or machine.awaited > LARGE:
+                self.set_reading()  # or a flood of small frames would heap up here
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -160,7 +174,7 @@ class LoopConnection(asyncio.Protocol):
         if self._closed:
             return
         self._machine.blocked = True
-        self._set_reading()
+        self.set_reading()
         slow = FrameError("slow reader: it does not read")
         self._deadline.set_without(
             self._limits.slow_reader_seconds,
@@ -180,6 +194,17 @@ class LoopConnection(asyncio.Protocol):
         if not machine.blocked:
             self._owner.resumed(self.peer)
         self._work()
+
+    def _fail(self, error: SnowmeltError) -> None:
+        """The other side said what may not be; who guesses at secrets is told so late."""
+        pause = 0.0
+        if self.inbound and self.role is None and isinstance(error, AccessDenied):
+            pause = self._owner.denied(self, error)
+        if pause and self._transport is not None:
+            self._transport.pause_reading()
+            self._deadline.set(pause, lambda: self.close(error))
+        else:
+            self.close(error)
 
     # --- what the machine tells -------------------------------------------------------------------
 
@@ -212,8 +237,8 @@ class LoopConnection(asyncio.Protocol):
             machine.send(message)
         except TooLarge as error:
             self._unsendable(message, error)
-        if self._holds and not self._reading:
-            self._set_reading()
+        if self.holds and not self._reading:
+            self.set_reading()
         if len(machine.out) > self._unsent_max:
             self.flush()
         elif not self._reading and not self._flush_due:
@@ -251,7 +276,7 @@ class LoopConnection(asyncio.Protocol):
 
     def moved(self) -> tuple[bool, bool]:
         """Whether part of a large message came since this was asked, and part of one left."""
-        before, self._seen = self._seen, (self._bytes_in, self._bytes_out - self.unsent)
+        before, self._seen = self._seen, (self.bytes_in, self._bytes_out - self.unsent)
         came, left = (now > then for now, then in zip(self._seen, before, strict=True))
         return came and self._machine.awaited > LARGE, left and self.unsent > 0
 
@@ -263,7 +288,7 @@ class LoopConnection(asyncio.Protocol):
             seconds=round(monotonic() - self._began, 3),
             frames_in=self._machine.frames_in,
             frames_out=self._machine.frames_out,
-            bytes_in=self._bytes_in,
+            bytes_in=self.bytes_in,
             bytes_out=self._bytes_out,
             in_flight_bytes=self._machine.in_flight_bytes,
             unsent_bytes=self.unsent,
@@ -271,57 +296,20 @@ class LoopConnection(asyncio.Protocol):
 
     # --- the socket -------------------------------------------------------------------------------
 
-    def _set_reading(self) -> None:
+    def set_reading(self) -> None:
+        """Reads on, or no more."""
         if self._transport is None or self._transport.is_closing():
             return
         if not self._of_node:
-            self._find_place()
-        holds = self._machine.crowded or self._stands
-        if holds is not self._holds:
-            self._holds = holds
+            self._place.look(self._machine, self.payer or NOBODY)
+        holds = self._machine.crowded or self._place.waits
+        if holds is not self.holds:
+            self.holds = holds
             if holds:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
-                self._expect()
-
-    def _find_place(self) -> None:
-        """For a large frame that has begun to come; one that is whole gives its own up."""
-        machine = self._machine
-        size, number = machine.awaited, machine.came
-        if self._arrives and (size, number) != (self._arrives, self._number):
-            self._leave_place()
-        if size > LARGE and not self._arrives and not machine.crowded:
-            self._arrives, self._number = size, number
-            self._stands = not self._owner.arriving.ask(self, size)
-            self._expect()
-
-    def _leave_place(self) -> None:
-        self._arrives, self._stands = 0, False
-        self._coming.cancel()
-        for other in self._owner.arriving.leave(self):
-            other.admitted()
-
-    def admitted(self) -> None:
-        """The large frame that has begun to come has its place."""
-        self._stands = False
-        self._set_reading()
-
-    def _expect(self) -> None:
-        """Of a large frame that has its place and is read some more comes within some time."""
-        if not self._arrives or self._stands:
-            return
-
-        def least() -> int:
-            others = self._owner.arriving.waiting
-            return self._arrives // SLOWEST_SENDER if others else LARGE
-
-        self._coming.set_without(
-            self._limits.slow_sender_seconds,
-            lambda: self._bytes_in,
-            lambda: 0 if self._holds else least(),
-            lambda: self.close(FrameError("slow sender: it has begun and does not go on")),
-        )
+                self._place.expect()
 
     def _unsendable(self, message: Any, error: TooLarge) -> None:
         """A call above the limit is declined; the connection lives on in any case.
@@ -360,7 +348,7 @@ class LoopConnection(asyncio.Protocol):
         self._closed = True
         self._machine.close()
         self._deadline.cancel()
-        self._leave_place()
+        self._place.leave()
         if self._transport is not None:  # it may never read the last of what it was sent
             self._deadline.set(self._limits.slow_reader_seconds, self._transport.abort)
         self._owner.closed(self, reason)

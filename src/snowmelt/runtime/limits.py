@@ -19,6 +19,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     connections: int = 20_000
+    strangers: int = 1_000  # connections whose other side has not shown who it is
     frame_bytes: int = FRAME_BYTES_MAX
     in_flight_bytes: int = 16 << 20  # of one connection: calls heard and not yet answered
     unsent_bytes: int = 2 << 20  # of one connection: above this, nothing more is read from it

@@ -363,7 +363,7 @@ class Server:
             closed=transport.closed_by.read(),
             dropped=transport.dropped.read(),
             refused=self._door.refused.read(),
-            arriving_bytes=transport.arriving.held,
+            costs=transport.ledger.summary(),
             arriving_waits=transport.arriving.waiting,
             store=msgspec.structs.asdict(self._store.statistics()),
             etcd_asked=0 if self._etcd is None else self._etcd.asked,

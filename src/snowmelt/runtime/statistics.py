@@ -16,6 +16,16 @@ class ConnectionStatistics(msgspec.Struct, frozen=True):
     unsent_bytes: int
 
 
+class CostSummary(msgspec.Struct, frozen=True):
+    """Of one kind of what others cost a process."""
+
+    used: int
+    total: int
+    """What all may cost together."""
+    refused: int
+    """How often somebody had no room, since the process began."""
+
+
 class NodeStatistics(msgspec.Struct, frozen=True):
     """One process, since it began. `closed` and `dropped` count by reason, `refused` by call."""
 
@@ -29,10 +39,10 @@ class NodeStatistics(msgspec.Struct, frozen=True):
     closed: dict[str, int]
     dropped: dict[str, int]
     store: dict[str, int]
-    arriving_bytes: int
-    """Of large frames that clients have begun to send."""
+    costs: dict[str, CostSummary]
+    """What others cost it, by kind (`ledger.Cost`)."""
     arriving_waits: int
-    """So many of them wait until others are whole."""
+    """So many large frames wait until others are whole."""
     etcd_asked: int
     """How many requests went to etcd; 0 where none decides."""
     refused: dict[str, int] = {}

@@ -6,7 +6,6 @@ wait longer each time, with jitter, so that a node which is down is not stormed 
 """
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
@@ -28,6 +27,9 @@ from snowmelt.runtime import near
 from snowmelt.runtime.arriving import Arriving
 from snowmelt.runtime.connection import LoopConnection, cut, has_ended, stream_of
 from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.entrance import Entrance
+from snowmelt.runtime.frame_place import FramePlace
+from snowmelt.runtime.ledger import Cost, CostLedger
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.statistics import Counts
@@ -38,7 +40,6 @@ from snowmelt.wire.sides import ConnectionOpened, Dialling, Listening, Side
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 WAITING_MAX: Final = 256
-BACKLOG: Final = 1024
 LAST_SECONDS: Final = 0.25
 """How long closing waits for what has not left yet."""
 
@@ -70,7 +71,9 @@ class Transport:
     ) -> None:
         self.me = me
         self.limits = limits
-        self.arriving = Arriving[LoopConnection](limits.arriving_bytes)
+        self.ledger = ledger_of(limits)
+        self.arriving = Arriving[FramePlace](self.ledger)
+        self._entrance = Entrance(limits, self.ledger, credentials)
         self.addresses: dict[NodeId, Address] = {}
         self.closed_by = Counts()
         self.dropped = Counts()
@@ -98,42 +101,16 @@ class Transport:
         self._connections: dict[LoopConnection, None] = {}  # in the order they came
         self._clients: dict[NodeId, int] = {}  # how many connections each of them has to this node
         self._dialled: dict[LoopConnection, asyncio.Future[LoopConnection]] = {}
-        self._servers: list[asyncio.Server] = []
-        self._draining = False
 
     # --- whole life -------------------------------------------------------------------------------
 
     async def listen(self, address: Address) -> Address:
         """Accepts connections; returns where (a port of 0 takes a free one)."""
-        self._credentials.check_listen(address)
-        loop = asyncio.get_running_loop()
-        context = self._credentials.server_context()
-        server = await loop.create_server(
-            self._accepted,
-            address.host,
-            address.port,
-            ssl=context,
-            ssl_handshake_timeout=self.limits.greeting_seconds if context else None,
-            backlog=BACKLOG,
-        )
-        self._servers.append(server)
-        for one in server.sockets:  # whoever is accepted inherits it; who vanished is missed
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        host, port = server.sockets[0].getsockname()[:2]
-        listening = Address(host if address.host != "localhost" else "localhost", port)
-        beside = near.listen(listening, BACKLOG) if context is None else None
-        if beside is not None:
-            self._servers.append(await loop.create_unix_server(self._accepted, sock=beside))
-        return listening
-
-    def _accepted(self) -> LoopConnection:
-        return LoopConnection(self, inbound=True)
+        return await self._entrance.listen(address, lambda: LoopConnection(self, inbound=True))
 
     def drain(self) -> None:
         """Takes no new connection and no new call; answers still go out."""
-        self._draining = True
-        for server in self._servers:
-            server.close()
+        self._entrance.drain()
 
     @property
     def in_flight(self) -> int:
@@ -292,13 +269,8 @@ class Transport:
     def connected(self, connection: LoopConnection) -> None:
         self._connections[connection] = None
         self.connections_total += 1
-        if not connection.inbound:
-            return
-        if self._draining or len(self._connections) > self.limits.connections:
-            text = (
-                "this node is stopping" if self._draining else "this node has too many connections"
-            )
-            connection.close(Unavailable(text))
+        if connection.inbound:
+            self._entrance.came(connection)
 
     def opened(self, connection: LoopConnection, opened: ConnectionOpened) -> None:
         """The other side has shown who it is."""
@@ -310,11 +282,17 @@ class Transport:
                 dialled.set_result(connection)
             return
         name, of_client = opened.name, opened.role is Role.CLIENT
+        if not self._entrance.greeted(connection):
+            return
         if of_client:
             self._clients[name] = self._clients.get(name, 0) + 1
         route = self._routes.setdefault(name, TargetRoute())
         if route.connection is None or of_client:
             route.connection = connection
+
+    def denied(self, connection: LoopConnection, error: SnowmeltError) -> float:
+        """The other side may not come in; so long it waits until it is told."""
+        return self._entrance.denied(self.me, connection.host, error)
 
     def spoke(self, connection: LoopConnection) -> None:
         """Whoever spoke last under a name is answered: two processes may claim the same."""
@@ -336,6 +314,7 @@ class Transport:
         """A connection is gone, and so are the routes through it."""
         self._connections.pop(connection, None)
         self.closed_by.add(reason)
+        self._entrance.left(connection)
         opened = self._dialled.pop(connection, None)
         if opened is not None and not opened.done():
             error = connection.error or HandshakeError(f"no welcome, the connection {reason}")
@@ -347,7 +326,7 @@ class Transport:
                 if route.dial is None and not route.waiting:
                     del self._routes[name]
                 self.lost(name)
-        if connection.role is Role.CLIENT:
+        if connection.role is Role.CLIENT and connection.payer is not None:
             self._client_closed(connection.peer)
         self.resumed(connection.peer)
 
@@ -361,6 +340,16 @@ class Transport:
         if connection.inbound:
             return []
         return [name for name, route in self._routes.items() if route.connection is connection]
+
+
+def ledger_of(limits: Limits) -> CostLedger:
+    """What others may cost a process with these limits."""
+    totals = {
+        Cost.CONNECTIONS: limits.connections,
+        Cost.STRANGERS: limits.strangers,
+        Cost.ARRIVING: limits.arriving_bytes,
+    }
+    return CostLedger(totals)
 
 
 async def _have_ended(ending: list[LoopConnection]) -> None:

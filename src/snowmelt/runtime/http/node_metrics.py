@@ -11,7 +11,7 @@ from typing import Final
 
 from snowmelt.protocols.membership import View
 from snowmelt.runtime.http.exposition import COUNTER, GAUGE, MetricFamily, labelled
-from snowmelt.runtime.statistics import NodeStatistics
+from snowmelt.runtime.statistics import CostSummary, NodeStatistics
 
 REASONS_MAX: Final = 50
 """So many reasons have a label of their own."""
@@ -77,8 +77,19 @@ def _connections(told: NodeStatistics) -> Iterator[MetricFamily]:
     yield _by_reason("messages_dropped_total", dropped, told.dropped)
     refused = "Calls that their user had no right to, by call."
     yield _by_reason("calls_refused_total", refused, told.refused, "call")
-    arriving = "Bytes of large frames that clients have begun to send."
-    yield _one("arriving_bytes", GAUGE, arriving, told.arriving_bytes)
+    yield from _costs(told.costs)
+
+
+def _costs(costs: dict[str, CostSummary]) -> Iterator[MetricFamily]:
+    used = MetricFamily("snowmelt_cost", GAUGE, "What others cost this node now, by kind.")
+    total = MetricFamily("snowmelt_cost_max", GAUGE, "What all may cost it together, by kind.")
+    said = "How often somebody had no room, by kind."
+    refused = MetricFamily("snowmelt_cost_refused_total", COUNTER, said)
+    for kind, cost in costs.items():
+        used.add(cost.used, labelled(kind=kind))
+        total.add(cost.total, labelled(kind=kind))
+        refused.add(cost.refused, labelled(kind=kind))
+    yield from (used, total, refused)
 
 
 def _one(name: str, kind: str, said: str, value: float) -> MetricFamily:

@@ -1,0 +1,103 @@
+"""Where others connect to this process: who listens, who may come in, and who pays for it."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from snowmelt.core.errors import HandshakeError, SnowmeltError, Unavailable
+from snowmelt.core.names import Address, NodeId
+from snowmelt.runtime import near
+from snowmelt.runtime.connection import LoopConnection
+from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.ledger import NOBODY, Cost, CostLedger, payer_of
+from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.logs import tell
+from snowmelt.runtime.purse import Purse
+from snowmelt.wire.greeting import Role
+
+BACKLOG: Final = 1024
+CROWDED: Final = "this node has too many connections"
+
+
+class Entrance:
+    """Of one transport; who comes in by it has an account in the ledger."""
+
+    def __init__(self, limits: Limits, ledger: CostLedger, credentials: Credentials) -> None:
+        self.draining = False
+        self._limits = limits
+        self._ledger = ledger
+        self._credentials = credentials
+        self._purse = Purse[LoopConnection](ledger)
+        self._servers: list[asyncio.Server] = []
+
+    async def listen(self, address: Address, accepted: Callable[[], LoopConnection]) -> Address:
+        """Accepts connections; returns where (a port of 0 takes a free one)."""
+        self._credentials.check_listen(address)
+        loop = asyncio.get_running_loop()
+        context = self._credentials.server_context()
+        server = await loop.create_server(
+            accepted,
+            address.host,
+            address.port,
+            ssl=context,
+            ssl_handshake_timeout=self._limits.greeting_seconds if context else None,
+            backlog=BACKLOG,
+        )
+        self._servers.append(server)
+        for one in server.sockets:  # whoever is accepted inherits it; who vanished is missed
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        host, port = server.sockets[0].getsockname()[:2]
+        listening = Address(host if address.host != "localhost" else "localhost", port)
+        beside = near.listen(listening, BACKLOG) if context is None else None
+        if beside is not None:
+            self._servers.append(await loop.create_unix_server(accepted, sock=beside))
+        return listening
+
+    def drain(self) -> None:
+        """Nobody comes in any more."""
+        self.draining = True
+        for server in self._servers:
+            server.close()
+
+    def came(self, connection: LoopConnection) -> None:
+        """A stranger is there."""
+        if self.draining:
+            connection.close(Unavailable("this node is stopping"))
+        elif self._ledger.used(Cost.CONNECTIONS) >= self._limits.connections:
+            self._ledger.refuse(Cost.CONNECTIONS)
+            connection.close(Unavailable(CROWDED))
+        else:
+            oldest = self._purse.enter(connection, connection.host)
+            if oldest is not None:
+                oldest.close(HandshakeError("others came, and this one has not greeted"))
+
+    def greeted(self, connection: LoopConnection) -> bool:
+        """It has shown who it is; whether it may stay."""
+        self._purse.leave(connection)
+        if connection.role is Role.NODE:  # there are few, and the cluster needs them
+            connection.payer = NOBODY
+            self._ledger.charge(Cost.CONNECTIONS, NOBODY)
+            return True
+        payer = payer_of(connection.user, connection.host, connection.peer)
+        if self._ledger.take(Cost.CONNECTIONS, payer):
+            connection.payer = payer
+            return True
+        connection.close(Unavailable(CROWDED))
+        return False
+
+    def left(self, connection: LoopConnection) -> None:
+        """It is gone, and costs nothing more."""
+        self._purse.leave(connection)
+        if connection.payer is not None:
+            self._ledger.give(Cost.CONNECTIONS, connection.payer)
+
+    def denied(self, me: NodeId, host: str, error: SnowmeltError) -> float:
+        """Somebody may not come in; so many seconds pass until it is said."""
+        now = monotonic()
+        count = self._purse.logs(host, now)
+        if count:
+            tell("refused", logging.WARNING, node=me, host=host, reason=error, times=count)
+        return self._purse.pause(host, now)

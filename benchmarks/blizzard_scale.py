@@ -26,7 +26,6 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.peers.starting import progress
-from benchmarks.shares import Shares, Unbounded
 from msgspec.structs import replace
 
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
@@ -35,6 +34,7 @@ from snowmelt_lab.scale.client import Job
 from snowmelt_lab.scale.gates import timed
 from snowmelt_lab.scale.grid import HEAD, Point, row
 from snowmelt_lab.scale.plain import plain_queue
+from snowmelt_world.shares import Shares, Unbounded
 
 HEARTBEAT: Final = 3.0
 """Seconds, as in the paper."""

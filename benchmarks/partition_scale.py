@@ -28,11 +28,11 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.peers.starting import progress
-from benchmarks.shares import Shares, Unbounded, nanoseconds
 
 import snowmelt
 from snowmelt import Empty, Fifo
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
+from snowmelt_world.shares import Shares, Unbounded, nanoseconds
 
 HEARTBEAT: Final = 3.0
 BODY: Final = b"x" * 100

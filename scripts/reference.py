@@ -173,8 +173,9 @@ def commands() -> str:
         "# Commands",
         "",
         "What `snowmelt --help` and `snowmelt COMMAND --help` say.",
-        "[Exit codes](exit-codes.md) are the same for all commands. `sim`, `check` and `chaos`",
-        "come with `snowmelt-world`, `lab` and `advise` with `snowmelt-lab` (see their `--help`).",
+        "[Exit codes](exit-codes.md) are the same for all commands. `sim`, `check`, `chaos`",
+        "and `attack` come with `snowmelt-world`, `lab` and `advise` with `snowmelt-lab`",
+        "(see their `--help`).",
         "",
     ]
     for panel, names in COMMANDS.items():

@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from benchmarks.shares import Shares, Unbounded
 from benchmarks.spark_rates_parts.spending import since, spent
 from benchmarks.spark_scaling_parts.model import (
     ROLES,
@@ -42,6 +41,7 @@ from snowmelt.spark.reader_function import ReaderFunction
 from snowmelt.spark.session import quiet_settings, register_inside
 from snowmelt.spark.shipping import ship
 from snowmelt.spark.standalone import Standalone
+from snowmelt_world.shares import Shares, Unbounded
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FREE: Final = 4.0

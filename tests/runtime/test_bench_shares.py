@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks.shares import PERIOD_US, Shares, Unbounded
+
+from snowmelt_world.shares import PERIOD_US, Shares, Unbounded
 
 BURN = """
 import sys, time

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.malice import Malice
 from runtime.network import Stranger, packed, serving
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import MessageError
@@ -21,6 +20,7 @@ from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import GetStatus
 from snowmelt.protocols.queue.calls import Describe, Open, Put, PutDone, QueueStatus
 from snowmelt.wire.codec import MessageDecoder, Request
+from snowmelt_world.attack.malice import Malice
 
 CALLS = 4_000
 

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 import snowmelt.aio
-from runtime.malice import Malice
 from runtime.network import Serving, serving, until
 from snowmelt.core.errors import MessageError
 from snowmelt.core.names import NodeId
@@ -22,6 +21,7 @@ from snowmelt.protocols.multicast import messages as multicast_messages
 from snowmelt.protocols.queue import messages as fifo_messages
 from snowmelt.protocols.queue.parted import words as parted_words
 from snowmelt.wire.codec import MessageDecoder
+from snowmelt_world.attack.malice import Malice
 
 FAMILIES = {
     "membership": membership_messages.Message,

@@ -79,6 +79,7 @@ ELSEWHERE: Final = {
     "sim": "snowmelt-world",
     "check": "snowmelt-world",
     "chaos": "snowmelt-world",
+    "attack": "snowmelt-world",
     "lab": "snowmelt-lab",
     "advise": "snowmelt-lab",
 }

@@ -55,8 +55,7 @@ Response = (
 _Calls = Call[Request]
 _Answers = Answer[Response]
 
-_TO_NODES: Final = Union[  # noqa: UP007  # at run time
-    _Calls,
+NODE_WORDS: Final = Union[  # noqa: UP007  # at run time
     membership_messages.Message,
     fifo_messages.Message,
     queue_words.Message,
@@ -65,6 +64,8 @@ _TO_NODES: Final = Union[  # noqa: UP007  # at run time
     baton_messages.Message,
     multicast_messages.Message,
 ]
+"""What nodes tell each other, but calls that they pass on."""
+_TO_NODES: Final = Union[_Calls, NODE_WORDS]  # noqa: UP007  # at run time
 _TO_CLIENTS: Final = _Answers
 _WITH_BODIES: Final = Call[fifo_calls.Put | Restore | echo_messages.Echo | multicast_calls.Publish]
 CALL_BYTES_MAX: Final = 8 << 20

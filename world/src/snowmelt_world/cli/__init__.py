@@ -1,1 +1,1 @@
-"""The commands `sim` and `check`."""
+"""The commands `sim`, `check`, `chaos` and `attack`."""

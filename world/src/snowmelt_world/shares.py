@@ -21,7 +21,8 @@ class Unbounded(Exception):
 class Shares:
     """A folder of control groups, one for each process that is bounded."""
 
-    def __init__(self, name: str, mounted: Path = MOUNTED) -> None:
+    def __init__(self, name: str, mounted: Path = MOUNTED, period_us: int = PERIOD_US) -> None:
+        self._period_us = period_us
         first = mounted / "cpu"  # the first version has a tree for each kind of bound
         self.unified = not first.is_dir()
         self.folder = (mounted if self.unified else first) / name
@@ -42,11 +43,11 @@ class Shares:
         """
         group = self.folder / str(process)
         group.mkdir(exist_ok=True)
-        quota = round(share * PERIOD_US)
+        quota = round(share * self._period_us)
         if self.unified:
-            (group / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+            (group / "cpu.max").write_text(f"{quota} {self._period_us}")
         else:
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_period_us").write_text(str(self._period_us))
             (group / "cpu.cfs_quota_us").write_text(str(quota))
         (group / "cgroup.procs").write_text(str(process))
 

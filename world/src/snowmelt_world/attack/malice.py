@@ -4,7 +4,7 @@ What is new tomorrow is made, too.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, get_args
 
@@ -43,8 +43,9 @@ FEW = (0, 0, 1, 1, 2, 3, 300)
 class Malice:
     """Makes messages; what it hears, it takes up: lives, tokens and positions."""
 
-    def __init__(self, seed: int, kinds: Any) -> None:
+    def __init__(self, seed: int, kinds: Any, names: Sequence[str] = NAMES) -> None:
         self.chance = Random(seed)
+        self._names = tuple(names)
         self._heard: list[Any] = []
         self._kinds = [one for kind in get_args(kinds) for one in _structs(kind)]
 
@@ -70,7 +71,7 @@ class Malice:
             near = plain + self.chance.choice((-1, 1, 2, 1 << 12, 1 << 20, -(1 << 12)))
             return near if self.chance.random() < 0.4 else self._one_of(NUMBERS, int)
         if isinstance(plain, str):
-            return self._one_of(NAMES, str)
+            return self._one_of(self._names, str)
         if isinstance(plain, bytes):
             return self.chance.choice((*BYTES, plain[: len(plain) // 2]))
         return self.chance.choice((None, 0, "q", [], plain))
@@ -99,7 +100,7 @@ class Malice:
             case inspect.IntType():
                 return self._number(kind)
             case inspect.StrType():
-                return self._one_of(NAMES, str)
+                return self._one_of(self._names, str)
             case inspect.BytesType():
                 return self.chance.choice(BYTES)
             case inspect.FloatType():

@@ -102,7 +102,7 @@ def test_a_wrong_token_ends_with_3(cluster: LocalCluster, tmp_path: Path) -> Non
     token.write_text("guess\n")
     ended = snowmelt("status", "--url", cluster.url, "--token-file", str(token), "--timeout", "0.7")
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert "no token is wanted here" in ended.stderr
+    assert "the token is missing or wrong" in ended.stderr
 
 
 def test_a_port_in_use_ends_with_4(cluster: LocalCluster, tmp_path: Path) -> None:

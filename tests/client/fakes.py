@@ -9,8 +9,10 @@ from typing import Any, Protocol, Self
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.wire.framing import FrameReader, Kind
-from snowmelt.wire.greeting import Welcome, said
+from snowmelt.core.names import NodeId
+from snowmelt.wire.connection import Connection, Stage
+from snowmelt.wire.greeting import Gate, Role
+from snowmelt.wire.sides import Listening
 
 Talk = Callable[[socket.socket], None]
 
@@ -94,7 +96,7 @@ def fake(talk: Talk) -> Iterator[str]:
 
 def greeted(one: socket.socket) -> None:
     """Greets like a node."""
-    frames = FrameReader()
-    while Kind.HELLO not in [kind for kind, _ in frames.feed(one.recv(1 << 16))]:
-        pass
-    one.sendall(said(Kind.WELCOME, Welcome("n1", 72 << 20)))
+    node = Connection(Listening(Gate("snowmelt"), NodeId("n1"), Role.NODE, 72 << 20))
+    while node.stage is Stage.GREETING:
+        list(node.receive(one.recv(node.missing)))
+        one.sendall(node.taken())

@@ -183,7 +183,7 @@ def test_who_does_not_read_a_large_call_does_not_hold_the_caller(connect: Connec
     [
         (goodbye(AccessDenied("the token is missing or wrong")), AccessDenied),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", FrameError),
-        (b"S\x02\x02\0\0\0\0\0", FrameError),
+        (b"S\x03\x02\0\0\0\0\0", FrameError),
     ],
 )
 def test_what_was_wrong_at_the_door_is_what_the_call_raises(
@@ -196,7 +196,7 @@ def test_what_was_wrong_at_the_door_is_what_the_call_raises(
 def test_a_token_that_is_wrong_is_denied(connect: Connect, node: LocalNode) -> None:
     with (
         connect(node.url, token="guess") as client,
-        pytest.raises(AccessDenied, match="no token is wanted here"),
+        pytest.raises(AccessDenied, match="the token is missing or wrong"),
     ):
         client.ping(timeout=0.7)
 
@@ -322,7 +322,10 @@ def test_a_token_may_lie_in_a_file_that_the_environment_names(
     with pytest.raises(BadOption, match=r"SNOWMELT_TOKEN_FILE is .*allowed: a readable text file"):
         connect(node.url)
     file.write_text("secret\n")
-    with connect(node.url) as client, pytest.raises(AccessDenied, match="no token is wanted here"):
+    with (
+        connect(node.url) as client,
+        pytest.raises(AccessDenied, match="the token is missing or wrong"),
+    ):
         client.ping()
     monkeypatch.setenv("SNOWMELT_TOKEN", "another")
     assert read(node.url).credentials.token == "another"

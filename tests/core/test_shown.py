@@ -15,7 +15,7 @@ from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.etcd.place import EtcdPlace
 from snowmelt.runtime.server import NodeConfig
 from snowmelt.store.folder import private
-from snowmelt.wire.greeting import Hello, Role
+from snowmelt.wire.greeting import Role, Speaker
 
 SECRET = "open-sesame"
 HERE = Address("127.0.0.1", 4410)
@@ -26,7 +26,7 @@ HERE = Address("127.0.0.1", 4410)
     [
         Credentials(token=SECRET),
         EtcdPlace(endpoints=(HERE,), prefix="/orders/", user="me", password=SECRET),
-        Hello("snowmelt", "n1", Role.CLIENT, SECRET),
+        Speaker(cluster="snowmelt", name=node_id("n1"), role=Role.NODE, secret=SECRET),
         NodeConfig(
             id=node_id("n1"),
             listen=HERE,

@@ -9,17 +9,20 @@ from typing import Any, Self
 
 import msgspec
 
+from greetings import speaker, whole
 from snowmelt.core.instant import milliseconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import MembershipSettings
+from snowmelt.runtime.credentials import channel_of
 from snowmelt.runtime.folders import found_on_disk
 from snowmelt.runtime.server import NodeConfig, Server
 from snowmelt.runtime.statistics import ConnectionStatistics
 from snowmelt.wire.codec import MessageDecoder, encode
 from snowmelt.wire.framing import FrameReader, Kind, framed
-from snowmelt.wire.greeting import Goodbye, Hello, Role, Welcome, heard, said
+from snowmelt.wire.greeting import Goodbye, Role, heard
+from snowmelt.wire.sides import Dialling
 
 ANYWHERE = Address("127.0.0.1", 0)
 QUICK = MembershipSettings(interval=milliseconds(200), grace=milliseconds(100))
@@ -53,7 +56,11 @@ class Serving:
         return self.server.statistics().closed
 
     def connection(self, peer: str) -> ConnectionStatistics:
-        return next(one for one in self.server.statistics().connections if one.peer == peer)
+        """What it counts of one; nothing yet while that has not shown who it is."""
+        found = [one for one in self.server.statistics().connections if one.peer == whole(peer)]
+        return (
+            found[0] if found else ConnectionStatistics(whole(peer), "", True, 0, 0, 0, 0, 0, 0, 0)
+        )
 
 
 class Stranger:
@@ -107,11 +114,15 @@ class Stranger:
         return self._came.pop(0)
 
     async def greet(self, name: str = "c-stranger", role: Role = Role.CLIENT, **more: str) -> Self:
-        self.send(said(Kind.HELLO, Hello(more.pop("cluster", "snowmelt"), name, role, **more)))
+        side = Dialling(speaker(name, role, **more), channel=self._channel)
+        self.send(side.first)
         kind, payload = await self.frame()
         assert kind is Kind.WELCOME, (kind, payload)
-        heard(payload, Welcome)
+        self.send(side.hear(kind, payload)[0])
         return self
+
+    def _channel(self) -> bytes:
+        return channel_of(self._writer.get_extra_info("ssl_object"))
 
     async def answer(self) -> Answer[Any]:
         kind, payload = await self.frame()

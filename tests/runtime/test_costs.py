@@ -15,7 +15,7 @@ from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import Kind, framed
-from snowmelt.wire.greeting import Hello, Role, said
+from snowmelt.wire.greeting import Hello, Proof, Role, said
 
 MEGABYTE = 1 << 20
 TOKEN = "the token of all"
@@ -69,7 +69,8 @@ async def test_who_guesses_waits_and_others_of_its_host_do_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "snowmelt")
-    wrong = said(Kind.HELLO, Hello("snowmelt", "c-wrong", Role.CLIENT, "a guess"))
+    wrong = said(Kind.HELLO, Hello("snowmelt", "c-wrong", Role.CLIENT, bytes(16)))
+    wrong += said(Kind.PROVE, Proof(bytes(32)))
     async with (
         serving(tmp_path, credentials=Credentials(token=TOKEN)) as node,
         AsyncExitStack() as stack,
@@ -99,8 +100,7 @@ async def test_one_program_can_t_have_all_connections(tmp_path: Path) -> None:
         AsyncExitStack() as stack,
     ):
         for _ in range(30):
-            greedy = await dialled(stack, node)
-            greedy.send(said(Kind.HELLO, Hello("snowmelt", "c-greedy", Role.CLIENT)))
+            await (await dialled(stack, node)).greet("c-greedy")
         await until(lambda: used(node, "connections") >= 20)
         assert used(node, "connections") <= 21
         for at in range(3):

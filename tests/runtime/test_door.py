@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from greetings import whole
 from runtime.network import Serving, Stranger, serving, until
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.users import ANYBODY, Permission, Right, User
@@ -101,9 +102,9 @@ async def shop(stack: AsyncExitStack, node: Serving, who: User, name: str = "c-s
     await line.greet(name)
     transport = node.server._transport
     assert transport is not None
-    await until(lambda: any(one.peer == name for one in transport.connections()))
+    await until(lambda: any(one.peer == whole(name) for one in transport.connections()))
     for one in transport.connections():
-        if one.peer == name:
+        if one.peer == whole(name):
             one.user = who
     return line
 
@@ -252,7 +253,7 @@ async def test_the_audit_log_has_who_from_where_what_and_on_what(
         await asyncio.sleep(0)
     told = [one for one in caplog.records if one.name == "snowmelt.audit"]
     allowed, *refused = told
-    fields = {"user": "shop", "client": "c-shop", "asked": "Purge"}
+    fields = {"user": "shop", "client": whole("c-shop"), "asked": "Purge"}
     assert allowed.event == "allowed"  # type: ignore[attr-defined]
     assert allowed.fields.items() >= (fields | {"of": "q"}).items()  # type: ignore[attr-defined]
     assert refused[0].event == "refused"  # type: ignore[attr-defined]

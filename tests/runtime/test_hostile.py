@@ -14,34 +14,56 @@ from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import HEADER, MAGIC, VERSION, Kind, framed
-from snowmelt.wire.greeting import Hello, Role, said
+from snowmelt.wire.greeting import Hello, Proof, Role, said
 
 TOKEN = "the token"
 FRAME_MAX = 100_000
 
 
 def hello(
-    name: str = "c-1", role: Role = Role.CLIENT, cluster: str = "snowmelt", token: str = TOKEN
+    name: str = "c-1", role: Role = Role.CLIENT, cluster: str = "snowmelt", nonce: bytes = bytes(16)
 ) -> bytes:
-    return said(Kind.HELLO, Hello(cluster, name, role, token))
+    return said(Kind.HELLO, Hello(cluster, name, role, nonce))
 
 
 BEFORE = {
     "another protocol": (b"GET / HTTP/1.1\r\n\r\n", "FrameError", "another protocol"),
     "TLS without TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "FrameError", "TLS"),
     "noise": (os.urandom(4096).replace(b"S", b"s"), "FrameError", "no frame"),
-    "a later version": (HEADER.pack(MAGIC, 2, 1, 0, 5), "FrameError", "version 2"),
+    "a later version": (HEADER.pack(MAGIC, 3, 1, 0, 5), "FrameError", "version 3"),
     "an unknown kind": (HEADER.pack(MAGIC, VERSION, 99, 0, 5), "FrameError", "kind 99"),
     "an oversized greeting": (HEADER.pack(MAGIC, VERSION, 1, 0, 8193), "FrameError", "8192"),
-    "a call first": (packed(["call", 1, ["echo.echo", b""]]), "HandshakeError", "no first word"),
-    "a question first": (framed(Kind.INQUIRE, b""), "HandshakeError", "no first word"),
-    "a welcome first": (framed(Kind.WELCOME, b""), "HandshakeError", "no first word"),
+    "a call first": (
+        packed(["call", 1, ["echo.echo", b""]]),
+        "HandshakeError",
+        "does not stand here",
+    ),
+    "a question first": (framed(Kind.INQUIRE, b""), "HandshakeError", "does not stand"),
+    "a welcome first": (framed(Kind.WELCOME, b""), "HandshakeError", "does not stand"),
     "a garbled hello": (framed(Kind.HELLO, b"\xc1\xc1"), "HandshakeError", "does not read"),
     "a nested hello": (framed(Kind.HELLO, b"\x91" * 8000), "HandshakeError", "does not read"),
     "a garbled goodbye": (framed(Kind.GOODBYE, b""), "HandshakeError", "does not read"),
     "the wrong cluster": (hello(cluster="rain"), "AccessDenied", "cluster 'snowmelt', not 'rain'"),
-    "the wrong token": (hello(token="guess"), "AccessDenied", "token is missing or wrong"),
-    "no token": (hello(token=""), "AccessDenied", "token is missing or wrong"),
+    "no nonce": (hello(nonce=b""), "HandshakeError", "does not read"),
+    "a long nonce": (hello(nonce=bytes(17)), "HandshakeError", "does not read"),
+    "an earlier version": (HEADER.pack(MAGIC, 1, 1, 0, 5), "FrameError", "version 1"),
+    "a wrong proof": (
+        hello() + said(Kind.PROVE, Proof(bytes(32))),
+        "AccessDenied",
+        "token is missing or wrong",
+    ),
+    "a short proof": (
+        hello() + framed(Kind.PROVE, b"\x81\xa5proof\xc4\x01a"),
+        "HandshakeError",
+        "read",
+    ),
+    "a proof first": (said(Kind.PROVE, Proof(bytes(32))), "HandshakeError", "does not stand"),
+    "a call for a proof": (
+        hello() + packed(["call", 1, ["echo.echo", b""]]),
+        "HandshakeError",
+        "MESSAGE does not stand here",
+    ),
+    "hello twice": (hello() + hello(), "HandshakeError", "HELLO does not stand here"),
     "a client with a node's name": (hello("n2"), "AccessDenied", "can't be the name of a client"),
     "a node with a client's name": (hello("c-2", Role.NODE), "AccessDenied", "the name of a node"),
     "a node with the node's own name": (hello("n1", Role.NODE), "NodeRefused", "node's own"),

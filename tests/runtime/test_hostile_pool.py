@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from greetings import whole
 from runtime.network import Serving, Stranger, packed, serving, until
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Answer, Call, Declined
@@ -22,6 +23,7 @@ from snowmelt.protocols.pool.introductions import (
     PoolStatus,
 )
 
+ME = whole("c-stranger")
 SOON = 5.0
 HERE = Address("127.0.0.1", 5000)
 WORD = Introduce("frames", HERE, "camera", produces=True, consumes=True, rate=10.0)
@@ -93,7 +95,7 @@ async def state(stranger: Stranger) -> tuple[list[tuple[str, str, float]], list[
 async def test_an_absurd_word_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as (_, stranger):
         before = await state(stranger)
-        assert before == ([("c-stranger", "camera", 10.0)], ["c-stranger"])
+        assert before == ([(ME, "camera", 10.0)], [ME])
         for name, absurd in ABSURD.items():
             begun = time.process_time()
             answer = await told(stranger, absurd)
@@ -110,7 +112,7 @@ async def test_a_word_that_does_not_read_ends_the_connection_and_no_other(tmp_pa
                 await other.greet("c-other")
                 other.send(packed(["call", 1, body]))
                 assert (await other.goodbye()).error == "MessageError", name
-        assert await state(stranger) == ([("c-stranger", "camera", 10.0)], ["c-stranger"])
+        assert await state(stranger) == ([(ME, "camera", 10.0)], [ME])
 
 
 async def test_a_hundred_thousand_acquaintances_are_refused_while_others_are_served(
@@ -137,7 +139,7 @@ async def test_ten_thousand_strangers_acquaintances_are_not_kept(tmp_path: Path)
         assert isinstance(answer, Introduced)
         assert answer.known == ()  # their places are kept for them until it is settled
         answer = await told(stranger, word(fan_out=5))
-        assert answer.known == ("c-stranger",)
+        assert answer.known == (ME,)
 
 
 async def test_more_pools_than_may_be_are_refused_and_those_there_are_go_on(
@@ -149,7 +151,7 @@ async def test_more_pools_than_may_be_are_refused_and_those_there_are_go_on(
             if number % 100 == 0:
                 await state(stranger)
         assert (await told(stranger, word(pool="one-more"))).error == "Full"
-        assert (await state(stranger))[1] == ["c-stranger"]
+        assert (await state(stranger))[1] == [ME]
         assert len((await told(stranger, ListPools())).pools) == POOLS_MAX
 
 
@@ -164,4 +166,4 @@ async def test_who_hangs_up_is_forgotten_soon(tmp_path: Path) -> None:
         while len((await state(stranger))[0]) == 2:
             assert time.process_time() - hung_up < 2.0
             await asyncio.sleep(0.02)
-        assert await state(stranger) == ([("c-stranger", "camera", 10.0)], ["c-stranger"])
+        assert await state(stranger) == ([(ME, "camera", 10.0)], [ME])

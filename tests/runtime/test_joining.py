@@ -17,7 +17,8 @@ from snowmelt.runtime.folders import found_on_disk
 from snowmelt.runtime.server import NodeConfig, Server
 from snowmelt.wire.codec import MessageDecoder, encode
 from snowmelt.wire.framing import FrameReader, Kind, framed
-from snowmelt.wire.greeting import Hello, Role, Welcome, heard, said
+from snowmelt.wire.greeting import Gate, Role
+from snowmelt.wire.sides import Listening
 
 ANYWHERE = Address("127.0.0.1", 0)
 
@@ -43,8 +44,10 @@ async def test_the_wrong_token_ends_a_joiner_with_a_clear_error(tmp_path: Path) 
             tmp_path, id=NodeId("n2"), join=(node.address,), credentials=Credentials(token="wrong")
         )
         assert isinstance(error, AccessDenied)
-        assert str(error) == "the token is missing or wrong"
-        assert node.closed["AccessDenied"] >= 1  # a joiner that is not answered soon asks again
+        assert str(error) == "the token is missing or wrong: n1 has another"
+        assert (
+            node.closed["goodbye: AccessDenied"] >= 1
+        )  # a joiner that is not answered soon asks again
         await until(lambda: members(node) == ["n1"])
 
 
@@ -160,12 +163,12 @@ async def fake_node(address: Address, reply: Any) -> asyncio.Server:
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         frames = FrameReader()
+        side = Listening(Gate("snowmelt"), NodeId("n9"), Role.NODE, 1 << 20)
         try:
             while data := await reader.read(1 << 16):
                 for kind, payload in frames.feed(data):
-                    if kind is Kind.HELLO:
-                        heard(payload, Hello)
-                        writer.write(said(Kind.WELCOME, Welcome("n9", 1 << 20)))
+                    if kind in (Kind.HELLO, Kind.PROVE):
+                        writer.write(side.hear(kind, payload)[0])
                     elif kind is Kind.MESSAGE:
                         message = MessageDecoder.for_nodes().decode(payload)
                         if isinstance(message, Join):

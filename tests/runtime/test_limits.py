@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from greetings import speaker, whole
 from runtime.network import Serving, Stranger, serving, until
 from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import Answer, Call, Declined
@@ -135,10 +136,11 @@ async def test_a_call_asked_a_thousand_times_under_one_number_costs_once(tmp_pat
 async def unread(node: Serving, name: str) -> int:
     """The most that ever was unsent to a client, until it is cut off."""
     most = 0
+    await until(lambda: node.connection(name).role)
 
     def cut_off() -> bool:
         nonlocal most
-        peers = [one for one in node.server.statistics().connections if one.peer == name]
+        peers = [one for one in node.server.statistics().connections if one.peer == whole(name)]
         most = max([most, *(one.unsent_bytes for one in peers)])
         return not peers
 
@@ -313,9 +315,7 @@ async def test_a_client_that_asks_much_at_once_waits_for_the_node_to_read(tmp_pa
     answers: list[Any] = []
     async with serving(tmp_path, limits=Limits(in_flight_bytes=2 * MEGABYTE)) as node:
         client = Transport(
-            NodeId("c-much"),
-            Role.CLIENT,
-            Gate("snowmelt"),
+            speaker("c-much"),
             Credentials(),
             limits,
             lambda _, message: answers.append(message),
@@ -383,8 +383,8 @@ async def test_the_answer_about_the_process_is_its_statistics(tmp_path: Path) ->
         told = msgspec.json.decode(payload, type=NodeStatistics)
         assert (told.node, told.connections_total) == ("n1", 1)
         [one] = told.connections
-        assert (one.peer, one.role, one.inbound) == ("c-curious", "client", True)
-        assert one.frames_in == 2
+        assert (one.peer, one.role, one.inbound) == (whole("c-curious"), "client", True)
+        assert one.frames_in == 3
         assert one.bytes_in > 0
 
 
@@ -447,7 +447,9 @@ async def test_two_nodes_that_have_much_for_each_other_at_once_both_get_it() -> 
         def deliver(_: NodeId, message: Any, name: NodeId = name) -> None:
             heard[name].append(message)
 
-        end = Transport(name, Role.NODE, Gate("snowmelt"), Credentials(), Limits(), deliver)
+        end = Transport(
+            speaker(name, Role.NODE), Credentials(), Limits(), deliver, Gate("snowmelt")
+        )
         ends.append((end, await end.listen(Address("127.0.0.1", 0))))
     (one, _), (other, address) = ends
     one.addresses[names[1]] = address
@@ -485,9 +487,7 @@ async def test_a_client_that_asks_and_is_answered_much_at_once_is_served_at_once
     answers: list[Any] = []
     async with serving(tmp_path) as node:
         client = Transport(
-            NodeId("c-both"),
-            Role.CLIENT,
-            Gate("snowmelt"),
+            speaker("c-both"),
             Credentials(),
             Limits(),
             lambda _, message: answers.append(message),

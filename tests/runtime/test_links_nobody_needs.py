@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runtime.peering import PATIENCE, Simple
-from runtime.test_peer_hostile import NONCE, Stranger
+from runtime.test_peer_hostile import Stranger
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import milliseconds
 from snowmelt.core.names import Address, NodeId
@@ -35,7 +35,6 @@ from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.runtime.peer import Engine, PeerConfig, PeerLimits
 from snowmelt.wire.codec import MessageDecoder
 from snowmelt.wire.framing import Kind, framed
-from snowmelt.wire.greeting import Hello, Role, Welcome, heard, said
 from timing import until
 
 SOON = PeerLimits(unused=milliseconds(60))
@@ -160,10 +159,7 @@ class Other(Stranger):
         OPEN.append(self.socket)
 
     def welcomed(self, name: str) -> None:
-        hello = Hello("snowmelt", name, Role.PEER, nonce=NONCE)
-        self.send(said(Kind.HELLO, hello))
-        _, payload = self.frame()
-        self.send(said(Kind.PROVE, self.gate("").prove(hello, heard(payload, Welcome))))
+        self.greet(name, "")
 
     def hears(self, kind: Kind) -> bytes:
         came, payload = self.frame()

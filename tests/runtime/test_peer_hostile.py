@@ -4,6 +4,7 @@ import gc
 import random
 import resource
 import socket
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,21 +14,24 @@ from typing import Any, Self
 import msgspec
 import pytest
 
+from greetings import speaker
 from runtime.peering import GET, Simple, engine, inside, know, put
 from snowmelt.core.instant import milliseconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
+from snowmelt.core.users import Accounts
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.echo import Echo
 from snowmelt.protocols.pool.calls import Acquaintances, NotReceived, Reachable, Unsent
 from snowmelt.protocols.pool.messages import Cancel, ObjectsLent, ObjectSpan, Request, SettleLoan
-from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.credentials import Credentials, channel_of
 from snowmelt.runtime.peer import Engine
 from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.runtime.peer.outgoing import CHUNK_HEAD, PARCEL_HEAD
 from snowmelt.wire.codec import encode
-from snowmelt.wire.framing import HEADER, FrameReader, Kind, framed
-from snowmelt.wire.greeting import Gate, Goodbye, Hello, Proof, Role, Welcome, heard, said
+from snowmelt.wire.framing import HEADER, VERSION, FrameReader, Kind, framed
+from snowmelt.wire.greeting import Gate, Goodbye, Hello, Proof, Role, heard, said
+from snowmelt.wire.sides import Dialling, Listening
 from timing import until
 
 TOKEN = "the token"
@@ -55,16 +59,15 @@ class Stranger:
         return self._came.pop(0)
 
     def greet(self, name: str = "c-stranger", token: str = TOKEN, after: bytes = b"") -> Self:
-        hello = Hello("snowmelt", name, Role.PEER, nonce=NONCE, after=after)
-        self.send(said(Kind.HELLO, hello))
+        side = Dialling(speaker(name, Role.PEER, token), channel=self.channel, after=after)
+        self.send(side.first)
         kind, payload = self.frame()
         assert kind is Kind.WELCOME
-        proof = self.gate(token).prove(hello, heard(payload, Welcome))
-        self.send(said(Kind.PROVE, proof))
+        self.send(side.hear(kind, payload)[0])
         return self
 
-    def gate(self, token: str) -> Gate:
-        return Gate("snowmelt", token)
+    def channel(self) -> bytes:
+        return channel_of(self.socket if isinstance(self.socket, ssl.SSLSocket) else None)
 
     def goodbye(self) -> Goodbye:
         kind, payload = self.frame()
@@ -106,26 +109,26 @@ def hello(name: str = "c-x", role: Role = Role.PEER, **more: Any) -> bytes:
 
 
 FIRST_WORDS = {
-    "a client": (hello(role=Role.CLIENT, token=TOKEN), "AccessDenied", "a client has no business"),
-    "a node": (hello("n1", role=Role.NODE, token=TOKEN), "AccessDenied", "a node has no business"),
+    "a client": (hello(role=Role.CLIENT), "AccessDenied", "a client has no business"),
+    "a node": (hello("n1", role=Role.NODE), "AccessDenied", "a node has no business"),
     "of another cluster": (hello(cluster="rain"), "AccessDenied", "not 'rain'"),
-    "named as nodes are": (hello("n1"), "AccessDenied", "theirs begin with c-"),
-    "without a nonce": (hello(nonce=b""), "HandshakeError", "a nonce of 0 bytes"),
+    "named as nodes are": (hello("n1"), "AccessDenied", "of clients begin with c-"),
+    "without a nonce": (hello(nonce=b""), "HandshakeError", "does not read"),
     "no greeting": (framed(Kind.HELLO, b"\xc1"), "HandshakeError", "does not read"),
-    "a proof first": (said(Kind.PROVE, Proof(b"")), "HandshakeError", "PROVE does not stand"),
+    "a proof first": (said(Kind.PROVE, Proof(bytes(32))), "HandshakeError", "PROVE does not stand"),
     "a wrong proof": (hello() + said(Kind.PROVE, Proof(bytes(32))), "AccessDenied", "the token"),
     "twice": (hello() + hello(), "HandshakeError", "HELLO does not stand"),
     "a message": (framed(Kind.MESSAGE, encode(FOUND)), "HandshakeError", "MESSAGE does not"),
     "a parcel": (framed(Kind.PARCEL, bytes(12)), "HandshakeError", "PARCEL does not stand"),
     "a chunk": (framed(Kind.CHUNK, bytes(12)), "HandshakeError", "CHUNK does not stand"),
-    "too long": (HEADER.pack(0x53, 1, 1, 0, 1 << 20), "FrameError", "the limit here is 8192"),
+    "too long": (HEADER.pack(0x53, VERSION, 1, 0, 1 << 20), "FrameError", "the limit here is 8192"),
     "another protocol": (b"GET / HTTP/1.1\r\n\r\n", "FrameError", "no frame"),
     "another version": (
         HEADER.pack(0x53, 9, 1, 0, 0),
         "FrameError",
         "of version 9; this",
     ),
-    "an unknown kind": (HEADER.pack(0x53, 1, 99, 0, 0), "FrameError", "kind 99"),
+    "an unknown kind": (HEADER.pack(0x53, VERSION, 99, 0, 0), "FrameError", "kind 99"),
 }
 
 
@@ -163,7 +166,11 @@ LATER_WORDS = {
     "a chunk of no stream": (parcel(1, 9) + chunk(2, b"x"), "FrameError", "no stream 2 waits"),
     "a chunk that is too long": (parcel(1, 9) + chunk(1, bytes(10)), "FrameError", "a chunk of 10"),
     "a chunk of nothing": (parcel(1, 9) + chunk(1, b""), "FrameError", "a chunk of 0 bytes"),
-    "a chunk without a number": (HEADER.pack(0x53, 1, 9, 0, 3) + b"abcd", "FrameError", "of -1"),
+    "a chunk without a number": (
+        HEADER.pack(0x53, VERSION, 9, 0, 3) + b"abcd",
+        "FrameError",
+        "of -1",
+    ),
     "a chunk of what waits for room": (
         parcel(1, 9, kind=Kind.OFFER) + parcel(2, 9, kind=Kind.OFFER) + chunk(2, b"x"),
         "FrameError",
@@ -172,7 +179,11 @@ LATER_WORDS = {
     "room for what was not offered": (grant(3), "FrameError", "room for stream 3"),
     "a message that does not read": (framed(Kind.MESSAGE, b"\xc1"), "MessageError", "not read"),
     "a call": (framed(Kind.MESSAGE, encode(Call(1, Echo(b"x")))), "MessageError", "not read"),
-    "a frame above the limit": (HEADER.pack(0x53, 1, 4, 0, 1 << 31), "FrameError", "the limit"),
+    "a frame above the limit": (
+        HEADER.pack(0x53, VERSION, 4, 0, 1 << 31),
+        "FrameError",
+        "the limit",
+    ),
     "another greeting": (hello(), "FrameError", "HELLO does not stand in an open connection"),
 }
 
@@ -203,7 +214,7 @@ def test_who_answers_without_the_token_is_not_believed():
     with victim() as (one, _), engine("c-b", credentials=other_token) as (taker, machine):
         know(taker, machine, one)
         until(machine.lost)
-        assert "c-a has another token" in str(taker.last_failure)
+        assert "token is missing or wrong: c-a has another" in str(taker.last_failure)
 
 
 def test_bytes_torn_anywhere_make_the_same_messages():
@@ -464,31 +475,31 @@ def test_a_new_link_of_the_same_process_takes_the_place_of_the_old_and_both_are_
         until(lambda: machine.line)
 
 
-class Listening:
+class Other:
     """A raw process that is dialled."""
 
     def __init__(self, name: str) -> None:
         self.name = NodeId(name)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = Address("127.0.0.1", self.listener.getsockname()[1])
-        self._gate = Gate("snowmelt", TOKEN)
+        self._gate = Gate("snowmelt", Accounts.of_token(TOKEN))
 
     def accept(self) -> tuple[socket.socket, Hello]:
         """Lets in who has dialled; returns the link, and how it was greeted."""
         self.listener.settimeout(5)
         stream, _ = self.listener.accept()
         stream.settimeout(5)
-        hello = heard(_payload(stream), Hello)
-        welcome = self._gate.welcome(hello, self.name, 1 << 20)
-        stream.sendall(said(Kind.WELCOME, welcome))
-        self._gate.check_proof(hello, welcome, heard(_payload(stream), Proof))
-        return stream, hello
+        side = Listening(self._gate, self.name, Role.PEER, 1 << 20)
+        hello = _payload(stream)
+        stream.sendall(side.hear(Kind.HELLO, hello)[0])
+        side.hear(Kind.PROVE, _payload(stream))
+        return stream, heard(hello, Hello)
 
 
 @contextmanager
 def both_dialled(name: str) -> Iterator[tuple[Engine, Simple, socket.socket, Hello]]:
     """The engine has dialled one who may dial it too."""
-    raw = Listening(name)
+    raw = Other(name)
     with raw.listener, victim() as (one, machine):
         one.call(Acquaintances({raw.name: raw.address}, (raw.name,)), 5)
         stream, hello = raw.accept()

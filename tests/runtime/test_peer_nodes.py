@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from greetings import key_of, whole
 from runtime.network import Stranger, serving
 from runtime.peering import PATIENCE, engine
 from runtime.test_tls import TOKEN, Papers
@@ -38,7 +39,7 @@ async def asked(port: int, credentials: Credentials) -> Any:
     """What a node answers, or why not."""
 
     def ask() -> Any:
-        with engine("c-a", credentials=credentials) as (one, machine):
+        with engine(whole("c-a"), key=key_of("c-a"), credentials=credentials) as (one, machine):
             try:
                 return one.call(Nack(port, ()), 5)
             except SnowmeltError as error:

@@ -35,7 +35,6 @@ from snowmelt.runtime.peer.segments import (
 from snowmelt.runtime.peer.sharing import FREE_HEAD, PLACE_HEAD, SEGMENT_HEAD
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import Kind, framed
-from snowmelt.wire.greeting import Hello, Role, Welcome, heard, said
 from timing import quick_turns, until
 
 MIB = 1 << 20
@@ -429,11 +428,7 @@ class NearStranger(Stranger):
         assert reached is not None
         reached.settimeout(5)
         self.socket = reached
-        hello = Hello("snowmelt", "c-stranger", Role.PEER, nonce=bytes(16))
-        self.send(said(Kind.HELLO, hello))
-        kind, payload = self.frame()
-        assert kind is Kind.WELCOME
-        self.send(said(Kind.PROVE, self.gate(TOKEN).prove(hello, heard(payload, Welcome))))
+        self.greet()
 
     def show(self, number: int, *descriptors: int) -> None:
         frame = framed(Kind.SEGMENT, SEGMENT_HEAD.pack(number))

@@ -109,7 +109,7 @@ async def test_a_node_without_a_certificate_is_refused_and_a_client_is_not(
     context.check_hostname = False
     async with serving(tmp_path, credentials=papers.of("n1")) as node:
         async with await Stranger.dial(node.address, context) as stranger:
-            stranger.send(said(Kind.HELLO, Hello("snowmelt", "n2", Role.NODE, TOKEN)))
+            stranger.send(said(Kind.HELLO, Hello("snowmelt", "n2", Role.NODE, bytes(16))))
             word = await stranger.goodbye()
             assert word.error == "AccessDenied"
             assert "the certificate is good for nobody, not for n2" in word.text
@@ -137,7 +137,7 @@ async def test_a_client_in_plain_text_gets_nowhere_and_others_are_served(
     limits = Limits(greeting_seconds=0.5)
     async with serving(tmp_path, credentials=papers.of("n1"), limits=limits) as node:
         async with await Stranger.dial(node.address) as plain:
-            plain.send(said(Kind.HELLO, Hello("snowmelt", "c-1", Role.CLIENT, TOKEN)))
+            plain.send(said(Kind.HELLO, Hello("snowmelt", "c-1", Role.CLIENT, bytes(16))))
             with pytest.raises((EOFError, OSError, SnowmeltError)):
                 await plain.frame()
         async with await Stranger.dial(node.address) as silent:  # never begins the handshake
@@ -154,7 +154,7 @@ async def test_a_client_in_plain_text_gets_nowhere_and_others_are_served(
 async def test_tls_does_not_replace_the_token(tmp_path: Path, papers: Papers) -> None:
     async with serving(tmp_path, credentials=papers.of("n1")) as node:
         error = await refused(tmp_path, "n2", node.address, papers.of("n2", token="guess"))
-        assert str(error) == "the token is missing or wrong"
+        assert str(error) == "the token is missing or wrong: n1 has another"
         async with snowmelt.aio.connect(url(node.address, papers), token="guess") as cluster:
             with pytest.raises(AccessDenied, match="token is missing or wrong"):
                 await cluster.ping(timeout=1)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from greetings import speaker, whole
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo.messages import Echo, Echoed
@@ -15,9 +16,9 @@ from snowmelt.runtime.frame_place import FramePlace
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import ledger_of
 from snowmelt.wire.codec import encode
-from snowmelt.wire.framing import FRAME_BYTES_MAX, Kind, framed
-from snowmelt.wire.greeting import Gate, Hello, Role, said
-from snowmelt.wire.sides import ConnectionOpened, Listening
+from snowmelt.wire.framing import FRAME_BYTES_MAX, FrameReader, Kind, framed
+from snowmelt.wire.greeting import Gate, Role
+from snowmelt.wire.sides import ConnectionOpened, Dialling, Listening
 
 
 class Counting:
@@ -30,10 +31,11 @@ class Counting:
         self.heard = 0
 
     def side(self, connection: LoopConnection) -> Listening:
-        return Listening(Gate("snowmelt"), NodeId("n1"), FRAME_BYTES_MAX, connection.certify)
+        del connection
+        return Listening(Gate("snowmelt"), NodeId("n1"), Role.NODE, FRAME_BYTES_MAX)
 
     def opened(self, connection: LoopConnection, opened: ConnectionOpened) -> None:
-        assert connection.peer == opened.name == "c-1"
+        assert connection.peer == opened.name == whole("c-1")
 
     def called(self, line: LoopConnection, call: Call[Any]) -> None:
         del line, call
@@ -43,7 +45,10 @@ class Counting:
 def open_one(owner: Counting) -> LoopConnection:
     """A client's, that has been let in."""
     one = LoopConnection(owner, inbound=True)  # type: ignore[arg-type]
-    one.data_received(said(Kind.HELLO, Hello("snowmelt", "c-1", Role.CLIENT)))
+    dials = Dialling(speaker("c-1"))
+    list(one._machine.receive(dials.first))
+    (word,) = FrameReader().feed(bytes(one._machine.taken()))
+    one.data_received(dials.hear(*word)[0])
     return one
 
 

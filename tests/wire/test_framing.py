@@ -118,7 +118,7 @@ def test_a_truncated_stream_gives_what_was_whole_and_holds_the_rest(
     [
         (HEADER.pack(MAGIC + 1, VERSION, 4, 0, 0), "no frame"),
         (HEADER.pack(MAGIC, VERSION, 4, 1, 0), "no frame"),
-        (HEADER.pack(MAGIC, 2, 4, 0, 0), f"version 2; this program reads {VERSION}"),
+        (HEADER.pack(MAGIC, 3, 4, 0, 0), f"version 3; this program reads {VERSION}"),
         (HEADER.pack(MAGIC, 0, 4, 0, 0), "version 0"),
         (HEADER.pack(MAGIC, VERSION, 0, 0, 0), "kind 0"),
         (HEADER.pack(MAGIC, VERSION, 255, 0, 0), "kind 255"),

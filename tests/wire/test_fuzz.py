@@ -7,16 +7,30 @@ from itertools import chain
 import pytest
 
 from snowmelt.core.errors import BadOption, FrameError, HandshakeError, MessageError, SnowmeltError
+from snowmelt.core.users import Accounts
 from snowmelt.wire.codec import MessageDecoder, encode
 from snowmelt.wire.framing import HEADER_BYTES, FrameReader, Kind, framed
-from snowmelt.wire.greeting import Gate, Goodbye, Hello, Role, Welcome, as_error, heard, said
+from snowmelt.wire.greeting import (
+    Answerer,
+    Gate,
+    Goodbye,
+    Hello,
+    Proof,
+    Role,
+    Welcome,
+    as_error,
+    heard,
+    said,
+)
 from wire.test_codec import HOSTILE, TO_CLIENTS, TO_NODES
 
-GATE = Gate("snow", "secret")
+GATE = Gate("snow", Accounts.of_token("secret"))
+LISTENER = Answerer("n1", Role.NODE, 1 << 20, bytes(16))
 GREETINGS = [
-    said(Kind.HELLO, Hello("snow", "c-1", Role.CLIENT, "secret")),
-    said(Kind.HELLO, Hello("snow", "n2", Role.NODE, "secret")),
-    said(Kind.WELCOME, Welcome("n1", 1 << 20)),
+    said(Kind.HELLO, Hello("snow", "c-1", Role.CLIENT, bytes(16))),
+    said(Kind.HELLO, Hello("snow", "n2", Role.NODE, bytes(16), "shop")),
+    said(Kind.WELCOME, Welcome(encode(LISTENER), 4 * (bytes(32),))),
+    said(Kind.PROVE, Proof(bytes(32), bytes(16))),
     said(Kind.GOODBYE, Goodbye("AccessDenied", "no")),
 ]
 FRAMES = 3 * GREETINGS + [framed(Kind.MESSAGE, encode(one)) for one in chain(TO_NODES, TO_CLIENTS)]
@@ -58,9 +72,11 @@ def swallow(stream: bytes, rng: random.Random) -> str:
             assert len(payload) <= len(stream) - HEADER_BYTES
             match kind:
                 case Kind.HELLO:
-                    GATE.check(heard(payload, Hello))
+                    GATE.check(heard(payload, Hello), Role.NODE)
                 case Kind.WELCOME:
-                    heard(payload, Welcome)
+                    heard(heard(payload, Welcome).answerer, Answerer)
+                case Kind.PROVE:
+                    heard(payload, Proof)
                 case Kind.GOODBYE:
                     word = heard(payload, Goodbye)
                     assert isinstance(as_error(word.error, word.text), SnowmeltError)

@@ -8,6 +8,7 @@ that is unsent, it is cut off at once.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final, Protocol, cast
@@ -20,10 +21,9 @@ from snowmelt.core.errors import (
     TooLarge,
 )
 from snowmelt.core.names import NodeId
-from snowmelt.core.users import ANYBODY
+from snowmelt.core.users import User
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.arriving import LARGE, Arriving
-from snowmelt.runtime.credentials import check_certificate
 from snowmelt.runtime.deadline import Deadline
 from snowmelt.runtime.frame_place import FramePlace
 from snowmelt.runtime.ledger import NOBODY, Payer
@@ -41,6 +41,8 @@ TURN_FRAMES: Final = 32
 TURN_SECONDS: Final = 0.01  # or fewer, when each is a lot of work
 SLOWEST: Final = 4  # who reads such a part of `unsent_bytes` in `slow_reader_seconds` is only slow
 
+UNBELIEVED: Final = "whoever dialled knows another secret"
+"""A dialler that does not believe this process says so, and gives no proof of its own."""
 _SLOW: Final = ("slow reader", "slow sender")
 
 
@@ -82,15 +84,22 @@ class ConnectionOwner(Protocol):
 class LoopConnection(asyncio.Protocol):
     """One end of a stream, as asyncio calls it."""
 
-    def __init__(self, owner: ConnectionOwner, *, inbound: bool) -> None:
+    def __init__(
+        self, owner: ConnectionOwner, *, inbound: bool, target: NodeId | None = None
+    ) -> None:
         self.peer = NodeId("")
         self.role: Role | None = None
-        self.user = ANYBODY
+        self.user = User("", ())
+        """For whom the other side speaks: nobody who may do anything, until it has shown who."""
+        self.secret = ""
+        """By which it has shown it."""
         self.host = ""
         """Where the other side is, as far as this side can see."""
         self.payer: Payer | None = None
         """Who pays for it, once that is known."""
         self.inbound = inbound
+        self.target = target
+        """Who was dialled; None where only an address was known."""
         self.error: SnowmeltError | None = None  # why it ended, when that was said
         self._owner = owner
         self._limits = limits = owner.limits
@@ -210,23 +219,21 @@ class LoopConnection(asyncio.Protocol):
 
     def _told(self, event: Heard) -> None:
         match event:
-            case ConnectionOpened(name, role):
+            case ConnectionOpened(name, role, user, secret):
                 self.peer, self.role, self._of_node = name, role, role is Role.NODE
+                self.user, self.secret = user, secret
                 self._deadline.cancel()
                 self._owner.opened(self, event)
             case ControlFrame(kind):
                 if kind is Kind.INQUIRE:
                     self._machine.speak(Kind.INFORM, self._owner.inquired(self))
             case Ended(error):
+                if self.inbound and self.role is None and isinstance(error, AccessDenied):
+                    self._owner.denied(self, AccessDenied(UNBELIEVED))
                 self.error = error
                 assert self._transport is not None
                 self._transport.close()  # there is nobody left to answer
                 self._close(f"goodbye: {type(error).__name__}")
-
-    def certify(self, name: NodeId) -> None:
-        """Raises when the other side shows another's certificate."""
-        if self._transport is not None:
-            check_certificate(self._transport.get_extra_info("ssl_object"), name)
 
     # --- what the owner asks ----------------------------------------------------------------------
 
@@ -370,6 +377,12 @@ def stream_of(connection: LoopConnection) -> Any:
     """Its socket, as its transport shows it; None when there is none any more."""
     transport = connection._transport  # noqa: SLF001 - the same file's
     return None if transport is None else transport.get_extra_info("socket")
+
+
+def tls_of(connection: LoopConnection) -> ssl.SSLObject | None:
+    """The TLS that it speaks, once that stands."""
+    transport = connection._transport  # noqa: SLF001 - the same file's
+    return None if transport is None else transport.get_extra_info("ssl_object")
 
 
 def origin_of(connection: LoopConnection) -> str:

@@ -1,27 +1,40 @@
-"""Who may talk to whom: TLS and tokens.
+"""Who may talk to whom: TLS, users and secrets.
 
 Between nodes TLS is mutual, and a certificate is good for the node whose id stands in it (as a
-DNS name), whatever host it runs on. Clients check the node's certificate in the same way and show
-a token. Both are off only on loopback; a node that should listen anywhere else without them does
-not start. In a network that the cluster has for itself, TLS may be left out by name, the token not:
-there nodes show it to each other, too.
+DNS name), whatever host it runs on. Clients check the node's certificate in the same way. All of
+them prove that they know a user's secret (`wire.greeting`); the cluster's one token is that of a
+user without a name. TLS and secrets are off only on loopback; a node that should listen anywhere
+else without them does not start. In a network that the cluster has for itself, TLS may be left out
+by name, the secrets not.
 """
 
+import hashlib
 import ipaddress
+import re
 import ssl
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from snowmelt.core.errors import AccessDenied, BadOption
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.shown import repr_without
+from snowmelt.core.users import ANYBODY, User
+from snowmelt.wire.greeting import KnownCluster, Role, Speaker
+
+_CERTIFICATE: Final = re.compile(
+    r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
+)
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     """What a process shows, and what it trusts. All empty is good for loopback alone."""
 
     token: str = ""
+    """The secret that it proves to know."""
+    user: str = ""
+    """Whose secret that is; nobody's where one token is all there is."""
     authority: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -34,6 +47,33 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def encrypted(self) -> bool:
         return self.authority is not None
+
+    def speaker(
+        self,
+        cluster: str,
+        name: NodeId,
+        role: Role,
+        known: KnownCluster | None = None,
+        key: bytes = b"",
+    ) -> Speaker:
+        """Who this process is where it dials."""
+        user = User(self.user, ()) if self.user else ANYBODY
+        return Speaker(
+            cluster=cluster,
+            name=name,
+            role=role,
+            user=user,
+            secret=self.token,
+            key=key,
+            known=known or KnownCluster(),
+        )
+
+    @property
+    def shown(self) -> bytes:
+        """The digest of the certificate that it shows to whoever dials."""
+        if not self.encrypted or self.certificate is None:
+            return b""
+        return certificate_digest(self.certificate)
 
     def check_listen(self, address: Address) -> None:
         """Refuses to listen in the open without protection, or anywhere with half of TLS."""
@@ -126,6 +166,29 @@ def is_everywhere(host: str) -> bool:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
+
+
+def certificate_digest(path: Path) -> bytes:
+    """Of the first certificate in a file, which is the one that is shown."""
+    found = _CERTIFICATE.search(path.read_text(encoding="latin-1"))
+    if found is None:
+        raise BadOption("certificate", str(path), "a PEM file with a certificate")
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(found[0])).digest()
+
+
+def channel_of(tls: ssl.SSLObject | ssl.SSLSocket | None, shown: bytes = b"") -> bytes:
+    """What both sides of a connection know of it: whose certificate the one who listens shows.
+
+    So somebody who has another certificate of the authority can't stand in between and pass proofs
+    on (as `tls-server-end-point` of RFC 5929). `shown` is that of this process, where it listens.
+    """
+    if tls is None:
+        return b""
+    if tls.server_side:
+        return shown
+    certificate = tls.getpeercert(binary_form=True)
+    assert certificate is not None, "the context requires a certificate"
+    return hashlib.sha256(certificate).digest()
 
 
 def check_certificate(tls: ssl.SSLObject | ssl.SSLSocket | None, name: NodeId) -> None:

@@ -27,6 +27,8 @@ class Entrance:
 
     def __init__(self, limits: Limits, ledger: CostLedger, credentials: Credentials) -> None:
         self.draining = False
+        self.shown = b""
+        """The digest of the certificate that is shown to whoever comes."""
         self._limits = limits
         self._ledger = ledger
         self._credentials = credentials
@@ -38,6 +40,7 @@ class Entrance:
         self._credentials.check_listen(address)
         loop = asyncio.get_running_loop()
         context = self._credentials.server_context()
+        self.shown = self._credentials.shown
         server = await loop.create_server(
             accepted,
             address.host,

@@ -17,6 +17,7 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
 from snowmelt.core.shown import repr_without
+from snowmelt.core.users import Accounts
 from snowmelt.protocols import baton, echo, membership, multicast, queue
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
@@ -115,10 +116,10 @@ class Server:
     async def start(self) -> Address:
         """Opens the disk, listens, and wakes the machines; returns where it listens."""
         config = self.config
-        gate = Gate(config.cluster, config.credentials.token, known=self._known)
-        transport = self._transport = Transport(
-            config.id, Role.NODE, gate, config.credentials, config.limits, _too_early
-        )
+        shown = config.credentials
+        gate = Gate(config.cluster, Accounts.of_token(shown.token), self._known)
+        speaker = shown.speaker(config.cluster, config.id, Role.NODE, self._known)
+        transport = self._transport = Transport(speaker, shown, config.limits, _too_early, gate)
         config.credentials.check_listen(config.listen)
         if config.http is not None:
             config.credentials.check_http(config.http, config.http_token)

@@ -25,8 +25,8 @@ from snowmelt.core.users import Right
 from snowmelt.protocols.calling import Call
 from snowmelt.runtime import near
 from snowmelt.runtime.arriving import Arriving
-from snowmelt.runtime.connection import LoopConnection, cut, has_ended, stream_of
-from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.connection import LoopConnection, cut, has_ended, stream_of, tls_of
+from snowmelt.runtime.credentials import Credentials, channel_of, check_certificate
 from snowmelt.runtime.entrance import Entrance
 from snowmelt.runtime.frame_place import FramePlace
 from snowmelt.runtime.ledger import Cost, CostLedger
@@ -34,7 +34,7 @@ from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.statistics import Counts
 from snowmelt.runtime.unheard import end_unheard
-from snowmelt.wire.greeting import Gate, Hello, Role
+from snowmelt.wire.greeting import Gate, Role, Speaker
 from snowmelt.wire.sides import ConnectionOpened, Dialling, Listening, Side
 
 FIRST_PAUSE: Final = 0.05
@@ -62,14 +62,15 @@ class TargetRoute:
 class Transport:
     def __init__(
         self,
-        me: NodeId,
-        role: Role,
-        gate: Gate,
+        speaker: Speaker,
         credentials: Credentials,
         limits: Limits,
         deliver: Deliver,
+        gate: Gate | None = None,
     ) -> None:
-        self.me = me
+        self.me = speaker.name
+        self.speaker = speaker
+        """Who it is where it dials."""
         self.limits = limits
         self.ledger = ledger_of(limits)
         self.arriving = Arriving[FramePlace](self.ledger)
@@ -88,8 +89,9 @@ class Transport:
         """Told of whom a client's dial does not reach."""
         self.resumed: Callable[[NodeId], None] = lambda _: None
         self.inform: Callable[[], bytes] = bytes
-        self._role = role
+        self._role = speaker.role
         self._gate = gate
+        """Whom it lets in; None for a client, which never listens."""
         self._credentials = credentials
         self.deliver = deliver
         self.called: Callable[[LoopConnection, Call[Any]], None] = lambda connection, call: (
@@ -192,10 +194,7 @@ class Transport:
             if address is None:
                 raise Unavailable(f"{target} has no address any more")
             async with asyncio.timeout(self.limits.dial_seconds):
-                connection = await self._connect(address)
-            if address_of(target) is None and connection.peer != target:
-                connection.close()
-                raise AccessDenied(f"{connection.peer} answers where {target} should be")
+                connection = await self._connect(target, address)
             if route.failures:
                 tell("reached", node=self.me, target=target, after=route.failures)
             route.failures = 0
@@ -205,11 +204,12 @@ class Transport:
         finally:
             route.dial = None
 
-    async def _connect(self, address: Address) -> LoopConnection:
+    async def _connect(self, target: NodeId, address: Address) -> LoopConnection:
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[LoopConnection] = loop.create_future()
 
-        connection = LoopConnection(self, inbound=False)
+        name = target if address_of(target) is None else None
+        connection = LoopConnection(self, inbound=False, target=name)
         self._dialled[connection] = opened
         context = self._credentials.client_context()
         beside = near.reach(address) if context is None else None
@@ -261,10 +261,18 @@ class Transport:
     # --- what connections tell --------------------------------------------------------------------
 
     def side(self, connection: LoopConnection) -> Side:
-        if connection.inbound:
-            return Listening(self._gate, self.me, self.limits.frame_bytes, connection.certify)
-        hello = Hello(self._gate.cluster, self.me, self._role, self._credentials.token)
-        return Dialling(hello, connection.certify, self._gate.known)
+
+        def certify(name: NodeId) -> None:
+            check_certificate(tls_of(connection), name)
+
+        def channel() -> bytes:
+            return channel_of(tls_of(connection), self._entrance.shown)
+
+        if not connection.inbound:
+            return Dialling(self.speaker, connection.target, certify, channel)
+        assert self._gate is not None
+        most = self.limits.frame_bytes
+        return Listening(self._gate, self.me, self._role, most, certify, channel)
 
     def connected(self, connection: LoopConnection) -> None:
         self._connections[connection] = None
@@ -319,7 +327,10 @@ class Transport:
         if opened is not None and not opened.done():
             error = connection.error or HandshakeError(f"no welcome, the connection {reason}")
             opened.set_exception(error)
+        late = connection.error if connection.role and not connection.inbound else None
         for name in [connection.peer, *self._aliases(connection)]:
+            if isinstance(late, AccessDenied | NodeRefused):  # it has not let us in after all
+                self.refused(name, late)
             route = self._routes.get(name)
             if route is not None and route.connection is connection:
                 route.connection = None

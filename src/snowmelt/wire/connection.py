@@ -3,7 +3,7 @@
 It opens no socket, reads no clock and waits for nothing: the loop of a node, the thread of a client
 and the engine of a pool drive the very same one. In the smallest form:
 
-    connection = Connection(Dialling(hello))
+    connection = Connection(Dialling(speaker))
     while connection.stage is not Stage.CLOSED:
         stream.sendall(connection.taken())
         for event in connection.receive(stream.recv(65_536)):
@@ -12,7 +12,7 @@ and the engine of a pool drive the very same one. In the smallest form:
     GREETING --each has shown who it is--> OPEN
     GREETING, OPEN --`Ended`, `close`--> CLOSED
 
-1. Who says what first is the `Side`'s matter (`sides.py`); cluster, token, name, proof and
+1. Who says what first is the `Side`'s matter (`sides.py`); cluster, name, proof, rights and
    certificate are checked there. While the connection greets, a word has `GREETING_BYTES_MAX` at
    most and nothing else is listened to. No byte beyond the word is looked at before the word is
    understood: what follows it in the same read may be as large as an open connection allows.
@@ -119,17 +119,19 @@ class Connection:
 
     >>> from snowmelt.core.names import NodeId
     >>> from snowmelt.protocols.echo import Echo
-    >>> from snowmelt.wire.greeting import Gate, Hello
+    >>> from snowmelt.wire.greeting import Gate, Speaker
     >>> from snowmelt.wire.sides import Dialling, Listening
-    >>> client = Connection(Dialling(Hello("snow", "c-1", Role.CLIENT)))
-    >>> node = Connection(Listening(Gate("snow"), NodeId("n1"), 1 << 20))
-    >>> [opened.name for opened in node.receive(client.taken())]
-    ['c-1']
-    >>> [opened.name for opened in client.receive(node.taken())]
+    >>> other = Speaker(cluster="snow", name=NodeId("n2"), role=Role.NODE)
+    >>> dials = Connection(Dialling(other))
+    >>> node = Connection(Listening(Gate("snow"), NodeId("n1"), Role.NODE, 1 << 20))
+    >>> list(node.receive(dials.taken()))
+    []
+    >>> [opened.name for opened in dials.receive(node.taken())]
     ['n1']
-    >>> client.send(Call(1, Echo(b"hey")))
-    >>> list(node.receive(client.taken()))
-    [Call(number=1, body=Echo(body=b'hey'))]
+    >>> dials.send(Call(1, Echo(b"hey")))
+    >>> opened, call = node.receive(dials.taken())
+    >>> opened.name, call
+    ('n2', Call(number=1, body=Echo(body=b'hey')))
     """
 
     __slots__ = (

@@ -3,9 +3,10 @@
     magic 0x53 | version | kind | 0 | length, 4 bytes, big-endian | payload
 
 The length is checked against the limit before a byte of the payload is kept, so what a stranger
-claims to send costs nothing. Version 1 is this layout with msgpack payloads. A change that old
-programs can't read raises the version; a reader refuses what it does not know and says which it
-reads, so that the other side can tell its person what to upgrade.
+claims to send costs nothing. Version 2 is this layout with msgpack payloads; in
+version 1 greetings said a token. A change that old programs can't read raises the version; a reader
+refuses what it does not know and says which it reads, so that the other side can tell its person
+what to upgrade.
 """
 
 from collections.abc import MutableSequence
@@ -17,7 +18,7 @@ from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import FrameError, TooLarge
 
 MAGIC: Final = 0x53
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER: Final = Struct("!BBBBI")
 HEADER_BYTES: Final = HEADER.size
 
@@ -57,7 +58,7 @@ def framed(kind: Kind, payload: bytes, limit: int = FRAME_BYTES_MAX) -> bytes:
     r"""A payload with its header before it.
 
     >>> framed(Kind.MESSAGE, b"hi")
-    b'S\x01\x04\x00\x00\x00\x00\x02hi'
+    b'S\x02\x04\x00\x00\x00\x00\x02hi'
     """
     if len(payload) > limit:
         raise TooLarge(f"a message of {len(payload)} bytes; the limit of a frame is {limit}")

@@ -1,20 +1,31 @@
 """The first words of a connection, and the last.
 
-Whoever dials says `Hello`: which cluster it wants, its own name, whether it is a node or a client,
-and its token. The other side says `Welcome`, or `Goodbye` with the reason. Until then no frame
-may be longer than `GREETING_BYTES_MAX`, and nothing else is listened to.
+Whoever dials says `Hello`: which cluster it wants, its own name, what it is, and which user it
+speaks for. The other side says `Welcome`, or `Goodbye` with the reason; then the first says its
+`Proof`. Until both have proved themselves no frame may be longer than `GREETING_BYTES_MAX`, and
+nothing else is listened to.
 
-Processes of a pool greet each other as peers. No token crosses the wire then: each side names a
-number that it has never used before, and proves that it knows the token by a digest over both
-numbers and names. The one who answers does it in its `Welcome`, the one who dialled in a `Proof`
-after it. What both know of the connection itself, such as whose certificate it shows, is part of
-the digest.
+1. No secret crosses the wire. Each side proves that it knows the user's by a digest over all that
+   both have said, which has a number of each side that it has never used before.
+2. Who listens proves first. A user may have several secrets: a `Welcome` has a proof by each, and
+   always as many, so that nobody learns how many there are, or whether there is such a user.
+3. The digest says which side made it, so that no proof is good when it is sent back. What both know
+   of the connection itself, such as whose certificate it shows, is part of it too: a proof made on
+   another connection is good for nothing.
+4. A client's name begins with a digest of a key that the client drew. The key goes with its proof,
+   so every node sees by itself that nobody takes the name of another.
+5. Where no token was chosen the secret is empty, and all of this is the same.
+
+A secret is as good as it is hard to guess: whoever can connect can try guesses at home, on what a
+`Welcome` proves.
 """
 
+import hashlib
 import hmac
 import secrets
+from base64 import urlsafe_b64encode
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
@@ -28,21 +39,33 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.names import NodeId, node_id
 from snowmelt.core.shown import repr_without
+from snowmelt.core.users import ANYBODY, SECRETS_MAX, Account, Accounts, Right, User
 from snowmelt.wire.framing import GREETING_BYTES_MAX, Kind, framed
 
 CLIENT_PREFIX: Final = "c-"  # so that no client can speak, or be spoken to, as a node
 NONCE_BYTES: Final = 16
+KEY_BYTES: Final = 16
+PROOF_BYTES: Final = 32
+_NAME_BYTES: Final = 9
+"""Of the digest of a client's key, in its name: 12 letters."""
 
 T = TypeVar("T", bound=msgspec.Struct)
+Nonce = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+Digest = Annotated[bytes, msgspec.Meta(min_length=PROOF_BYTES, max_length=PROOF_BYTES)]
 
 
 class Role(Enum):
-    """What the one who dials wants to be."""
+    """What one side of a connection is."""
 
     NODE = "node"
     CLIENT = "client"
     PEER = "peer"
     """A process of a pool that speaks to another."""
+
+    @property
+    def wanted(self) -> "Role":
+        """What it dials: processes of a pool each other, all else nodes."""
+        return Role.PEER if self is Role.PEER else Role.NODE
 
 
 class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,33 +74,42 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     cluster: str
     name: str
     role: Role
-    token: str = ""
-    nonce: bytes = b""
-    """Of peers: new for every connection."""
-    after: bytes = b""
+    nonce: Nonce
+    """New for every connection."""
+    user: str = ""
+    after: Annotated[bytes, msgspec.Meta(max_length=NONCE_BYTES)] = b""
     """Of peers: the nonce of the last connection that these two had open and whose end the one who
     dials has seen."""
 
-    def __repr__(self) -> str:
-        return repr_without(self, "token")
 
-
-class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """You are in; I am this one. Frames up to `frame_max` are taken."""
+class Answerer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who answers. Frames up to `frame_max` are taken."""
 
     name: str
+    role: Role
     frame_max: int
-    nonce: bytes = b""
-    proof: bytes = b""
-    """Of peers: that who answers is of this cluster."""
+    nonce: Nonce
     identity: str = ""
     """Of nodes: of which cluster this one is; nothing while it is of none."""
 
 
-class Proof(msgspec.Struct, frozen=True):
-    """Of peers: that who dialled knows the token too."""
+class Welcome(msgspec.Struct, frozen=True):
+    """I am this one, and know the secret of that user; now prove that you do."""
 
-    proof: bytes
+    answerer: bytes
+    """A `Answerer`, as it was written: proofs are over these bytes."""
+    proofs: Annotated[tuple[Digest, ...], msgspec.Meta(min_length=1, max_length=SECRETS_MAX)]
+
+
+class Proof(msgspec.Struct, frozen=True, omit_defaults=True):
+    """I know it too."""
+
+    proof: Digest
+    key: Annotated[bytes, msgspec.Meta(max_length=KEY_BYTES)] = b""
+    """Of clients: what their name is made of."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "key")
 
 
 class Goodbye(msgspec.Struct, frozen=True):
@@ -122,96 +154,129 @@ class KnownCluster:
             self.identity = _bare(theirs)
 
 
-class Gate(msgspec.Struct, frozen=True):
-    """Whom a node lets in."""
+class Speaker(msgspec.Struct, frozen=True, kw_only=True):
+    """Who dials: as what, for which user, and what proves it."""
 
     cluster: str
-    token: str = ""
-    channel: bytes = b""
-    """What both sides know of the connection; proofs made on another don't fit."""
+    name: NodeId
+    role: Role
+    user: User = ANYBODY
+    secret: str = ""
+    key: bytes = b""
+    """Of clients: what the name is made of."""
     known: KnownCluster = msgspec.field(default_factory=KnownCluster)
 
-    def on(self, channel: bytes) -> "Gate":
-        """The gate of one connection.
+    def __repr__(self) -> str:
+        return repr_without(self, "secret", "key")
 
-        >>> gate = Gate("snow", "secret")
-        >>> hello = Hello("snow", "c-1", Role.PEER, nonce=bytes(16))
-        >>> welcome = gate.on(b"this").welcome(hello, NodeId("c-2"), 1 << 20)
-        >>> gate.on(b"that").prove(hello, welcome)
-        Traceback (most recent call last):
-        snowmelt.core.errors.AccessDenied: c-2 has another token, or is of another cluster
-        """
-        return msgspec.structs.replace(self, channel=channel) if channel else self
 
-    def check(self, hello: Hello) -> NodeId:
-        """The name of whoever may come in; raises when they may not.
+class Gate(msgspec.Struct):
+    """Whom a process lets in. Its accounts may be replaced at any time."""
 
-        >>> Gate("snow", "secret").check(Hello("snow", "c-1", Role.CLIENT, "secret"))
-        'c-1'
-        """
-        self._check_cluster(hello)
-        if hello.role is Role.PEER:
-            raise AccessDenied("this is a node; a process of a pool calls it as a client")
-        given, wanted = hello.token.encode(), self.token.encode()
-        if not hmac.compare_digest(given, wanted):
-            raise AccessDenied(
-                "the token is missing or wrong" if wanted else "no token is wanted here"
-            )
-        name = node_id(hello.name)
-        if name.startswith(CLIENT_PREFIX) != (hello.role is Role.CLIENT):
-            text = f"{name} can't be the name of a {hello.role.value}: only clients' begin with c-"
-            raise AccessDenied(text)
-        return name
+    cluster: str
+    accounts: Accounts = msgspec.field(default_factory=lambda: Accounts.of_token(""))
+    known: KnownCluster = msgspec.field(default_factory=KnownCluster)
+    _decoys: list[str] = msgspec.field(
+        default_factory=lambda: [secrets.token_hex() for _ in range(SECRETS_MAX)]
+    )
+    """Stand where a user has fewer secrets, or where there is no such user."""
 
-    def check_peer(self, hello: Hello) -> NodeId:
-        """The same where a process of a pool listens; what it knows is proved afterwards."""
-        self._check_cluster(hello)
-        if hello.role is not Role.PEER:
-            text = f"this is a process of a pool; a {hello.role.value} has no business here"
-            raise AccessDenied(text)
-        name = node_id(hello.name)
-        if not name.startswith(CLIENT_PREFIX):
-            raise AccessDenied(f"{name} can't be the name of a peer: theirs begin with c-")
-        if len(hello.nonce) != NONCE_BYTES:
-            raise HandshakeError(f"a nonce of {len(hello.nonce)} bytes; it has {NONCE_BYTES}")
-        return name
-
-    def _check_cluster(self, hello: Hello) -> None:
+    def check(self, hello: Hello, me: Role) -> NodeId:
+        """The name of whoever may go on; raises when they may not, whatever they could prove."""
         if hello.cluster != self.cluster:
             text = f"this is cluster {self.cluster!r}, not {_short(hello.cluster)}"
             raise AccessDenied(text)
+        if hello.role.wanted is not me:
+            raise AccessDenied(_WRONG_DOOR[me].format(role=hello.role.value))
+        name = node_id(hello.name)
+        if name.startswith(CLIENT_PREFIX) is (hello.role is Role.NODE):
+            text = f"{name} can't be the name of a {hello.role.value}: "
+            raise AccessDenied(text + "those of clients begin with c-, and of nodes never")
+        return name
 
-    def welcome(self, hello: Hello, name: NodeId, frame_max: int) -> Welcome:
-        """The answer to a peer, with its proof."""
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        bare = Welcome(name, frame_max, nonce)
-        return msgspec.structs.replace(bare, proof=self._proof(b"welcome", hello, bare))
+    def proofs(self, user: str, greeting: "Greeting") -> tuple[bytes, ...]:
+        """What a `Welcome` says of the user's secrets (rule 2)."""
+        return tuple([greeting.digest(LISTENS, one) for one in self._tried(self._account(user))])
 
-    def prove(self, hello: Hello, welcome: Welcome) -> Proof:
-        """What the peer who dialled says to a `Welcome` that is good; raises when it is not.
+    def proved(self, hello: Hello, greeting: "Greeting", proof: Proof) -> tuple[User, str]:
+        """Who has dialled, and by which secret; raises `AccessDenied`."""
+        account = self._account(hello.user)
+        fit = [
+            hmac.compare_digest(proof.proof, greeting.digest(DIALS, one))
+            for one in self._tried(account)
+        ]  # all of them, so that time does not say which
+        number = next((at for at, fits in enumerate(fit) if fits), SECRETS_MAX)
+        if account is None or number >= len(account.secrets):
+            raise AccessDenied(wrong_secret(hello.user))
+        if hello.role is Role.CLIENT and not is_made_of(hello.name, proof.key):
+            raise AccessDenied(f"{hello.name} is the name of another client, or of none")
+        if hello.role is Role.NODE and not account.user.may(Right.NODE):
+            who = f"user {hello.user}" if hello.user else "who has this token"
+            raise AccessDenied(f"{who} may not be a node here: that takes the right 'node'")
+        return account.user, account.secrets[number]
 
-        >>> gate = Gate("snow", "secret")
-        >>> hello = Hello("snow", "c-1", Role.PEER, nonce=bytes(16))
-        >>> welcome = gate.welcome(hello, NodeId("c-2"), 1 << 20)
-        >>> gate.check_proof(hello, welcome, gate.prove(hello, welcome))
-        >>> Gate("snow", "guess").prove(hello, welcome)
-        Traceback (most recent call last):
-        snowmelt.core.errors.AccessDenied: c-2 has another token, or is of another cluster
-        """
-        same = hmac.compare_digest(welcome.proof, self._proof(b"welcome", hello, welcome))
-        if not same or len(welcome.nonce) != NONCE_BYTES:
-            raise AccessDenied(f"{_bare(welcome.name)} has another token, or is of another cluster")
-        return Proof(self._proof(b"hello", hello, welcome))
+    def _account(self, user: str) -> Account | None:
+        return self.accounts.find(user)
 
-    def check_proof(self, hello: Hello, welcome: Welcome, proof: Proof) -> None:
-        """Raises when the peer who dialled does not know the token."""
-        if not hmac.compare_digest(proof.proof, self._proof(b"hello", hello, welcome)):
-            raise AccessDenied("the token is missing or wrong")
+    def _tried(self, account: Account | None) -> list[str]:
+        return [*(account.secrets if account else ()), *self._decoys][:SECRETS_MAX]
 
-    def _proof(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
-        names = (side, self.cluster, hello.name, hello.nonce, welcome.name, welcome.nonce)
-        bound = msgspec.msgpack.encode((*names, self.channel))
-        return hmac.digest(self.token.encode(), bound, "sha256")
+
+_WRONG_DOOR: Final = {
+    Role.NODE: "this is a node; a process of a pool calls it as a client",
+    Role.PEER: "this is a process of a pool; a {role} has no business here",
+}
+LISTENS: Final = b"listens"
+DIALS: Final = b"dials"
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """All that both sides of one connection have said, and what both know of it.
+
+    >>> greeting = Greeting(b"hello", b"welcome")
+    >>> greeting.digest(LISTENS, "secret") == greeting.digest(DIALS, "secret")
+    False
+    """
+
+    hello: bytes
+    answerer: bytes
+    channel: bytes = b""
+
+    def digest(self, side: bytes, secret: str) -> bytes:
+        """By which one side shows that it knows the secret (rules 1 and 3)."""
+        bound = msgspec.msgpack.encode((side, self.hello, self.answerer, self.channel))
+        return hmac.digest(secret.encode(), bound, "sha256")
+
+
+def wrong_secret(user: str) -> str:
+    """Why a proof is not good, as far as anybody but its user may know.
+
+    >>> wrong_secret("shop")
+    "there is no user 'shop' with this secret"
+    """
+    if not user:
+        return "the token is missing or wrong"
+    return f"there is no user {_short(user)} with this secret"
+
+
+def new_key() -> bytes:
+    """Of a client that begins."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def made_of(key: bytes) -> str:
+    """How the name of the client begins that drew this key (rule 4).
+
+    >>> made_of(bytes(KEY_BYTES)), is_made_of("c-N0cI__dxndWX.load.py", bytes(KEY_BYTES))
+    ('c-N0cI__dxndWX', True)
+    """
+    digest = hashlib.sha256(key).digest()[:_NAME_BYTES]
+    return CLIENT_PREFIX + urlsafe_b64encode(digest).decode()
+
+
+def is_made_of(name: str, key: bytes) -> bool:
+    """Whether the name is of the client that drew this key."""
+    return len(key) == KEY_BYTES and name.partition(".")[0] == made_of(key)
 
 
 def said(kind: Kind, word: msgspec.Struct) -> bytes:

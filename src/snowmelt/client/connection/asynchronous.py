@@ -28,7 +28,6 @@ from snowmelt.runtime.connection import LoopConnection, forsake, stream_of
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import Transport
 from snowmelt.runtime.unheard import is_unheard
-from snowmelt.wire.greeting import Gate, Role
 
 LEAVE_SECONDS: Final = 5.0
 
@@ -40,9 +39,7 @@ class AsyncClient:
         self._targets = Targets(place)
         self._caller = Caller(self._targets.known, SystemRandom())
         self._transport = Transport(
-            self._session.name,
-            Role.CLIENT,
-            Gate(place.cluster, known=place.known),
+            place.speaker(self._session.name, self._session.key),
             place.credentials,
             Limits(),
             self._received,

@@ -32,13 +32,12 @@ from snowmelt.protocols.calling import FIRST_WAIT, Abandoned, Answer, Caller, De
 from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.runtime import near
 from snowmelt.runtime.clock import seconds_until, steady_now
-from snowmelt.runtime.credentials import check_certificate
+from snowmelt.runtime.credentials import channel_of, check_certificate
 from snowmelt.runtime.running import EndWatcher
 from snowmelt.runtime.steps import Steps
 from snowmelt.runtime.unheard import is_unheard
 from snowmelt.wire.connection import Connection, ControlFrame, Ended, Heard, Stage
 from snowmelt.wire.framing import Kind
-from snowmelt.wire.greeting import Hello, Role
 from snowmelt.wire.sides import ConnectionOpened, Dialling
 
 DIAL_SECONDS: Final = 3.0
@@ -54,14 +53,17 @@ SMALL_BYTES: Final = 32 << 10
 class NodeConnection:
     """One connection to one node, greeted and ready."""
 
-    def __init__(self, address: Address, place: ClusterURL, name: NodeId, timeout: float) -> None:
+    def __init__(
+        self, address: Address, place: ClusterURL, session: Session, timeout: float
+    ) -> None:
         deadline = monotonic() + timeout
         self.direct = False
         self.peer = NodeId("")
         self._came = self._seen = 0  # bytes: all, and at the last look
         self._buffer = memoryview(bytearray(READ_BYTES))
-        hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)
-        self._machine = Connection(Dialling(hello, self._certify, place.known))
+        me = place.speaker(session.name, session.key)
+        dials = Dialling(me, certify=self._certify, channel=lambda: channel_of(self._tls))
+        self._machine = Connection(dials)
         context = place.credentials.client_context()
         beside = near.reach(address) if context is None else None
         self.socket: socket.socket = beside or socket.create_connection(
@@ -84,9 +86,12 @@ class NodeConnection:
             self.socket.close()
             raise
 
+    @property
+    def _tls(self) -> ssl.SSLSocket | None:
+        return self.socket if isinstance(self.socket, ssl.SSLSocket) else None
+
     def _certify(self, name: NodeId) -> None:
-        if isinstance(self.socket, ssl.SSLSocket):
-            check_certificate(self.socket, name)
+        check_certificate(self._tls, name)
 
     def read(self) -> Iterator[Heard]:
         """What the next bytes make whole; it raises when the connection ends."""
@@ -385,9 +390,7 @@ class BlockingClient(EndWatcher):
             address = address_of(target)
             if address is None:
                 return None
-            line = NodeConnection(
-                address, self._place, self._session.name, self._dial_seconds(target)
-            )
+            line = NodeConnection(address, self._place, self._session, self._dial_seconds(target))
         except (OSError, errors.SnowmeltError, UnicodeError) as error:  # the last: no host's name
             self._failure = error
             self._targets.lost(target, monotonic())

@@ -1,12 +1,12 @@
 """The name of a client, by which nodes know it: it says which program it is, and where.
 
-`c-`, 16 digits that no other has, the program, its process, its machine. So a person knows which
-client a node names in its log, or as a consumer of a queue.
+`c-`, 12 letters that no other has, the program, its process, its machine. So a person knows which
+client a node names in its log, or as a consumer of a queue. The letters are made of a key that the
+client keeps (`wire.greeting`, rule 4).
 """
 
 import os
 import re
-import secrets
 import socket
 import sys
 from pathlib import PurePath
@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.names import NodeId
-from snowmelt.wire.greeting import CLIENT_PREFIX
+from snowmelt.wire.greeting import made_of
 
 _PROGRAM: Final = 20
 _HOST: Final = 14
@@ -31,11 +31,10 @@ class Program(msgspec.Struct, frozen=True):
     host: str
 
 
-def client_name() -> NodeId:
-    """A name of this process that no other client has."""
+def client_name(key: bytes) -> NodeId:
+    """The name of the client of this process that drew this key."""
     host = _plain(socket.gethostname().partition(".")[0], _HOST)
-    own = f"{secrets.token_hex(8)}.{_program(sys.argv)}.{os.getpid()}.{host}"
-    return NodeId(CLIENT_PREFIX + own)
+    return NodeId(f"{made_of(key)}.{_program(sys.argv)}.{os.getpid()}.{host}")
 
 
 def _program(words: list[str]) -> str:
@@ -60,7 +59,7 @@ def _plain(word: str, most: int) -> str:
 def program_of(client: str) -> Program:
     """The program that a client's name stands for.
 
-    >>> program_of("c-0123456789abcdef.load.py.8123.db1")
+    >>> program_of("c-N0cI__dxndWX.load.py.8123.db1")
     Program(name='load.py', pid=8123, host='db1')
     >>> program_of("c-0123456789abcdef")  # of an earlier version
     Program(name='c-0123456789abcdef', pid=0, host='')

@@ -23,7 +23,7 @@ from snowmelt.core.node import Requested
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Ask, Call
 from snowmelt.wire.codec import MessageDecoder, encode
-from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
+from snowmelt.wire.greeting import CLIENT_PREFIX, as_error, new_key
 
 T = TypeVar("T")
 
@@ -99,7 +99,8 @@ class Session:
     """Numbers the calls of one client and turns outcomes into values and exceptions."""
 
     def __init__(self) -> None:
-        self.name = client_name()
+        self.key = new_key()
+        self.name = client_name(self.key)
         self._calls = 0
 
     def request(

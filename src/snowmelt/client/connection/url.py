@@ -21,10 +21,10 @@ import msgspec
 
 from snowmelt.client.connection.session import checked_kind
 from snowmelt.core.errors import BadOption
-from snowmelt.core.names import Address
+from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership.view import identity_of
 from snowmelt.runtime.credentials import Credentials, is_loopback
-from snowmelt.wire.greeting import KnownCluster
+from snowmelt.wire.greeting import KnownCluster, Role, Speaker
 
 SCHEME: Final = "snowmelt"
 ALLOWED: Final = (
@@ -43,6 +43,10 @@ class ClusterURL(msgspec.Struct, frozen=True):
     credentials: Credentials
     known: KnownCluster
     """Of which cluster the nodes are that its clients have met."""
+
+    def speaker(self, name: NodeId, key: bytes) -> Speaker:
+        """Who a client of this name is where it dials."""
+        return self.credentials.speaker(self.cluster, name, Role.CLIENT, self.known, key)
 
 
 def read(url: str, token: str | None = None) -> ClusterURL:
@@ -68,7 +72,7 @@ def read(url: str, token: str | None = None) -> ClusterURL:
     secret = _secret(_of_environment() if token is None else token)
     plain = _plain(options)
     files = {name: Path(options[name]) for name in FILES if name in options}
-    credentials = Credentials(token=secret, plain=plain, **files)
+    credentials = Credentials(token=secret, plain=plain, user="", **files)
     if options.keys() & FILES and not credentials.encrypted:
         raise BadOption("url", url, "authority=FILE as well; without it there is no TLS")
     credentials.client_context()  # files that don't read are named here, not by the first call

@@ -10,7 +10,7 @@ import msgspec
 
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.open_loops import end_loops
-from snowmelt.client.connection.session import TIMEOUT, new_name
+from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.url import ClusterURL
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.options import PoolOptions, listening, pool_settings, spill_folder
@@ -26,6 +26,7 @@ from snowmelt.runtime.peer import Engine, PeerConfig
 from snowmelt.runtime.peer.engine_thread import CLOSING
 from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.store import Store
+from snowmelt.wire.greeting import made_of, new_key
 
 USUAL: Final = PeerLimits()
 
@@ -92,12 +93,13 @@ def join(
 ) -> OpenPool:
     """Makes this process part of a pool; without a place it is alone in it."""
     pool, settings = pool_name(name), pool_settings(**options)
-    me = new_name()
+    key = new_key()
+    me = NodeId(made_of(key))
     contacts = tuple(contact(one) for one in place.addresses) if place else ()
     producer = options.get("producer", "")
     peer = PoolPeer(me, pool, settings, Random(), contacts, producer)
     listen, advertise = listening(options)
-    config = PeerConfig(name=me, listen=listen, advertise=advertise, limits=limits)
+    config = PeerConfig(name=me, key=key, listen=listen, advertise=advertise, limits=limits)
     if place is not None:
         config = msgspec.structs.replace(
             config, cluster=place.cluster, credentials=place.credentials, known=place.known

@@ -17,6 +17,8 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What one process needs to be reached by others, and to reach them."""
 
     name: NodeId
+    key: bytes = b""
+    """What the name is made of, for nodes."""
     cluster: str = "snowmelt"
     credentials: Credentials = Credentials()
     known: KnownCluster = msgspec.field(default_factory=KnownCluster)

@@ -7,7 +7,6 @@ of it is handed over. They are daemons: a program that ends does not wait for a 
 
 import contextlib
 import encodings.idna  # noqa: F401 - else a dial loads it, and a fork meanwhile never can
-import secrets
 import socket
 import ssl
 import threading
@@ -21,12 +20,13 @@ import msgspec
 from snowmelt.core.errors import HandshakeError, SnowmeltError, Unavailable
 from snowmelt.core.names import Address, NodeId
 from snowmelt.runtime import near
-from snowmelt.runtime.credentials import Credentials, check_certificate
+from snowmelt.runtime.credentials import channel_of, check_certificate
+from snowmelt.runtime.peer.config import PeerConfig
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
 from snowmelt.runtime.peer.protection import Protection, why
 from snowmelt.wire.connection import Connection, Ended
-from snowmelt.wire.greeting import NONCE_BYTES, Gate, Hello, Role
-from snowmelt.wire.sides import ConnectionOpened, Dialling, PeerDialling, Side
+from snowmelt.wire.greeting import Role, Speaker
+from snowmelt.wire.sides import ConnectionOpened, Dialling, Side
 
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 3))
 UNACKNOWLEDGED_MS: Final = 10_000
@@ -75,9 +75,7 @@ class Outcomes:
 class DialIdentity(msgspec.Struct, frozen=True):
     """Who dials: the name under which it is known, and what it shows."""
 
-    name: NodeId
-    gate: Gate
-    credentials: Credentials
+    config: PeerConfig
     protection: Protection
     """The TLS of its links to other processes."""
 
@@ -139,7 +137,8 @@ class Dialler:
             set_options(stream)
             if role is Role.PEER:
                 stream, channel = self._caller.protection.wrap_dialled(stream, deadline)
-                connection = Connection(self._as_peer(channel, target, after), FRAME_BYTES_MAX)
+                side = Dialling(self._as(role), target, channel=lambda: channel, after=after)
+                connection = Connection(side, FRAME_BYTES_MAX)
             else:
                 stream = self._wrap_for_node(stream, deadline)
                 connection = Connection(self._as_client(stream))
@@ -156,31 +155,28 @@ class Dialler:
         return reached
 
     def _stream(self, address: Address, role: Role) -> socket.socket:
-        if role is Role.PEER or not self._caller.credentials.encrypted:
+        if role is Role.PEER or not self._caller.config.credentials.encrypted:
             stream = near.reach(address)
             if stream is not None:
                 return stream
         return socket.create_connection((address.host, address.port), self._limits.dial_seconds)
 
-    def _as_peer(self, channel: bytes, target: NodeId, after: bytes) -> Side:
-        caller = self._caller
-        hello = Hello(
-            caller.gate.cluster,
-            caller.name,
-            Role.PEER,
-            nonce=secrets.token_bytes(NONCE_BYTES),
-            after=after,
-        )
-        return PeerDialling(caller.gate.on(channel), hello, target)
+    def _as(self, role: Role) -> Speaker:
+        """What it says to nodes, or to another process: to that it does not give its key."""
+        config = self._caller.config
+        key = config.key if role is Role.CLIENT else b""
+        return config.credentials.speaker(config.cluster, config.name, role, config.known, key)
 
     def _as_client(self, stream: socket.socket) -> Side:
-        caller = self._caller
-        hello = Hello(caller.gate.cluster, caller.name, Role.CLIENT, caller.credentials.token)
         tls = stream if isinstance(stream, ssl.SSLSocket) else None
-        return Dialling(hello, lambda name: check_certificate(tls, name), caller.gate.known)
+        return Dialling(
+            self._as(Role.CLIENT),
+            certify=lambda name: check_certificate(tls, name),
+            channel=lambda: channel_of(tls),
+        )
 
     def _wrap_for_node(self, stream: socket.socket, deadline: float) -> socket.socket:
-        context = self._caller.credentials.client_context()
+        context = self._caller.config.credentials.client_context()
         if context is None:
             return stream
         stream.settimeout(max(0.001, deadline - monotonic()))

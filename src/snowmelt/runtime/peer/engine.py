@@ -37,7 +37,7 @@ from snowmelt.runtime.peer.links import Links, LinkStatistics, forsake
 from snowmelt.runtime.peer.protection import Protection
 from snowmelt.runtime.steps import Steps
 from snowmelt.store import Store
-from snowmelt.wire.greeting import Gate, as_error
+from snowmelt.wire.greeting import as_error
 
 MARGIN: Final = seconds(5)
 """How long after its time a call waits for the machine to say that the time is over."""
@@ -70,9 +70,7 @@ class Engine:
 
     def __init__(self, node: Node[Any], config: PeerConfig, store: Store | None = None) -> None:
         self.config = config.checked()
-        gate = Gate(config.cluster, config.credentials.token, known=config.known)
-        protection = Protection(config.credentials)
-        caller = DialIdentity(config.name, gate, config.credentials, protection)
+        caller = DialIdentity(config, Protection(config.credentials))
         self._store = store
         self._calls = Calls(config.name)
         self._alarm = Alarm()

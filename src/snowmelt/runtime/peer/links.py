@@ -15,6 +15,7 @@ from snowmelt.core.errors import SnowmeltError, Unavailable
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Event
+from snowmelt.core.users import ANYBODY, Account, Accounts, User
 from snowmelt.protocols.pool.calls import Coming, NotReceived
 from snowmelt.protocols.pool.messages import ObjectsLent
 from snowmelt.runtime.peer.carriers import Carrier, Knocking, carrier
@@ -28,8 +29,8 @@ from snowmelt.runtime.peer.stores import Stores
 from snowmelt.runtime.peer.ways import Ways
 from snowmelt.runtime.statistics import Counts
 from snowmelt.wire.connection import Connection, Stage
-from snowmelt.wire.greeting import Role, goodbye
-from snowmelt.wire.sides import ConnectionOpened, PeerListening, Side
+from snowmelt.wire.greeting import Gate, Role, goodbye
+from snowmelt.wire.sides import ConnectionOpened, Listening, Side
 
 HANDSHAKES_A_TURN: Final = 8
 LOOK_EVERY: Final = seconds(1)
@@ -66,10 +67,14 @@ class Links:
         self.report: Callable[[Event[Any]], None] = lambda _: None
         """Whom to tell what came."""
         self._caller = caller
+        shown = caller.config.credentials
+        account = Account(User(shown.user, ANYBODY.permissions), (shown.token,))
+        accounts = Accounts({shown.user: account})  # a pool is of one user
+        self._gate = Gate(caller.config.cluster, accounts)
         self._outcomes = Outcomes(wake)
         self._dropped = Counts()
         self._dialler = Dialler(caller, limits, self._outcomes.add)
-        self._ways = Ways(caller.name, limits, self._dialler, self._dropped, self._tell)
+        self._ways = Ways(caller.config.name, limits, self._dialler, self._dropped, self._tell)
         self.acquaint = self._ways.acquaint
         self.needed = self._ways.needed
         self.agrees = self._ways.agrees
@@ -266,9 +271,12 @@ class Links:
 
     def side(self, link: Link) -> Side:
         """Who has dialled says who it is, then proves it."""
-        caller = self._caller
-        return PeerListening(
-            caller.gate, caller.name, FRAME_BYTES_MAX, lambda: link.carrier.channel
+        return Listening(
+            self._gate,
+            self._caller.config.name,
+            Role.PEER,
+            FRAME_BYTES_MAX,
+            channel=lambda: link.carrier.channel,
         )
 
     def opened(self, link: Link, opened: ConnectionOpened, target: NodeId | None = None) -> None:

@@ -11,22 +11,15 @@ that proof (as `tls-server-end-point` of RFC 5929 is), so that somebody who has 
 token can't stand in between and pass the proofs on.
 """
 
-import hashlib
 import ipaddress
 import re
 import socket
 import ssl
-from pathlib import Path
 from time import monotonic
-from typing import Final
 
-from snowmelt.core.errors import BadOption, HandshakeError
+from snowmelt.core.errors import HandshakeError
 from snowmelt.runtime import near
-from snowmelt.runtime.credentials import Credentials
-
-_CERTIFICATE: Final = re.compile(
-    r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
-)
+from snowmelt.runtime.credentials import Credentials, channel_of
 
 
 class Protection:
@@ -39,7 +32,7 @@ class Protection:
         """The digest of this process' own certificate."""
         if credentials.encrypted and credentials.certificate is not None:
             self._server = _strict(credentials.server_context())
-            self.shown = certificate_digest(credentials.certificate)
+            self.shown = credentials.shown
 
     def wrap_accepted(self, stream: socket.socket) -> ssl.SSLSocket | None:
         """A stream whose handshake is still to be done; None when it stays plain."""
@@ -55,17 +48,7 @@ class Protection:
             return stream, b""
         stream.settimeout(max(0.001, deadline - monotonic()))
         tls = self._client.wrap_socket(stream)
-        shown = tls.getpeercert(binary_form=True)
-        assert shown is not None, "the context requires a certificate"
-        return tls, hashlib.sha256(shown).digest()
-
-
-def certificate_digest(path: Path) -> bytes:
-    """Of the first certificate in a file, which is the one that is shown."""
-    found = _CERTIFICATE.search(path.read_text(encoding="latin-1"))
-    if found is None:
-        raise BadOption("certificate", str(path), "a PEM file with a certificate")
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(found[0])).digest()
+        return tls, channel_of(tls)
 
 
 def stays_here(stream: socket.socket) -> bool:

@@ -20,7 +20,7 @@ from snowmelt.runtime.driver import Driver
 from snowmelt_world.attack import judging
 from snowmelt_world.attack.setting import HONEST_PREFIX
 
-ATTACKERS: Final = ("c-attack-", "c-cost-", "c-role-")
+ATTACKERS: Final = ("attack-", "cost-", "role-")
 PATIENCE: Final = 100
 """After so many messages of attackers it begins."""
 HOARD_BYTES: Final = 64 << 10
@@ -105,7 +105,7 @@ def plant(name: str) -> None:
     def step(self: Any, event: Any, now: Any) -> None:
         nonlocal count
         if type(event) is Received:
-            if event.source.startswith(ATTACKERS):
+            if event.source.partition(".")[2].startswith(ATTACKERS):
                 count += 1
                 _OF_ATTACKERS[name](count, self, event)
             elif count > PATIENCE and _is_honest_put(event.message):

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +20,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.wire.codec import MessageDecoder, encode
 from snowmelt.wire.connection import Connection, Ended, Stage
 from snowmelt.wire.framing import FrameReader, Kind, framed
-from snowmelt.wire.greeting import Hello, Role
+from snowmelt.wire.greeting import CLIENT_PREFIX, KEY_BYTES, Role, Speaker, made_of
 from snowmelt.wire.sides import Dialling
 from snowmelt_world.attack.setting import AttackSetting, Target
 from snowmelt_world.attack.tally import Tally
@@ -42,13 +43,19 @@ def bare(target: Target, timeout: float = DIAL_SECONDS) -> socket.socket:
     return socket.create_connection((target.host, target.port), timeout)
 
 
+def speaker(setting: AttackSetting, name: str, role: Role, token: str | None = None) -> Speaker:
+    """Who says this name; a client's own has the letters before it that prove it."""
+    key = sha256(name.encode()).digest()[:KEY_BYTES] if role is Role.CLIENT else b""
+    whole = f"{made_of(key)}.{name.removeprefix(CLIENT_PREFIX)}" if key else name
+    secret = setting.token if token is None else token
+    return Speaker(cluster=setting.cluster, name=NodeId(whole), role=role, secret=secret, key=key)
+
+
 def greeted(
     setting: AttackSetting, target: Target, name: str, role: Role, token: str | None = None
 ) -> socket.socket:
     """A connection that is open under this name; raises what the node says."""
-    secret = setting.token if token is None else token
-    hello = Hello(setting.cluster, NodeId(name), role, secret)
-    machine = Connection(Dialling(hello))
+    machine = Connection(Dialling(speaker(setting, name, role, token)))
     stream = bare(target)
     try:
         while machine.stage is Stage.GREETING:

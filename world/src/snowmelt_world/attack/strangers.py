@@ -4,7 +4,6 @@ Each way has a thread of its own, so that all of it is on at once, and no more t
 connections a second of the quick ways: an attacker that is only fast is a matter of the system.
 """
 
-import os
 import socket
 import threading
 import time
@@ -15,12 +14,14 @@ from random import Random
 from typing import Final
 
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.names import NodeId
-from snowmelt.wire.framing import FRAME_BYTES_MAX, HEADER, MAGIC, VERSION, Kind
-from snowmelt.wire.greeting import Hello, Role
+from snowmelt.protocols.calling import Call
+from snowmelt.protocols.echo import Echo
+from snowmelt.wire.codec import encode
+from snowmelt.wire.framing import FRAME_BYTES_MAX, HEADER, MAGIC, VERSION, FrameReader, Kind, framed
+from snowmelt.wire.greeting import PROOF_BYTES, Proof, Role, said
 from snowmelt.wire.sides import Dialling
 from snowmelt_world.attack.setting import AttackSetting, Target
-from snowmelt_world.attack.speaking import bare, greeted
+from snowmelt_world.attack.speaking import bare, speaker
 from snowmelt_world.attack.tally import Tally
 
 EACH_SECOND: Final = 60.0
@@ -123,7 +124,7 @@ def _cut(
 ) -> None:
     """Ends in the middle of its first word, or at once."""
     del tally, held
-    first = Dialling(Hello(setting.cluster, NodeId("c-cut"), Role.CLIENT)).first or os.urandom(9)
+    first = Dialling(speaker(setting, "c-cut", Role.CLIENT)).first
     with bare(target) as stream:
         stream.sendall(first[: chance.randrange(len(first))])
 
@@ -135,12 +136,19 @@ def _guesses(
     tally: Tally,
     held: deque[socket.socket],
 ) -> None:
-    """A wrong token, as a client and as a node."""
+    """A wrong token, as a client and as a node; the node's own proof is not asked about."""
     del held
     role = chance.choice((Role.CLIENT, Role.NODE))
-    name = "c-guess" if role is Role.CLIENT else "n9"
-    with greeted(setting, target, name, role, f"guess-{chance.randbytes(8).hex()}"):
-        tally.add("let in with a wrong token")
+    dials = speaker(setting, "c-guess" if role is Role.CLIENT else "n9", role)
+    with bare(target) as stream:
+        stream.settimeout(0.2)
+        stream.sendall(Dialling(dials).first)
+        stream.recv(1 << 16)
+        stream.sendall(said(Kind.PROVE, Proof(chance.randbytes(PROOF_BYTES), dials.key)))
+        stream.sendall(framed(Kind.MESSAGE, encode(Call(1, Echo(b"in")))))
+        come = FrameReader().feed(stream.recv(1 << 16))
+        if any(kind is Kind.MESSAGE for kind, _ in come):
+            tally.add("let in with a wrong token")
 
 
 def _silent(
@@ -167,7 +175,7 @@ def _drips(
     if len(held) < 20:
         held.append(bare(target))
         return
-    first = Dialling(Hello(setting.cluster, NodeId("c-drip"), Role.CLIENT)).first or bytes(9)
+    first = Dialling(speaker(setting, "c-drip", Role.CLIENT)).first
     stream = chance.choice(tuple(held))
     try:
         stream.sendall(bytes([first[chance.randrange(len(first))]]))

@@ -1,6 +1,7 @@
 """One topic's messages at one node: order, gaps, what is kept."""
 
 from random import Random
+from time import thread_time
 
 import msgspec
 import pytest
@@ -173,3 +174,31 @@ def test_a_publication_of_many_bodies_takes_as_many_positions() -> None:
     row.take(one(3))
     assert numbers(row) == [0, 3]
     assert not row.read(Position(7, 0), 100).missed
+
+
+def test_a_line_full_of_what_comes_too_early_refuses_more_at_once() -> None:
+    """A member may say so in every word: each look at all of it was a third of a second."""
+    row = line(messages_max=10_000, bytes_max=1 << 20)
+    row.take(one(0))
+    row.skip()
+    for number in range(10_000, 20_000):
+        assert row.take(one(number)) is Arrival.HERE
+    begin = thread_time()
+    for number in range(20_000, 22_000):
+        assert row.take(one(number)) is Arrival.NO_ROOM
+        assert row.furthest == Position(7, 20_000)
+        assert row.early == Position(7, 10_000)
+    assert thread_time() - begin < 0.3
+
+
+def test_what_comes_too_early_is_known_by_its_ends_however_it_leaves() -> None:
+    for seed in range(30):
+        chance, row = Random(seed), line(bytes_max=10_000)
+        row.take(one(0))
+        row.skip()
+        for _ in range(200):
+            bodies = (b"x",) * chance.randrange(1, 6)
+            row.take(one(chance.randrange(1, 300), bodies=bodies))
+            if chance.random() < 0.05:
+                row.skip()
+            row.check()

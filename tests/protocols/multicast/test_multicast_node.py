@@ -730,3 +730,31 @@ def test_a_position_one_cannot_count_on_from_is_dropped_and_the_topic_goes_on(at
     for word in table.sent:
         encode(word)
     assert not any(isinstance(word, FetchPublications) for word in table.sent)
+
+
+def test_a_member_makes_no_more_topics_than_all_may_have_and_none_without_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("snowmelt.protocols.multicast.node.TOPICS_MAX", 4)
+    table = Table()
+    topics = table.nodes[N1]._topics
+
+    def say(name: str) -> None:
+        one = Publication(Position(9, 5), 1, (b"x",))
+        table.give(N1, Received(N2, Broadcast(name, (one,))))
+
+    for strange in ("a\0b", "a/b", "", "é" * 40, "a" * 91):
+        say(strange)
+    assert not topics
+    for number in range(40):
+        say(f"t{number}")
+    assert len(topics) == 4 * len(ALL)
+    assert "t0" in topics
+
+
+def test_a_publication_of_nothing_is_no_publication() -> None:
+    """It would stand in the log for good: neither bodies nor bytes of it are ever trimmed."""
+    table = Table()
+    empty = Publication(FIRST, 1, ())
+    table.give(N1, Received(N2, Broadcast("a", (empty,))))
+    assert "a" not in table.nodes[N1]._topics

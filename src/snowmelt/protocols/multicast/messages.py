@@ -71,7 +71,7 @@ def sound(message: Message) -> bool:
     """Whether all positions in it are such that one can count on from them (rule 13)."""
     match message:
         case Broadcast():
-            return all(_sound(one.first) for one in message.publications)
+            return all(_sound(one.first) and one.bodies for one in message.publications)
         case Have(first=first, end=end):
             return _sound(end) and (first is None or _sound(first))
         case Upto(end=end):

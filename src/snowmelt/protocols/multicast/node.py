@@ -28,7 +28,12 @@ from snowmelt.protocols.multicast import messages
 from snowmelt.protocols.multicast.calls import Listen, Publish
 from snowmelt.protocols.multicast.circle import Circle
 from snowmelt.protocols.multicast.receiver import TopicReceiver
-from snowmelt.protocols.multicast.settings import MulticastSettings, check_bodies, topic_name
+from snowmelt.protocols.multicast.settings import (
+    MulticastSettings,
+    check_bodies,
+    is_topic_name,
+    topic_name,
+)
 from snowmelt.protocols.multicast.topic import Topic
 
 Effects = list[Effect[Any]]
@@ -83,6 +88,8 @@ class MulticastNode:
             kind = type(message).__name__
             return [Note(f"{source} sent a {kind} of {message.name} with a position out of bounds")]
         if isinstance(message, messages.Broadcast):
+            if not self._may_begin(message.name, now):
+                return []
             return self._topic(message.name).said(source, message.publications, now)
         topic = self._topics.get(message.name)
         if topic is None:
@@ -99,6 +106,11 @@ class MulticastNode:
                 return topic.have(source, message, now)
             case messages.FetchPublications(_, start):
                 return topic.hearing.fetched(source, start)
+
+    def _may_begin(self, name: str, now: Instant) -> bool:
+        """Whether another node may speak of this topic: all have a client's room for theirs."""
+        nodes = len(self._circle.others) + 1
+        return name in self._topics or (is_topic_name(name) and self._room(now, nodes))
 
     def _unknown(self, source: NodeId, message: messages.Message) -> Effects:
         """About a topic of which nobody spoke here: a question is answered without making it."""
@@ -136,9 +148,9 @@ class MulticastNode:
         text = f"{self._circle.me} has no current view of the cluster; ask another node"
         return Declined("Unavailable", text)
 
-    def _room(self, now: Instant) -> bool:
+    def _room(self, now: Instant, nodes: int = 1) -> bool:
         """Whether there is room for a topic, once one that nobody uses is forgotten."""
-        if len(self._topics) < TOPICS_MAX:
+        if len(self._topics) < TOPICS_MAX * nodes:
             return True
         unused = next((name for name, one in self._topics.items() if one.idle(now)), None)
         if unused is None:

@@ -31,6 +31,11 @@ class MulticastSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What one node takes of one topic that not everybody has heard yet."""
 
 
+def is_topic_name(text: str) -> bool:
+    """Whether it may be such a name."""
+    return _NAME.fullmatch(text) is not None
+
+
 def topic_name(text: object) -> str:
     """Checks a topic's name.
 
@@ -38,7 +43,7 @@ def topic_name(text: object) -> str:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: topic is 'prices/oil'; allowed: 1 to 90 of A-Z a-z 0-9 . _ -...
     """
-    if not isinstance(text, str) or not _NAME.fullmatch(text):
+    if not isinstance(text, str) or not is_topic_name(text):
         raise BadOption("topic", text, "1 to 90 of A-Z a-z 0-9 . _ -, the first a letter or digit")
     return text
 

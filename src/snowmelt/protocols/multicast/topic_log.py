@@ -1,6 +1,6 @@
 """One topic's messages at one node, in order: rules 6, 8, 10 and 12."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from enum import Enum
 from itertools import pairwise
@@ -59,6 +59,9 @@ class TopicLog:
         self._log: list[Publication] = []
         self._firsts: list[Position] = []  # of the log, for bisection
         self._early: dict[Position, Publication] = {}
+        # Both in order: a member may fill this with what nobody ever hands on, word after word.
+        self._early_firsts: list[Position] = []
+        self._early_stops: list[Position] = []
         self._early_bytes = 0
         self._tickets: dict[int, Position] = {}
         self._holes: list[Hole] = []
@@ -78,13 +81,15 @@ class TopicLog:
             return Arrival.NO_ROOM
         self._early[first] = come
         self._early_bytes += come.size
+        insort(self._early_firsts, first)
+        insort(self._early_stops, come.stop)
         self._hand_on()
         return Arrival.HERE
 
     def skip(self) -> Position:
         """Goes on from the first that came too early; returns what is next then."""
-        if self._early:
-            target = min(self._early)
+        target = self.early
+        if target is not None:
             if target > self.next:
                 self._skipped(Hole(self.next, target))
                 self.next = target
@@ -99,37 +104,39 @@ class TopicLog:
 
     @property
     def early(self) -> Position | None:
-        """The first that came too early. O(early)."""
-        return min(self._early, default=None)
+        """The first that came too early."""
+        return self._early_firsts[0] if self._early_firsts else None
 
     @property
     def furthest(self) -> Position:
-        """The end of the last that is known here. O(early)."""
-        return max((one.stop for one in self._early.values()), default=self.next)
+        """The end of the last that is known here."""
+        return self._early_stops[-1] if self._early_stops else self.next
 
     def _hand_on(self) -> None:
-        before = self.next
-        while (one := self._early.pop(self.next, None)) is not None:
-            self._early_bytes -= one.size
+        while self.early == self.next:
+            one = self._taken_out()
             self._log.append(one)
             self._firsts.append(one.first)
             self._tickets[one.ticket] = one.first
             self._messages += len(one.bodies)
             self.bytes += one.size
             self.next = one.stop
-        if self.next != before and self._early and min(self._early) < self.next:
-            self._drop_overlapped()
+            # No two publications share a position (rule 3); if some did, one of them goes on.
+            while self._early_firsts and self._early_firsts[0] < self.next:
+                self._taken_out()
 
-    def _drop_overlapped(self) -> None:
-        """No two publications share a position (rule 3); if some did, one of them goes on."""
-        for first in [first for first in self._early if first < self.next]:
-            self._early_bytes -= self._early.pop(first).size
+    def _taken_out(self) -> Publication:
+        """The first of those that came too early, which it is no more."""
+        one = self._early.pop(self._early_firsts.pop(0))
+        self._early_bytes -= one.size
+        del self._early_stops[bisect_left(self._early_stops, one.stop)]
+        return one
 
     def _room(self, first: Position) -> bool:
         """Whether there is room for one that is too early; what is held up for always has some."""
         if len(self._early) < self._messages_max and self._early_bytes < self._bytes_max:
             return True
-        return first < min(self._early)
+        return first < self._early_firsts[0]
 
     # --- what is past -----------------------------------------------------------------------------
 
@@ -184,14 +191,15 @@ class TopicLog:
         at = bisect_left(self._firsts, start)
         if at < len(self._firsts):
             return self._firsts[at]
-        return min((one for one in self._early if one >= start), default=None)
+        at = bisect_left(self._early_firsts, start)
+        return self._early_firsts[at] if at < len(self._early_firsts) else None
 
     def kept_from(self, start: Position, bytes_max: int) -> tuple[Publication, ...]:
         """What is here from a position on, whether it was handed on or not; one at least."""
         kept = _some(self._log, bisect_left(self._firsts, start), bytes_max)
         if kept:
             return kept
-        early = sorted(one for one in self._early if one >= start)
+        early = self._early_firsts[bisect_left(self._early_firsts, start) :]
         return _some([self._early[one] for one in early], 0, bytes_max)
 
     def read(self, start: Position, bytes_max: int) -> TopicRead:
@@ -205,6 +213,8 @@ class TopicLog:
     def check(self) -> None:
         assert self.next not in self._early, f"{self.next} is here and not handed on"
         assert all(one > self.next for one in self._early), f"what is before {self.next} waits"
+        assert self._early_firsts == sorted(self._early)
+        assert self._early_stops == sorted(one.stop for one in self._early.values())
         if self._log:
             assert self._log[-1].stop <= self.next, f"{self._log[-1].first} is behind the end"
             last = self._firsts[-10:]

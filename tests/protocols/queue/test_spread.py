@@ -1,6 +1,7 @@
 """Bodies on data nodes: stored before they are admitted, read from there, copied anew, erased."""
 
 import msgspec
+from alone import Alone
 from cluster_bench import CLIENT, ClusterBench
 from test_full_disk import FEW, small
 
@@ -8,7 +9,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Announced
+from snowmelt.core.node import Announced, Received
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import HandedOver, Leaving
@@ -377,3 +378,16 @@ def _damage(bench, name, first=None):
     for one in slot.disk.scan(start, start[:-1] + b"\1", 1 << 40):
         if first is None or parsed(one.key[len(start) :])[0] == first:
             slot.disk._values[one.key] = b"?", 0
+
+
+def test_a_body_under_a_key_of_no_put_is_neither_kept_nor_passed_on():
+    """One longer than any, of a member that lies, ended the node that was to pass it on."""
+    other, leader = NodeId("n2"), NodeId("n3")
+    for key in (b"", b"\xff" * 12, b"\xff" * 19, b"\xff" * 21, b"\xff" * 280):
+        alone = Alone.of()
+        store = words.StoreBody("q", 1, leader, words.Body(key, b"x"))
+        alone.give(Received(other, store))
+        alone.flush()
+        alone.give(Received(leader, words.CopyBody("q", 1, key, other)))
+        alone.flush()
+        assert alone.node._keeping.bodies == 0

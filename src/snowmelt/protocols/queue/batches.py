@@ -36,6 +36,7 @@ SPREAD: Final = 1 << 61
 """Here begin the places of what lies on data nodes."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _BODY_KEY: Final = Struct(">QIQ")
+BODY_KEY_BYTES: Final = _BODY_KEY.size
 
 
 class StoredBatch(msgspec.Struct, frozen=True, gc=False):

@@ -16,7 +16,7 @@ from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Started
 from snowmelt.core.record import Change, Write, erase
-from snowmelt.protocols.queue.batches import StoredBatch, Within, parsed
+from snowmelt.protocols.queue.batches import BODY_KEY_BYTES, StoredBatch, Within, parsed
 from snowmelt.protocols.queue.calls import Span
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.copy import body_key
@@ -81,7 +81,7 @@ class BodyStore:
         """Somebody has one for this node (rule 1)."""
         queue, key, keeper = word.queue, word.body.key, self._outbox.keeper
         told = BodyStored(queue, word.term, word.leader, keeper, key)
-        if (queue, key) in self._writing:
+        if (queue, key) in self._writing or len(key) != BODY_KEY_BYTES:  # the latter is of no put
             return
         if key[:NAME_BYTES] in self._held.get(queue, {}):
             self._tell(source, word.leader, told)

@@ -33,6 +33,8 @@ COMMANDS: Final = {
         "queues": "queues",
         "top": "queues",
         "consumers": "queues",
+        "schedules": "schedules",
+        "unschedule": "schedules",
         "stats": "queue",
         "select": "ranks",
         "quantile": "ranks",

@@ -36,9 +36,11 @@ from snowmelt.cli.queue_show import (
     seen_object,
     so_many,
 )
+from snowmelt.cli.schedules import ONCE, Again
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.queue.schedules import ScheduleOptions
 from snowmelt.core.errors import BadOption, CallerError
 
 QUEUE = typer.Argument(help="The queue's name.")
@@ -60,9 +62,14 @@ def put(
     priorities: Annotated[str | None, PRIORITIES] = None,
     largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
     partitions: Annotated[int | None, PARTITIONS] = None,
+    again: Again = ONCE,
     at: PlaceOptions = HERE,
 ) -> None:
-    """Put items: words, a file, or standard input. `--lines` makes each line an item."""
+    """Put items: words, a file, or standard input. `--lines` makes each line an item.
+
+    With `--every` the item is put by the cluster, again and again: `snowmelt schedules` shows when.
+    """
+    again.check(lines=lines)
     headers, said = read_headers(header or []), urgency(priority, priorities, largest_first)
     if file is not None and bodies:
         raise BadOption("--file", str(file), "a file or bodies, not both")
@@ -76,6 +83,10 @@ def put(
             print(f"{so_many(count)} put into {queue}{_on_nodes(target, at.data)}")
             return
         put_now = _bodies(bodies, file)
+        if again.every is not None:
+            how: ScheduleOptions = {"headers": headers, "delay": delay}
+            print(again.put(target, put_now, how, at.timeout))
+            return
         where = target.put_many(put_now, headers=headers, delay=delay, timeout=at.timeout)
     place = f" with priority {said.priority or 0}" if isinstance(target, Prioritized) else ""
     place += f" at {where[0]}"

@@ -49,6 +49,7 @@ from snowmelt.client.queue.options import QueueOptions, altered_options
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
+    BadOption,
     LeaseLost,
     NoSuchQueue,
     SnowmeltError,
@@ -116,6 +117,14 @@ class FifoSteps(GrantedSteps):
         return (
             list(range(done.start, done.start + items.count)) if done.stop else [-1] * items.count
         )
+
+    def ranked_one(self, body: Buffer, priority: float | None, wait: Wait) -> Steps[PutItems]:
+        """One item as it would be put; where there are priorities, with its own."""
+        del wait
+        if priority is not None:
+            raise BadOption("priority", priority, f"none in {self.name}, which is a fifo")
+        yield from ()
+        return parcel(body)
 
     def put_many(
         self,

@@ -53,6 +53,7 @@ from snowmelt.protocols.queue.calls import (
     Select,
     Survey,
 )
+from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
 
 _LOOK: Final = 2.0
 """So many seconds a partition is asked how it is before it counts as away."""
@@ -89,6 +90,10 @@ def about(parts: PartitionedQueue, body: Any, wait: Wait) -> Steps[Any]:
             return (yield from _peeked(parts, body, wait))
         case Select():
             return (yield from _selected(parts, body, wait))
+        case Schedule() | Unschedule() | ListSchedules():  # they are of the first
+            first = parts.all[0]
+            ask = msgspec.structs.replace(body, queue=first.name)
+            return (yield from first.ask_about(ask, wait.left))
         case _:
             raise of_one_partition(parts, body)
 

@@ -22,7 +22,7 @@ from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.leases.fetching import CHANCE
 from snowmelt.client.leases.steps import Seen, delay_of
 from snowmelt.client.priority.sorting import Prioritized, ranked_parcels, sorted_parcel
-from snowmelt.client.queue.bodies import packed_headers, parcel
+from snowmelt.client.queue.bodies import PutItems, packed_headers, parcel
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.ranks import Ranks, checked_priority
 from snowmelt.client.queue.staging_steps import stage
@@ -84,6 +84,12 @@ class RankedSteps(FifoSteps):
             return [-1] * items.count
         places = [place for one in done.where for place in told_interval(one)]
         return [place for _, place in sorted(zip(order, places, strict=True))]
+
+    def ranked_one(self, body: Buffer, priority: float | None, wait: Wait) -> Steps[PutItems]:
+        """One item as it would be put, with its priority."""
+        ranks = yield from self.known(wait)
+        own = ranks.rank(0 if priority is None else priority)
+        return sorted_parcel([parcel(body).blob], [own], ranks)
 
     def put_ranked(
         self,

@@ -1,7 +1,7 @@
 """What a queue with a leader is asked for as a whole, of whatever kind, with `await`."""
 
 from collections.abc import Iterable
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from snowmelt.client.coalescing.joint_puts import Puts
 from snowmelt.client.coalescing.tasks import TaskCoalescer
@@ -23,7 +23,16 @@ from snowmelt.client.queue.group_steps import (
 )
 from snowmelt.client.queue.groups_async import Group
 from snowmelt.client.queue.options import QueueOptions
+from snowmelt.client.queue.schedules import (
+    ScheduleOptions,
+    ScheduleOverview,
+    schedule,
+    schedules,
+    unschedule,
+    what_of,
+)
 from snowmelt.client.queue.staging_steps import plan, publish
+from snowmelt.client.queue.timetables import timetable
 from snowmelt.client.tracing import Tracing
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import (
@@ -133,6 +142,50 @@ class Queue(LeasingQueue[S]):
         """
         steps = await run_async(self._port, self._steps.partitions(timeout))
         return [type(self)(self._port, one, self._codec, self.tracing) for one in steps]
+
+    # --- what is put again and again --------------------------------------------------------------
+
+    async def schedule(
+        self,
+        name: str,
+        body: Any,
+        *,
+        every: str | float,
+        zone: str = "UTC",
+        timeout: float = TIMEOUT,
+        **options: Unpack[ScheduleOptions],
+    ) -> ScheduleOverview:
+        """Puts an item again and again, from the cluster: no program has to run for it.
+
+        `every` is a cron expression (`snowmelt[cron]` reads it), by the clock of the time zone, or
+        a time: `"30s"`, `"5m"`, `"2h"`, `"1d"`, or seconds. Each moment is fired once, whoever
+        dies. What was missed since no node was there is made up for by one item, or, with
+        `missed="skip"`, left out. Saying the same again changes nothing; another `every` or body
+        alters the schedule. Its items may have `headers`, a `delay`, and a `priority`.
+
+        An item says its schedule and its moment in the headers `schedule` and `scheduled-at`.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         jobs = cluster.fifo("jobs")
+        ...         made = await jobs.schedule("sweep", b"all", every="15m")
+        ...         [one.name for one in await jobs.schedules()], made.fired
+        ...         await jobs.unschedule("sweep"), await jobs.unschedule("sweep")
+        (['sweep'], 0)
+        (True, False)
+        """
+        priority, own = options.pop("priority", None), self._codec.body(body)
+        what = what_of(own, timetable(every, zone), **options)
+        return await run_async(self._port, schedule(self._steps, name, what, priority, timeout))
+
+    async def schedules(self, *, timeout: float = TIMEOUT) -> list[ScheduleOverview]:
+        """The schedules of the queue, by name: when each fires next, and when it did last."""
+        return await run_async(self._port, schedules(self._steps, timeout))
+
+    async def unschedule(self, name: str, *, timeout: float = TIMEOUT) -> bool:
+        """Removes a schedule, if there is one; what it has put stays in the queue."""
+        return await run_async(self._port, unschedule(self._steps, name, timeout))
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

@@ -89,9 +89,21 @@ class AppendCheck:
             return self._state.fits(put.count, put.size)
         return self._state.fits(put.count + numbering.count, put.size + numbering.size)
 
+    def put_scheduled(self, put: calls.Put) -> None:
+        """What a schedule puts comes in, or waits for room; nobody is told (`scheduling.py`)."""
+        numbering, name = self.numbering, (put.producer, put.sequence)
+        if self.room.puts or (self._bounded and not self._fits(put)):
+            self.room.puts.setdefault(name, WaitingPut(put, self._outbox.now))
+        elif numbering is None:
+            self.place((), put)
+        else:
+            numbering.add((), put)
+
     def place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> None:
         """It stands at the tail from now on, and who asked is told when that is safe."""
         wall, due = self._outbox.wall, delay(self._outbox, put.due) if put.due else 0
+        if not operations and not self._state.fire(put.producer, put.sequence, wall):
+            return  # that schedule has ended, or is another
         edges: Edges = ()
         if type(put) is SpreadPut:
             edges = self._place_spread(put, due)
@@ -114,6 +126,8 @@ class AppendCheck:
         for start in edges[::2]:
             if wall > times.due[start >> PRIORITY_BITS]:
                 times.mark(start, wall, self._state.batches.live)
+        if not operations:
+            return
         self._state.producers.note(put.producer, put.sequence, edges, wall)
         done, (first, *others) = put_done(self._log, edges), operations
         self._log.owe(ReplyTo(first, done))

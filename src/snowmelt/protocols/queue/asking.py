@@ -14,6 +14,7 @@ from snowmelt.protocols.queue.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
 from snowmelt.protocols.queue.labels import are_labels, check_shared, checked
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.parted.names import known_name, part_of
+from snowmelt.protocols.queue.schedules import Schedule, Unschedule, known_schedule
 from snowmelt.protocols.queue.settings import (
     ANY,
     BODY_BYTES_MAX,
@@ -203,6 +204,12 @@ def _of_group(name: str) -> str:
     return ""
 
 
+def _of_schedule(ask: Schedule | Unschedule, _: int) -> str:
+    if not known_schedule(ask.name):
+        return f"schedule is {in_short(ask.name)}; allowed: 1 to 64 of A-Z a-z 0-9 . _ -"
+    return ""
+
+
 def _of_settle(settle: calls.Settle, wall: int) -> str:
     named = (*settle.done, *settle.back)
     first = min([one.start for one in named], default=0)
@@ -231,8 +238,10 @@ _USUAL: Final[dict[type, Callable[[Any, int], str]]] = {
     calls.Put: _of_put,
     calls.Get: _of_get,
     calls.Settle: _of_settle,
+    Schedule: _of_schedule,
+    Unschedule: _of_schedule,
 }
-"""What is asked most."""
+"""What is asked most, and what has its own."""
 
 
 def put_problem(put: calls.Put, items_max: int, priorities: int) -> tuple[str, str] | None:

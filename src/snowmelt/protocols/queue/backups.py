@@ -16,6 +16,7 @@ Reading (`saving.py`):
    data nodes a span is told. A body that no copy has any more is left out, and counted.
 4. The next leader knows nothing of it. Its reader is told so, and begins anew.
 5. Leases are not in it: what was leased is ready. Nor is what was staged and not published.
+   Schedules are.
 
 Restoring (`restoring.py`):
 
@@ -46,7 +47,7 @@ from snowmelt.protocols.queue.settings import QueueSettings
 LOTS_MAX: Final = 1 << 14
 RECORDS_MAX: Final = 100_000
 LEFT_BYTES_MAX: Final = 1 << 20
-KINDS: Final = b"sgpnuyzktv"
+KINDS: Final = b"sgpnuyzktvqm"
 """How the keys of those records begin which a restore takes (`records.py`)."""
 BROKEN: Final = COUNT_MAX
 """The next piece of a restore that found no room (rule 9)."""

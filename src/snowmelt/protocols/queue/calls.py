@@ -14,6 +14,13 @@ from snowmelt.protocols.queue.deletes import Delete, Deleted
 from snowmelt.protocols.queue.drains import Drain, Drained
 from snowmelt.protocols.queue.places import NodeAddress as NodeAddress  # noqa: PLC0414
 from snowmelt.protocols.queue.places import Span as Span  # noqa: PLC0414
+from snowmelt.protocols.queue.schedules import (
+    ListSchedules,
+    Schedule,
+    Scheduled,
+    ScheduleRows,
+    Unschedule,
+)
 from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
 from snowmelt.protocols.queue.statuses import Consumers, ListConsumers, Overview, Overviewed
 from snowmelt.protocols.queue.statuses import Describe as Describe  # noqa: PLC0414 - a call as others
@@ -506,11 +513,12 @@ Request = (
     Open | Put | PublishStaged | Plan | Get | CancelGet | Settle | Fetch | Peek | Select | Assign
     | Locate | Survey | ReleaseGroup | ListGroups | Alter | Purge | Pause | Redrive | Describe
     | Delete | ListQueues | Overview | Drain | ListConsumers | Save | Restore
+    | Schedule | Unschedule | ListSchedules
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Leased | GetCancelled | Settled | Fetched | Peeked
     | Assigned | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
-    | Drained | Consumers | Saved | Restored
+    | Drained | Consumers | Saved | Restored | Scheduled | ScheduleRows
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

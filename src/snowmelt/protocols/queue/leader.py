@@ -43,6 +43,7 @@ from snowmelt.protocols.queue.parted.words import OwedGrant
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.restoring import Restoring
+from snowmelt.protocols.queue.scheduling import Scheduling
 from snowmelt.protocols.queue.send_window import SendWindow
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS, delivered, leased, put_in_all
@@ -108,6 +109,9 @@ class Leader:
         """Puts that the next step has no room for."""
         self.withdrawing = Withdrawing(
             outbox, home, self.state, self.log, self.publishing, self._later
+        )
+        self.scheduling = Scheduling(
+            outbox, home, self.state, self.log, disk, self.admission, self.withdrawing
         )
         self.restoring = Restoring(outbox, home, self.state, self.log, self.parted)
         self.altering = Altering(outbox, home, self.log, self.followers, self.storing)
@@ -415,6 +419,7 @@ class Leader:
             if state.dues:
                 outbox.wake(outbox.instant_of(state.dues[0][0]))
             self._redrive()
+            self.scheduling.tick()
         self.admission.tick()
         self.publishing.tick()
         self.storing.tick()

@@ -20,6 +20,7 @@ A record has a key whose first byte is its kind:
     w PLACE     a batch that is staged
     x PLACE     which data nodes have the bodies of a batch
     u NAME      what was published under a number, or is planned
+    q, m NAME   a schedule: what it puts, and when it fires next (`schedules.py`)
     r           how far a queue is that is made of a backup (`backups.py`)
 """
 
@@ -40,6 +41,7 @@ from snowmelt.protocols.queue.groups import GroupState
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.parted.phase_stamp import NEVER, PhaseStamp
 from snowmelt.protocols.queue.put_times import PutTimes
+from snowmelt.protocols.queue.schedules import Schedules
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.spread import Spread
 from snowmelt.protocols.queue.staged import NEXT, StagedBatches
@@ -112,6 +114,7 @@ def _keys(state: QueueState) -> Iterator[bytes]:
         yield b"g" + name.encode()
     yield from state.staged.keys()
     yield from state.spread.keys()
+    yield from state.schedules.keys()
     yield from (publications.key(name) for name, _ in state.publications)
     if state.restoring != NEVER_RESTORED:
         yield RESTORING
@@ -147,7 +150,7 @@ def record(state: QueueState, key: bytes) -> bytes | None:
         case b"z":
             delay = state.delays.at(int.from_bytes(rest))
             return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
-        case b"w" | b"v" | b"x" | b"t":
+        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m":
             return _part(state, kind).record(key)
         case b"u":
             known = state.publications.named(publications.name_of(rest))
@@ -158,13 +161,19 @@ def record(state: QueueState, key: bytes) -> bytes | None:
             raise AssertionError(f"no record has the key {key!r}")
 
 
-def _part(state: QueueState, kind: bytes) -> StagedBatches | Tails | Spread | PutTimes:
+def _part(state: QueueState, kind: bytes) -> StagedBatches | Tails | Spread | PutTimes | Schedules:
     """Whose records are of this kind."""
-    if kind == b"w":
-        return state.staged
-    if kind == b"x":
-        return state.spread
-    return state.times if kind == b"t" else state.tails
+    match kind:
+        case b"w":
+            return state.staged
+        case b"x":
+            return state.spread
+        case b"t":
+            return state.times
+        case b"v":
+            return state.tails
+        case _:
+            return state.schedules
 
 
 def _of_lease(lease: Lease) -> bytes:
@@ -233,7 +242,7 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
             start = int.from_bytes(rest)
             state.delays.restore(Interval(start, stop), due)
             insort(state.dues, (due, start, stop))
-        case b"w" | b"v" | b"x" | b"t":
+        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m":
             _part(state, key[:1]).restore(key, value)
         case b"u":
             publication = _DECODE(value, type=publications.PublicationRecord)

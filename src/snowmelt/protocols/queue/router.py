@@ -23,6 +23,7 @@ from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.gathering import PartedGets
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.restoring import closed
+from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
 from snowmelt.protocols.queue.settings import INLINE_MAX
 from snowmelt.protocols.queue.statuses import ListConsumers
 from snowmelt.protocols.queue.storing import inline_bound
@@ -166,6 +167,8 @@ class RequestRouter:
                 self._restore(leader, operation, request)
             case calls.Alter():
                 leader.altering.hear(operation, request)
+            case Schedule() | Unschedule() | ListSchedules():
+                leader.scheduling.hear(operation, request)
             case calls.Purge() | calls.Pause() | calls.Redrive() | calls.ReleaseGroup():
                 leader.change(operation, request)
             case calls.Get(queue):

@@ -38,6 +38,7 @@ from snowmelt.protocols.queue.parted.phase_stamp import NEVER, PhaseStamp
 from snowmelt.protocols.queue.producers import Producers
 from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.put_times import PutTimes
+from snowmelt.protocols.queue.schedules import Schedules
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.spread import Spread
 from snowmelt.protocols.queue.staged import StagedBatches
@@ -45,6 +46,8 @@ from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails, bounded
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
+SCHEDULED: Final = "@"
+"""So begins, in place of a producer's name, that of a schedule; no producer may be called so."""
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -129,6 +132,7 @@ class QueueState:
         self.staged = StagedBatches(self.changed, self.over)
         self.spread = Spread(self.changed)
         self.publications = Publications(self.changed)
+        self.schedules = Schedules(self.changed)
         self.times = PutTimes(self.changed, settings.priorities)
         self.restoring = NEVER_RESTORED
         """How far it is as a queue that is made of a backup; until that is done, it is not known
@@ -173,6 +177,17 @@ class QueueState:
             self.ready.add(where)
         self.changed[STATUS] = None
         return batch
+
+    def fire(self, producer: str, moment: int, wall: int) -> bool:
+        """What a schedule puts for a moment comes in; whether it is still to."""
+        return self.schedules.fire(producer.removeprefix(SCHEDULED), moment, wall)
+
+    def unput(self, producer: str, number: int) -> None:
+        """What came in under this number was taken out; nobody was told of it."""
+        if producer.startswith(SCHEDULED):
+            self.schedules.take_back(producer.removeprefix(SCHEDULED), number)
+        elif producer:
+            self.producers.unnote(producer, number)
 
     def _delay(self, where: Interval, due: int) -> None:
         self.delays.put(where, due)

@@ -118,8 +118,7 @@ class Withdrawing:
         regrouped = self._take_from_groups(gone)
         for one in reversed(placed):
             state.lose(one.where, told=False)
-            if one.producer:
-                state.producers.unnote(one.producer, one.sequence)
+            state.unput(one.producer, one.sequence)
         for operation in takers:
             if operation not in state.tokens:
                 state.takers.forget(operation)

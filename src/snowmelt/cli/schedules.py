@@ -1,0 +1,115 @@
+"""`snowmelt schedules` and `snowmelt unschedule`; `snowmelt put --every` makes them."""
+
+import json
+from datetime import datetime
+from typing import Annotated, Final, Literal, cast
+from zoneinfo import ZoneInfo
+
+import msgspec
+import typer
+from rich.console import Console
+
+from snowmelt.cli.options import HERE, JSON, PlaceOptions
+from snowmelt.cli.priority_flags import Prioritized, PutTarget
+from snowmelt.cli.tables import listing
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.queue.schedules import MISSED, ScheduleOptions
+from snowmelt.core.errors import BadOption
+
+EVERY: Final = typer.Option(help='Put it again and again: "0 7 * * 1-5", "@daily", "30s", "2h".')
+ZONE: Final = typer.Option(help="With --every: the time zone, as Europe/Berlin; else UTC.")
+SCHEDULE: Final = typer.Option(help="With --every: the schedule's name; else the queue's.")
+HOW: Final = typer.Option(help="With --every: once, or skip what was missed.")
+HEADS: Final = ("schedule", "every", "zone", "next", "last", "fired", "missed", "bytes")
+NAME: Final = typer.Argument(help="The queue's name.")
+
+
+class Again(msgspec.Struct, frozen=True):
+    """The options of a command that puts something again and again."""
+
+    every: Annotated[str | None, EVERY] = None
+    zone: Annotated[str | None, ZONE] = None
+    schedule: Annotated[str | None, SCHEDULE] = None
+    missed: Annotated[str | None, HOW] = None
+
+    def check(self, *, lines: bool) -> None:
+        """Refuses what goes with others only; raises `BadOption`."""
+        if self.every is not None and lines:
+            raise BadOption("--every", self.every, "with one body, and not with --lines")
+        for option in ("zone", "schedule", "missed"):
+            value = getattr(self, option)
+            if self.every is None and value is not None:
+                raise BadOption(f"--{option}", value, "only with --every")
+        if self.missed not in (None, *MISSED):
+            raise BadOption("--missed", self.missed, " or ".join(MISSED))
+
+    def put(
+        self, target: PutTarget, bodies: list[bytes], how: ScheduleOptions, timeout: float
+    ) -> str:
+        """Makes the schedule, and tells what was made."""
+        assert self.every is not None
+        if len(bodies) != 1:
+            raise BadOption("--every", self.every, f"with one body, not {len(bodies)}")
+        if self.missed is not None:
+            how["missed"] = cast("Literal['once', 'skip']", self.missed)
+        if isinstance(target, Prioritized):
+            how["priority"] = target.priority
+        queue = target.queue if isinstance(target, Prioritized) else cast("Fifo", target)
+        name, zone = self.schedule or target.name, self.zone or "UTC"
+        [body] = bodies
+        made = queue.schedule(name, body, every=self.every, zone=zone, timeout=timeout, **how)
+        return f"schedule {name} of {target.name}: next at {shown(made.next, made.zone)}"
+
+
+ONCE: Final = Again()
+
+
+def schedules(
+    queue: Annotated[str, NAME],
+    as_json: Annotated[bool, JSON] = False,
+    at: PlaceOptions = HERE,
+) -> None:
+    """Show a queue's schedules: when each fires next, and when it did last."""
+    with at.open() as cluster:
+        found = cluster.queue(queue, timeout=at.timeout).schedules(timeout=at.timeout)
+    if as_json:
+        print(json.dumps({"queue": queue, "schedules": msgspec.to_builtins(found)}))
+        return
+    if not found:
+        print(f"{queue} has no schedules")
+        return
+    made = listing(HEADS, words=("schedule", "every", "zone", "missed"))
+    for one in found:
+        times = shown(one.next, one.zone), shown(one.last, one.zone)
+        counts = f"{one.fired:,}", one.missed, f"{one.bytes:,}"
+        made.add_row(one.name, one.every, one.zone or "-", *times, *counts)
+    console = Console()
+    (console if console.is_terminal else Console(width=200)).print(made)
+
+
+def unschedule(
+    queue: Annotated[str, NAME],
+    schedule: Annotated[str, typer.Argument(help="The schedule's name.")],
+    at: PlaceOptions = HERE,
+) -> None:
+    """Remove a schedule of a queue. What it has put stays."""
+    with at.open() as cluster:
+        there = cluster.queue(queue, timeout=at.timeout).unschedule(schedule, timeout=at.timeout)
+    print(f"schedule {schedule} is removed" if there else f"{queue} has no schedule {schedule}")
+
+
+def shown(moment: datetime | None, zone: str) -> str:
+    """A moment by the clock of its schedule's zone, where this machine knows it; else of UTC.
+
+    >>> from datetime import UTC
+    >>> morning = datetime(2026, 11, 30, 6, tzinfo=UTC)
+    >>> shown(morning, "Europe/Berlin"), shown(morning, ""), shown(None, "UTC")
+    ('2026-11-30 07:00:00 CET', '2026-11-30 06:00:00 UTC', '-')
+    """
+    if moment is None:
+        return "-"
+    try:
+        local = moment.astimezone(ZoneInfo(zone or "UTC"))
+    except (KeyError, ValueError, OSError):
+        local = moment
+    return f"{local:%Y-%m-%d %H:%M:%S %Z}"

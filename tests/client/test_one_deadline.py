@@ -54,14 +54,18 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     "Fifo.publish": ((),),
     "Fifo.put": (b"x",),
     "Fifo.put_many": ([b"x"],),
+    "Fifo.schedule": ("tick", b"x"),
     "Fifo.stage": ([b"x"],),
+    "Fifo.unschedule": ("tick",),
     "PriorityQueue.plan": ((),),
     "PriorityQueue.publish": ((),),
     "PriorityQueue.put": (b"x",),
     "PriorityQueue.put_many": ([(1, b"x")],),
     "PriorityQueue.quantile": (0.5,),
     "PriorityQueue.select": (1,),
+    "PriorityQueue.schedule": ("tick", b"x"),
     "PriorityQueue.stage": ([(1, b"x")],),
+    "PriorityQueue.unschedule": ("tick",),
     "Group.locate": (Mark(1, 0), Mark(1, 1)),
     "Held.save": (b"x",),
     "Multicast.publish": (b"x",),
@@ -107,9 +111,9 @@ def test_every_call_ends_in_time_beside_a_silent_node(things: dict[str, Any]) ->
     def call(name: str) -> None:
         face, _, method = name.partition(".")
         asked: Callable[..., Any] = getattr(things[face], method)
-        more = {"plan": {"sequence": 9}, "put": {"priority": 1}}.get(
-            method * (face != "Fifo" or method == "plan"), {}
-        )
+        more = {"plan": {"sequence": 9}, "schedule": {"every": "1h"}}.get(method, {})
+        if method == "put" and face != "Fifo":
+            more = {"priority": 1}
         begin = time.monotonic()
         try:
             came = asked(*GIVEN.get(name, ()), timeout=TIMEOUT, **more)

@@ -36,7 +36,7 @@ from snowmelt.cli.queue_show import (
     seen_object,
     so_many,
 )
-from snowmelt.cli.schedules import ONCE, Again
+from snowmelt.cli.schedules import ONCE, ScheduleFlags
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
@@ -62,7 +62,7 @@ def put(
     priorities: Annotated[str | None, PRIORITIES] = None,
     largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
     partitions: Annotated[int | None, PARTITIONS] = None,
-    again: Again = ONCE,
+    again: ScheduleFlags = ONCE,
     at: PlaceOptions = HERE,
 ) -> None:
     """Put items: words, a file, or standard input. `--lines` makes each line an item.

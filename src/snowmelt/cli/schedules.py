@@ -24,7 +24,7 @@ HEADS: Final = ("schedule", "every", "zone", "next", "last", "fired", "missed", 
 NAME: Final = typer.Argument(help="The queue's name.")
 
 
-class Again(msgspec.Struct, frozen=True):
+class ScheduleFlags(msgspec.Struct, frozen=True):
     """The options of a command that puts something again and again."""
 
     every: Annotated[str | None, EVERY] = None
@@ -61,7 +61,7 @@ class Again(msgspec.Struct, frozen=True):
         return f"schedule {name} of {target.name}: next at {shown(made.next, made.zone)}"
 
 
-ONCE: Final = Again()
+ONCE: Final = ScheduleFlags()
 
 
 def schedules(

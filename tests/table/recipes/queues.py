@@ -83,6 +83,29 @@ def consumers(own):
     expect(isinstance(told, list), "who uses it is listed")
 
 
+@recipe("Fifo.schedule", "PriorityQueue.schedule")
+def schedule(own):
+    own.fill()
+    made = yield Act(own.queue.schedule, "later", b"late", every="1d")
+    expect(made.next is not None, "it is told when it fires")
+    found = [one.name for one in own.judged.schedules()]
+    expect(found == ["later"], "it is there: {}", found)
+
+
+@recipe("Fifo.schedules", "PriorityQueue.schedules")
+def schedules(own):
+    own.judged.schedule("later", b"late", every="1d")
+    told = yield Act(own.queue.schedules)
+    expect([one.name for one in told] == ["later"], "all are listed: {}", told)
+
+
+@recipe("Fifo.unschedule", "PriorityQueue.unschedule")
+def unschedule(own):
+    own.judged.schedule("later", b"late", every="1d")
+    yield Act(own.queue.unschedule, "later")
+    expect(own.judged.schedules() == [], "it is there no more")
+
+
 @recipe("Fifo.purge", "PriorityQueue.purge")
 def purge(own):
     with own.takes_off(own.fill(2)):

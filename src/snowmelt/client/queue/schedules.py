@@ -14,7 +14,7 @@ from snowmelt.client.leases.steps import delay_of
 from snowmelt.client.queue.bodies import as_bytes, packed_headers
 from snowmelt.client.queue.timetables import Timetable
 from snowmelt.core.batch import Buffer
-from snowmelt.core.errors import BadOption, TooLarge, in_short
+from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.queue.calls import Changed
 from snowmelt.protocols.queue.schedules import (
@@ -74,7 +74,7 @@ def what_of(
 ) -> What:
     """What a schedule puts, and when, checked; without its priority."""
     if missed not in MISSED:
-        raise BadOption("missed", in_short(missed), " or ".join(MISSED))
+        raise BadOption("missed", missed, " or ".join(MISSED))
     own, packed = as_bytes(body), packed_headers(headers)
     for what, some, most in (("a body", own, BODY_MAX), ("headers", packed, HEADERS_MAX)):
         if len(some) > most:
@@ -113,7 +113,7 @@ def schedules(steps: FifoSteps, timeout: float) -> Steps[list[ScheduleOverview]]
 def _checked(name: object) -> str:
     if isinstance(name, str) and known_schedule(name):
         return name
-    raise BadOption("schedule", in_short(name), "1 to 64 of A-Z a-z 0-9 . _ -")
+    raise BadOption("schedule", name, "1 to 64 of A-Z a-z 0-9 . _ -")
 
 
 def _told(row: ScheduleRow) -> ScheduleOverview:

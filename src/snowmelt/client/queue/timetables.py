@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from snowmelt.core.errors import BadOption, in_short
+from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.protocols.queue.cron import (
     AGAIN_AFTER,
@@ -61,7 +61,7 @@ def timetable(every: object, zone: str = "UTC") -> Timetable:
     if type(every) in (int, float):
         every = f"{every:.9g}s"
     if not isinstance(every, str) or len(every) > 100:
-        raise BadOption("every", in_short(every), ALLOWED)
+        raise BadOption("every", every, ALLOWED)
     found = _TIME.fullmatch(every.strip())
     if found is None:
         return Timetable(every, zone, cron=_cron(every, _zone(zone)))
@@ -117,7 +117,7 @@ def _zone(name: str) -> Zone:
         info = ZoneInfo(name)
     except (KeyError, ValueError, TypeError, OSError):
         allowed = 'a name of the IANA database, as "Europe/Berlin" (pip install tzdata brings it)'
-        raise BadOption("zone", in_short(name), allowed) from None
+        raise BadOption("zone", name, allowed) from None
     since = int(datetime(time.gmtime().tm_year, 1, 1, tzinfo=UTC).timestamp())
     starts, offsets = [0], [_offset(info, since)]
     for day in range(DAY, AGAIN_AFTER, DAY):

@@ -364,6 +364,7 @@ class Leader:
             deliveries_timed=told.count,
             put=put_in_all(state),
             delivered=delivered(state),
+            schedules=len(state.schedules.what),
             **msgspec.structs.asdict(state.counts),
         )
 

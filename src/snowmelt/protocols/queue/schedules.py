@@ -25,6 +25,8 @@ BODY_MAX: Final = 64 << 10
 HEADERS_MAX: Final = 4 << 10
 EVERY_SHORTEST: Final = seconds(1)
 EVERY_LONGEST: Final = seconds(3650 * 86_400)
+SIGN: Final = "@"
+"""So begins the producer of what a schedule puts; clients can't take such a name."""
 NAME_HEADER: Final = "schedule"
 NEVER: Final = 1 << 62
 """In place of the next moment where none comes."""
@@ -167,11 +169,12 @@ class Schedules:
         self._changed |= {WHAT + name.encode(): None, MOMENTS + name.encode(): None}
         return self.what.pop(name, None) is not None
 
-    def fire(self, name: str, moment: int, wall: int) -> bool:
+    def fire(self, producer: str, moment: int, wall: int) -> bool:
         """Its item for a moment comes in now; whether it still waits for that one.
 
         What else was missed until now is made up for by this item.
         """
+        name = producer.removeprefix(SIGN)
         known, what = self.moments.get(name), self.what.get(name)
         if known is None or what is None or known.next != moment:
             return False
@@ -179,8 +182,9 @@ class Schedules:
         self.move(name, Moments(after or NEVER, moment, wall, known.fired + 1))
         return True
 
-    def take_back(self, name: str, moment: int) -> None:
+    def take_back(self, producer: str, moment: int) -> None:
         """Its item found no room, and nobody was told of it: it is to fire again."""
+        name = producer.removeprefix(SIGN)
         known = self.moments.get(name)
         if known is not None and known.last <= moment <= known.next:
             self.move(name, Moments(moment, fired=known.fired - 1))

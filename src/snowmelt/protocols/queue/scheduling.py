@@ -36,6 +36,7 @@ from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.schedules import (
     NEVER,
     SCHEDULES_MAX,
+    SIGN,
     ListSchedules,
     Moments,
     Schedule,
@@ -44,7 +45,7 @@ from snowmelt.protocols.queue.schedules import (
     Unschedule,
     What,
 )
-from snowmelt.protocols.queue.state import SCHEDULED, QueueState
+from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.withdrawing import Withdrawing
 from snowmelt.protocols.queue.words import ReplyTo
 from snowmelt.protocols.queue.write_queue import WriteQueue
@@ -120,7 +121,7 @@ class Scheduling:
         runs = (calls.PriorityRun(what.priority, 1),) if keyed or what.priority else ()
         return calls.Put(
             self._home.queue,
-            SCHEDULED + name,
+            SIGN + name,
             moment,
             what.offsets,
             what.body,

@@ -46,8 +46,6 @@ from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails, bounded
 from snowmelt.protocols.queue.takers import Takers
 
 STATUS: Final = b"s"
-SCHEDULED: Final = "@"
-"""So begins, in place of a producer's name, that of a schedule; no producer may be called so."""
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -177,17 +175,6 @@ class QueueState:
             self.ready.add(where)
         self.changed[STATUS] = None
         return batch
-
-    def fire(self, producer: str, moment: int, wall: int) -> bool:
-        """What a schedule puts for a moment comes in; whether it is still to."""
-        return self.schedules.fire(producer.removeprefix(SCHEDULED), moment, wall)
-
-    def unput(self, producer: str, number: int) -> None:
-        """What came in under this number was taken out; nobody was told of it."""
-        if producer.startswith(SCHEDULED):
-            self.schedules.take_back(producer.removeprefix(SCHEDULED), number)
-        elif producer:
-            self.producers.unnote(producer, number)
 
     def _delay(self, where: Interval, due: int) -> None:
         self.delays.put(where, due)

@@ -85,6 +85,8 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """How often one was set aside as dead."""
     purged: int = 0
     """How many were removed by a purge."""
+    schedules: int = 0
+    """How many it has that put items into it."""
 
     @property
     def bounds(self) -> tuple[int, ...]:

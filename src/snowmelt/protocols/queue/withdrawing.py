@@ -29,6 +29,7 @@ from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import RESTORING
 from snowmelt.protocols.queue.restoring import no_room
+from snowmelt.protocols.queue.schedules import SIGN
 from snowmelt.protocols.queue.state import STATUS, QueueState, without
 from snowmelt.protocols.queue.words import Owed, ReplyTo, Show
 
@@ -118,7 +119,10 @@ class Withdrawing:
         regrouped = self._take_from_groups(gone)
         for one in reversed(placed):
             state.lose(one.where, told=False)
-            state.unput(one.producer, one.sequence)
+            if one.producer.startswith(SIGN):
+                state.schedules.take_back(one.producer, one.sequence)
+            elif one.producer:
+                state.producers.unnote(one.producer, one.sequence)
         for operation in takers:
             if operation not in state.tokens:
                 state.takers.forget(operation)

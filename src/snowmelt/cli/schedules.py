@@ -52,13 +52,18 @@ class ScheduleFlags(msgspec.Struct, frozen=True):
             raise BadOption("--every", self.every, f"with one body, not {len(bodies)}")
         if self.missed is not None:
             how["missed"] = cast("Literal['once', 'skip']", self.missed)
-        if isinstance(target, Prioritized):
-            how["priority"] = target.priority
-        queue = target.queue if isinstance(target, Prioritized) else cast("Fifo", target)
-        name, zone = self.schedule or target.name, self.zone or "UTC"
-        [body] = bodies
-        made = queue.schedule(name, body, every=self.every, zone=zone, timeout=timeout, **how)
-        return f"schedule {name} of {target.name}: next at {shown(made.next, made.zone)}"
+        ranked = isinstance(target, Prioritized)
+        queue = target.queue if ranked else cast("Fifo", target)
+        made = queue.schedule(
+            self.schedule or target.name,
+            bodies[0],
+            every=self.every,
+            zone=self.zone or "UTC",
+            priority=target.priority if ranked else None,
+            timeout=timeout,
+            **how,
+        )
+        return f"schedule {made.name} of {target.name}: next at {shown(made.next, made.zone)}"
 
 
 ONCE: Final = ScheduleFlags()

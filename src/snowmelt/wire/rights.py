@@ -24,6 +24,7 @@ from snowmelt.protocols.queue import calls as queue
 from snowmelt.protocols.queue.backups import Restore, Save
 from snowmelt.protocols.queue.deletes import Delete
 from snowmelt.protocols.queue.drains import Drain
+from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
 from snowmelt.protocols.queue.statuses import ListConsumers, Overview
 from snowmelt.wire.codec import Request
 
@@ -110,6 +111,9 @@ RULES: Final[dict[type, Rule]] = {
     queue.Pause: Rule(MANAGE, _QUEUE, audited=True),
     queue.Redrive: Rule(MANAGE, _QUEUE, audited=True),
     Delete: Rule(MANAGE, _QUEUE, audited=True),
+    Schedule: Rule(MANAGE, _QUEUE, audited=True),  # it goes on putting when its user may not
+    Unschedule: Rule(MANAGE, _QUEUE, audited=True),
+    ListSchedules: Rule(ANY, _QUEUE),
     queue.Describe: Rule(ANY, _QUEUE),
     queue.ListQueues: Rule(sees="only"),
     Overview: Rule(sees="only"),

@@ -85,25 +85,31 @@ def consumers(own):
 
 @recipe("Fifo.schedule", "PriorityQueue.schedule")
 def schedule(own):
+    name = f"later-{next(own.numbers)}"
     own.fill()
-    made = yield Act(own.queue.schedule, "later", b"late", every="1d")
+    made = yield Act(own.queue.schedule, name, b"late", every="1d")
     expect(made.next is not None, "it is told when it fires")
-    found = [one.name for one in own.judged.schedules()]
-    expect(found == ["later"], "it is there: {}", found)
+    expect(name in scheduled(own), "it is there: {}", name)
 
 
 @recipe("Fifo.schedules", "PriorityQueue.schedules")
 def schedules(own):
-    own.judged.schedule("later", b"late", every="1d")
+    name = f"later-{next(own.numbers)}"
+    own.judged.schedule(name, b"late", every="1d")
     told = yield Act(own.queue.schedules)
-    expect([one.name for one in told] == ["later"], "all are listed: {}", told)
+    expect(name in [one.name for one in told], "all are listed: {}", told)
 
 
 @recipe("Fifo.unschedule", "PriorityQueue.unschedule")
 def unschedule(own):
-    own.judged.schedule("later", b"late", every="1d")
-    yield Act(own.queue.unschedule, "later")
-    expect(own.judged.schedules() == [], "it is there no more")
+    name = f"later-{next(own.numbers)}"
+    own.judged.schedule(name, b"late", every="1d")
+    yield Act(own.queue.unschedule, name)
+    expect(name not in scheduled(own), "it is there no more")
+
+
+def scheduled(own):
+    return [one.name for one in own.judged.schedules()]
 
 
 @recipe("Fifo.purge", "PriorityQueue.purge")

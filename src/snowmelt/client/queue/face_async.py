@@ -152,6 +152,7 @@ class Queue(LeasingQueue[S]):
         *,
         every: str | float,
         zone: str = "UTC",
+        priority: float | None = None,
         timeout: float = TIMEOUT,
         **options: Unpack[ScheduleOptions],
     ) -> ScheduleOverview:
@@ -175,8 +176,7 @@ class Queue(LeasingQueue[S]):
         (['sweep'], 0)
         (True, False)
         """
-        priority, own = options.pop("priority", None), self._codec.body(body)
-        what = what_of(own, timetable(every, zone), **options)
+        what = what_of(self._codec.body(body), timetable(every, zone), **options)
         return await run_async(self._port, schedule(self._steps, name, what, priority, timeout))
 
     async def schedules(self, *, timeout: float = TIMEOUT) -> list[ScheduleOverview]:

@@ -62,7 +62,6 @@ class ScheduleOptions(TypedDict, total=False):
     missed: Literal["once", "skip"]
     headers: Mapping[str, str | bytes] | None
     delay: float
-    priority: float
 
 
 def what_of(

@@ -52,14 +52,14 @@ class ScheduleFlags(msgspec.Struct, frozen=True):
             raise BadOption("--every", self.every, f"with one body, not {len(bodies)}")
         if self.missed is not None:
             how["missed"] = cast("Literal['once', 'skip']", self.missed)
-        ranked = isinstance(target, Prioritized)
-        queue = target.queue if ranked else cast("Fifo", target)
+        ranked = target if isinstance(target, Prioritized) else None
+        queue = cast("Fifo", target) if ranked is None else ranked.queue
         made = queue.schedule(
             self.schedule or target.name,
             bodies[0],
             every=self.every,
             zone=self.zone or "UTC",
-            priority=target.priority if ranked else None,
+            priority=None if ranked is None else ranked.priority,
             timeout=timeout,
             **how,
         )

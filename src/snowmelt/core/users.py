@@ -59,7 +59,7 @@ class Right(Enum):
     PEEK = "peek"
     """Look at items, and at how a queue is."""
     MANAGE = "manage"
-    """Create, alter, pause, purge, redrive, delete."""
+    """Create, alter, pause, purge, redrive, delete; make and remove schedules."""
     ADMIN = "admin"
     """All of these for all names, and the cluster's own calls: members, clients, backups."""
     NODE = "node"

@@ -10,6 +10,7 @@ import pytest
 
 from greetings import whole
 from runtime.network import Serving, Stranger, serving, until
+from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.users import ANYBODY, Permission, Right, User
 from snowmelt.protocols.baton import calls as baton
@@ -19,6 +20,7 @@ from snowmelt.protocols.membership import messages as membership
 from snowmelt.protocols.multicast import calls as multicast
 from snowmelt.protocols.pool import introductions as pool
 from snowmelt.protocols.queue import backups, calls, deletes, drains, statuses
+from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule, What
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.door import REFUSALS_MAX
 from snowmelt.wire.codec import Request
@@ -53,6 +55,9 @@ CASES: list[tuple[Any, str]] = [
     (calls.Purge("q"), "manage"),
     (calls.Pause("q", paused=False), "manage"),
     (calls.Redrive("q"), "manage"),
+    (Schedule("q", "tick", What(b"x", "1s", interval=seconds(1))), "manage"),
+    (Unschedule("q", "tick"), "manage"),
+    (ListSchedules("q"), ANY),
     (calls.Describe("q"), ANY),
     (calls.ListQueues(), "all"),
     (statuses.Overview(), "all"),

@@ -66,6 +66,7 @@ COMMANDS: Final = {
         "forget": "leaving",
         "rescue": "rescue",
         "migrate": "migrate",
+        "doctor": "doctor",
     },
     "To try": {"demo": "demo", "bench": "bench"},
 }

@@ -22,6 +22,7 @@ from snowmelt.runtime.limits import Limits
 
 DEFAULTS = msgspec.structs.asdict(Limits())
 LIMITS_HELP = ", ".join(f"{name}={value}" for name, value in DEFAULTS.items())
+LISTEN: Final = "127.0.0.1:4410"
 LEVELS = ("debug", "info", "warning", "error")
 NO_TLS = typer.Option("--no-tls", help="Listen without TLS in a network that is the cluster's own.")
 COORDINATOR = typer.Option(
@@ -119,7 +120,7 @@ def node(
     id: Annotated[  # noqa: A002
         str, typer.Option(help="This node's name in the cluster; its folder knows it later.")
     ] = "",
-    listen: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1:4410",
+    listen: Annotated[str, typer.Option(help="Where to listen.")] = LISTEN,
     join: Annotated[
         list[str] | None,
         typer.Option(help="Address of a node of the cluster to join; repeat for more."),

@@ -12,8 +12,9 @@ import hashlib
 import ipaddress
 import re
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -195,8 +196,13 @@ def check_certificate(tls: ssl.SSLObject | ssl.SSLSocket | None, name: NodeId) -
     """Raises when the other side's certificate is missing or not good for this id."""
     if tls is None:
         return
-    certificate = tls.getpeercert() or {}
-    names = [str(entry[1]) for entry in certificate.get("subjectAltName", ()) if entry[0] == "DNS"]
+    names = names_of(tls.getpeercert() or {})
     if name not in names:
         shown = ", ".join(names) or "nobody"
         raise AccessDenied(f"the certificate is good for {shown}, not for {name}")
+
+
+def names_of(certificate: Mapping[str, Any]) -> list[str]:
+    """The ids that a certificate is good for: its DNS names."""
+    names = certificate.get("subjectAltName", ())
+    return [str(entry[1]) for entry in names if entry[0] == "DNS"]

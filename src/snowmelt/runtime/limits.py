@@ -1,5 +1,6 @@
 """Everything has a limit. Each has a default, a name, and an error that tells it."""
 
+import resource
 from typing import Final
 
 import msgspec
@@ -7,6 +8,8 @@ import msgspec
 from snowmelt.core.errors import BadOption
 from snowmelt.wire.framing import FRAME_BYTES_MAX
 
+OTHER_FILES: Final = 1_000
+"""Besides connections, so many files a node may have open."""
 MOST: Final = 0xFFFF_FFFF  # what the length of a frame can say, and a hundred years in seconds
 
 
@@ -38,3 +41,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             least = 1 if isinstance(value, int) else 0.001
             if not least <= value <= MOST:  # so that "nan" is refused too
                 raise BadOption(name, value, f"{least} to {MOST}")
+
+
+def raise_open_files(connections: int) -> None:
+    """Lets this process have so many connections open, as far as the system allows.
+
+    Most systems begin with 1,024 open files, and let each process have more for the asking.
+    """
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + OTHER_FILES
+    if most != resource.RLIM_INFINITY:
+        wanted = min(wanted, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Final
 
 import msgspec
 
+from snowmelt import __version__
 from snowmelt.core.errors import MachineCrashed, SnowmeltError, Unavailable
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
@@ -46,7 +47,7 @@ from snowmelt.runtime.folders import check_node
 from snowmelt.runtime.http.pages import Pages, Site, SiteContext
 from snowmelt.runtime.http.serving import HttpServer
 from snowmelt.runtime.inquiring import Inquiries
-from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.limits import Limits, raise_open_files
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.runtime.slow_client_cutoff import SlowClientCutoff
@@ -371,6 +372,8 @@ class Server:
             longest_turn=round(self._driver.turns.longest, 4),
             longest_turn_cpu=round(self._driver.turns.longest_cpu, 4),
             longest_turn_event=self._driver.turns.longest_event,
+            version=__version__,
+            clock=time(),
         )
 
 
@@ -403,6 +406,7 @@ def run(config: NodeConfig, ready: Callable[[Address], None] | None = None) -> N
     # of some message. Without them a look takes some milliseconds.
     gc.collect()
     gc.freeze()
+    raise_open_files(config.limits.connections)
     with asyncio.Runner(loop_factory=new_loop()) as runner:
         runner.run(_serve(config, ready))
 

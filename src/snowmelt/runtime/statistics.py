@@ -53,6 +53,10 @@ class NodeStatistics(msgspec.Struct, frozen=True):
     """Seconds that the processor worked on one event, at most: without what other programs took."""
     longest_turn_event: str = ""
     """What that event was."""
+    version: str = ""
+    """Of Snowmelt."""
+    clock: float = 0.0
+    """Seconds since 1970, by the clock of its machine."""
 
 
 class Counts:

@@ -99,6 +99,15 @@ def pinned(url: str, identity: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}cluster={identity}"
 
 
+def moved(url: str, address: Address) -> str:
+    """The same URL, for the node at this address alone.
+
+    >>> moved("snowmelt://127.0.0.1:4410,127.0.0.1:4411/orders", Address("127.0.0.1", 4412))
+    'snowmelt://127.0.0.1:4412/orders'
+    """
+    return urlsplit(url)._replace(netloc=str(address)).geturl()
+
+
 def _plain(options: dict[str, str]) -> bool:
     """Whether the URL says that there is no TLS.
 

@@ -40,7 +40,7 @@ def test_an_object_goes_from_one_process_to_another(node: LocalNode, name: str) 
     ):
         maker.tell("put", body="hey")
         with pool.get() as one:
-            assert (one.body, len(one.producer)) == (b"hey", 18)
+            assert (one.body, len(one.producer)) == (b"hey", 14)
         assert maker.tell("stock") == 0
         told = pool.stats()
         assert (told.requests, told.got, told.hops) == (1, 1, 1)

@@ -127,7 +127,8 @@ class Dialling:
             raise AccessDenied(f"{name}, a {role.value}, answers where {wanted} should be")
         if self._target not in (None, name):
             raise AccessDenied(f"{name} answers where {wanted} should be")
-        speaker.known.meet(name, answerer.identity)
+        if role is Role.NODE:  # a process of a pool is of no cluster
+            speaker.known.meet(name, answerer.identity)
         said_proof = said(Kind.PROVE, Proof(greeting.digest(DIALS, speaker.secret), speaker.key))
         return said_proof, ConnectionOpened(name, role, speaker.user, nonce=self._nonce)
 

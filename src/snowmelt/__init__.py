@@ -40,6 +40,7 @@ from snowmelt.core.errors import (
     Unreachable,
     WrongLoop,
 )
+from snowmelt.core.version import VERSION
 
 if TYPE_CHECKING:
     from snowmelt.client.baton.face import Baton, Held
@@ -119,7 +120,7 @@ __all__ = [
     "open",
 ]
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _WHERE: Final = {
     "Baton": "client.baton.face",

@@ -16,7 +16,7 @@ from snowmelt import __version__
 from snowmelt.cli import main
 from snowmelt.cli.local import LocalCluster, free_port
 from snowmelt.runtime import checkup
-from snowmelt.runtime.checkup import Verdict
+from snowmelt.runtime.checkup import Health
 
 Findings = dict[str, dict[str, str]]
 Doctor = Callable[..., tuple[int, Findings]]
@@ -154,12 +154,12 @@ def test_a_nearly_full_disk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     usage = checkup.shutil.disk_usage(tmp_path)._replace(total=100 << 30, free=1 << 30)
     monkeypatch.setattr(checkup.shutil, "disk_usage", lambda _: usage)
     found = {one.about: one for one in checkup.data_folder(tmp_path)}
-    assert found[f"disk of {tmp_path}"].verdict is Verdict.BAD
+    assert found[f"disk of {tmp_path}"].verdict is Health.BAD
     assert found[f"disk of {tmp_path}"].said.startswith("1.0 GiB of 100.0 GiB are free")
 
 
 def test_what_the_system_does_not_say_is_not_known(tmp_path: Path) -> None:
-    assert checkup.shared_memory(tmp_path / "none").verdict is Verdict.UNKNOWN
+    assert checkup.shared_memory(tmp_path / "none").verdict is Health.UNKNOWN
 
 
 def test_a_node_lets_itself_open_as_many_files_as_it_may() -> None:

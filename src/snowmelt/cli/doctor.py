@@ -19,14 +19,14 @@ from snowmelt.client.connection.url import moved
 from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import Address
 from snowmelt.runtime import checkup
-from snowmelt.runtime.checkup import Finding, Verdict
+from snowmelt.runtime.checkup import CheckResult, Health
 from snowmelt.runtime.credentials import Credentials
 
 STYLES: Final = {
-    Verdict.WELL: "green",
-    Verdict.WARNING: "yellow",
-    Verdict.BAD: "red",
-    Verdict.UNKNOWN: "dim",
+    Health.WELL: "green",
+    Health.WARNING: "yellow",
+    Health.BAD: "red",
+    Health.UNKNOWN: "dim",
 }
 APART: Final = 0.5
 """Seconds that clocks of a cluster may differ before it is worth a word."""
@@ -75,7 +75,7 @@ def doctor(
         print(json.dumps([_as_object(one) for one in findings]))
     else:
         _show(findings)
-    if any(one.verdict is Verdict.BAD for one in findings):
+    if any(one.verdict is Health.BAD for one in findings):
         raise typer.Exit(1)
 
 
@@ -86,7 +86,7 @@ def _machine(
     credentials: Credentials,
     files: dict[str, Path | None],
     connections: int,
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     yield checkup.software()
     yield from checkup.secret_files(files)
     if data is not None:
@@ -98,23 +98,25 @@ def _machine(
     yield checkup.listening(address, credentials)
 
 
-def _cluster(options: ClusterOptions) -> Iterator[Finding]:
+def _cluster(options: ClusterOptions) -> Iterator[CheckResult]:
     """Each member of a running cluster: whether it answers, its view, its version, its clock."""
     try:
         with options.open() as cluster:
             told = cluster.status(timeout=options.timeout)
     except SnowmeltError as error:
-        yield Finding(f"--url {options.url}", Verdict.BAD, str(error), "start it, or mend the URL")
+        yield CheckResult(
+            f"--url {options.url}", Health.BAD, str(error), "start it, or mend the URL"
+        )
         return
     if told.view is None:
         text = "join it to a cluster: --join, or snowmelt found"
-        yield Finding(told.node, Verdict.BAD, f"it is {told.standing}", text)
+        yield CheckResult(told.node, Health.BAD, f"it is {told.standing}", text)
         return
     for member in told.view.members:
         yield _member(options, member.id, member.address, told.view.epoch)
 
 
-def _member(options: ClusterOptions, name: str, address: Address, epoch: int) -> Finding:
+def _member(options: ClusterOptions, name: str, address: Address, epoch: int) -> CheckResult:
     about = f"{name} at {address}"
     one = ClusterOptions(moved(options.url, address), options.token_file, options.timeout)
     try:
@@ -124,22 +126,24 @@ def _member(options: ClusterOptions, name: str, address: Address, epoch: int) ->
             process = cluster.statistics(timeout=options.timeout)
             took = perf_counter() - begin
     except SnowmeltError as error:
-        return Finding(about, Verdict.BAD, str(error), "look at its log; start it, or mend its way")
+        return CheckResult(
+            about, Health.BAD, str(error), "look at its log; start it, or mend its way"
+        )
     apart = process.clock - (began + took / 2)
     said = f"{told.standing}, version {process.version}, answers in {took * 1e3:.1f} ms"
     if told.standing != "current" or told.view is None or told.view.epoch < epoch:
         text = "its view is older than others know: look at its log and its network"
-        return Finding(about, Verdict.BAD, said, text)
+        return CheckResult(about, Health.BAD, said, text)
     if abs(apart) - took / 2 > APART:
         text = "keep its clock right: delays and schedules go by the leader's"
-        return Finding(about, Verdict.WARNING, f"{said}; its clock is {apart:+.1f} s off", text)
+        return CheckResult(about, Health.WARNING, f"{said}; its clock is {apart:+.1f} s off", text)
     if process.version != __version__:
         text = f"this is {__version__}: upgrade node by node until all are the same"
-        return Finding(about, Verdict.WARNING, said, text)
-    return Finding(about, Verdict.WELL, said)
+        return CheckResult(about, Health.WARNING, said, text)
+    return CheckResult(about, Health.WELL, said)
 
 
-def _as_object(one: Finding) -> dict[str, str]:
+def _as_object(one: CheckResult) -> dict[str, str]:
     return {
         "about": one.about,
         "verdict": one.verdict.value,
@@ -148,7 +152,7 @@ def _as_object(one: Finding) -> dict[str, str]:
     }
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[CheckResult]) -> None:
     heads = ("", "about", "found", "way out")
     table = listing(heads, words=heads)
     for one in findings:

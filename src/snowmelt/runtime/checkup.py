@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt import __version__
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
+from snowmelt.core.version import VERSION
 from snowmelt.runtime.credentials import Credentials, is_loopback, names_of
 from snowmelt.store.folder import OTHERS, OWNER_NAME
 
@@ -47,7 +47,7 @@ UNSYNCHRONIZED: Final = 5
 """What `adjtimex` answers on Linux for a clock that nobody sets."""
 
 
-class Verdict(Enum):
+class Health(Enum):
     """How it is."""
 
     WELL = "well"
@@ -56,28 +56,28 @@ class Verdict(Enum):
     UNKNOWN = "not known"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """What one check found."""
 
     about: str
-    verdict: Verdict
+    verdict: Health
     said: str
     way_out: str = ""
 
 
-def software() -> Finding:
+def software() -> CheckResult:
     """The versions of what runs here."""
     uvloop = util.find_spec("uvloop") is not None
     names = ("msgspec", "lmdb", "uvloop") if uvloop else ("msgspec", "lmdb")
-    parts = [f"snowmelt {__version__}", f"Python {platform.python_version()}"]
+    parts = [f"snowmelt {VERSION}", f"Python {platform.python_version()}"]
     said = ", ".join([*parts, *(f"{one} {metadata.version(one)}" for one in names)])
     if uvloop:
-        return Finding("software", Verdict.WELL, said)
+        return CheckResult("software", Health.WELL, said)
     text = "install uvloop: a node on the loop of asyncio is slower"
-    return Finding("software", Verdict.WARNING, said, text)
+    return CheckResult("software", Health.WARNING, said, text)
 
 
-def secret_files(files: Mapping[str, Path | None]) -> Iterator[Finding]:
+def secret_files(files: Mapping[str, Path | None]) -> Iterator[CheckResult]:
     """Files whose text is a secret: their owner's alone, and so is each folder above them.
 
     >>> list(secret_files({"--token-file": None}))
@@ -88,7 +88,7 @@ def secret_files(files: Mapping[str, Path | None]) -> Iterator[Finding]:
             yield _secret_file(option, path)
 
 
-def _secret_file(option: str, path: Path) -> Finding:
+def _secret_file(option: str, path: Path) -> CheckResult:
     about = f"{option} {path}"
     try:
         with path.open("rb") as file:
@@ -96,13 +96,15 @@ def _secret_file(option: str, path: Path) -> Finding:
         above = next((one for one in path.resolve().parents if _anybody_replaces(one)), None)
     except OSError as error:
         text = f"give a file that this user can read; it is user {os.getuid()}"
-        return Finding(about, Verdict.BAD, str(error.strerror), text)
+        return CheckResult(about, Health.BAD, str(error.strerror), text)
     if mode & OTHERS:
-        return Finding(about, Verdict.BAD, "others have rights to it", f"chmod 600 {path}")
+        return CheckResult(about, Health.BAD, "others have rights to it", f"chmod 600 {path}")
     if above is not None:
         text = f"chmod o-w,g-w {above}"
-        return Finding(about, Verdict.BAD, f"others can replace it: they may write {above}", text)
-    return Finding(about, Verdict.WELL, "its owner's alone")
+        return CheckResult(
+            about, Health.BAD, f"others can replace it: they may write {above}", text
+        )
+    return CheckResult(about, Health.WELL, "its owner's alone")
 
 
 def _anybody_replaces(folder: Path) -> bool:
@@ -111,20 +113,20 @@ def _anybody_replaces(folder: Path) -> bool:
     return bool(mode & 0o002) and not mode & 0o1000
 
 
-def data_folder(data: Path) -> Iterator[Finding]:
+def data_folder(data: Path) -> Iterator[CheckResult]:
     """The rights of a node's folder, its disk, and how long a flush takes there."""
     about = f"--data {data}"
     there = next(one for one in (data, *data.resolve().parents) if one.is_dir())
     if not os.access(there, os.W_OK | os.X_OK):
         text = f"chown it to user {os.getuid()}, or run as its owner"
-        yield Finding(about, Verdict.BAD, f"{there} can't be written", text)
+        yield CheckResult(about, Health.BAD, f"{there} can't be written", text)
         return
     if there != data.resolve() and there != data:
-        yield Finding(about, Verdict.WELL, "it will be made")
+        yield CheckResult(about, Health.WELL, "it will be made")
     elif there.stat().st_mode & OTHERS:
-        yield Finding(about, Verdict.WARNING, "others may look into it", f"chmod 700 {data}")
+        yield CheckResult(about, Health.WARNING, "others may look into it", f"chmod 700 {data}")
     else:
-        yield Finding(about, Verdict.WELL, "its owner's alone" + _holder(data))
+        yield CheckResult(about, Health.WELL, "its owner's alone" + _holder(data))
     yield _disk(there)
     yield _flushes(there)
 
@@ -139,20 +141,22 @@ def _holder(data: Path) -> str:
     return f"; process {process} has it open" if lives else ""
 
 
-def _disk(folder: Path) -> Finding:
+def _disk(folder: Path) -> CheckResult:
     about, kind = f"disk of {folder}", _kind_of_disk(folder)
     whole = shutil.disk_usage(folder)
     said = f"{_bytes(whole.free)} of {_bytes(whole.total)} are free" + (kind and f", {kind}")
     if kind in FLEETING:
         text = "give --data a folder on a disk"
-        return Finding(about, Verdict.BAD, f"{said}: nothing in it outlives a restart", text)
+        return CheckResult(about, Health.BAD, f"{said}: nothing in it outlives a restart", text)
     if kind in DISTANT:
         text = "give --data a folder on a disk of this machine; copies are on other nodes"
-        return Finding(about, Verdict.WARNING, f"{said}: a network has to answer each flush", text)
+        return CheckResult(
+            about, Health.WARNING, f"{said}: a network has to answer each flush", text
+        )
     if whole.free < min(FREE_BYTES, whole.total * FREE_SHARE):
         text = "make room, or move the node: puts are refused when it is full"
-        return Finding(about, Verdict.BAD, said, text)
-    return Finding(about, Verdict.WELL, said)
+        return CheckResult(about, Health.BAD, said, text)
+    return CheckResult(about, Health.WELL, said)
 
 
 def _kind_of_disk(folder: Path) -> str:
@@ -169,7 +173,7 @@ def _kind_of_disk(folder: Path) -> str:
     return ""
 
 
-def _flushes(folder: Path) -> Finding:
+def _flushes(folder: Path) -> CheckResult:
     about, took = f"flushes in {folder}", list[float]()
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -180,22 +184,22 @@ def _flushes(folder: Path) -> Finding:
                 os.fsync(file.fileno())
                 took.append(perf_counter() - begin)
     except OSError as error:
-        return Finding(about, Verdict.BAD, str(error.strerror), "make room, or mount it anew")
+        return CheckResult(about, Health.BAD, str(error.strerror), "make room, or mount it anew")
     middle = statistics.median(took)
     said = f"{middle * 1e3:.1f} ms in the middle, {max(took) * 1e3:.1f} ms at most, of {FLUSHES}"
     if middle > SLOW_FLUSH:
         text = "take a faster disk, or put many items in a call: they share a flush"
-        return Finding(about, Verdict.WARNING, said, text)
-    return Finding(about, Verdict.WELL, said)
+        return CheckResult(about, Health.WARNING, said, text)
+    return CheckResult(about, Health.WELL, said)
 
 
-def certificates(credentials: Credentials, id: str) -> Iterator[Finding]:  # noqa: A002
+def certificates(credentials: Credentials, id: str) -> Iterator[CheckResult]:  # noqa: A002
     """Whether TLS files fit each other, for whom they are good, and for how long."""
     about = f"--tls-certificate {credentials.certificate}"
     try:
         server, client = credentials.server_context(), credentials.client_context()
     except BadOption as error:
-        yield Finding(about, Verdict.BAD, str(error), "give PEM files that fit each other")
+        yield CheckResult(about, Health.BAD, str(error), "give PEM files that fit each other")
         return
     if server is None or client is None:
         return
@@ -204,29 +208,29 @@ def certificates(credentials: Credentials, id: str) -> Iterator[Finding]:  # noq
     except ssl.SSLError as error:
         reason = getattr(error, "verify_message", "") or error.reason or str(error)
         text = f"have it issued anew by the authority in {credentials.authority}"
-        yield Finding(about, Verdict.BAD, reason, text)
+        yield CheckResult(about, Health.BAD, reason, text)
     else:
         yield _certificate(about, shown, id)
     for one in client.get_ca_certs():
         yield _lasts(f"--tls-authority {credentials.authority}", one, "it")
 
 
-def _certificate(about: str, shown: dict[str, Any], id: str) -> Finding:  # noqa: A002
+def _certificate(about: str, shown: dict[str, Any], id: str) -> CheckResult:  # noqa: A002
     names = names_of(shown)
     if id and id not in names:
         said = f"it is good for {', '.join(names) or 'nobody'}, not for {id}"
         text = f"have one issued with the DNS name {id}"
-        return Finding(about, Verdict.BAD, said, text)
+        return CheckResult(about, Health.BAD, said, text)
     return _lasts(about, shown, f"good for {', '.join(names)}; it")
 
 
-def _lasts(about: str, shown: Mapping[str, Any], who: str) -> Finding:
+def _lasts(about: str, shown: Mapping[str, Any], who: str) -> CheckResult:
     left = int((ssl.cert_time_to_seconds(str(shown["notAfter"])) - time()) // DAY)
     if left < 0:
-        return Finding(about, Verdict.BAD, f"{who} ended {-left} days ago", "renew it now")
+        return CheckResult(about, Health.BAD, f"{who} ended {-left} days ago", "renew it now")
     if left < RENEW_DAYS:
-        return Finding(about, Verdict.WARNING, f"{who} ends in {left} days", "renew it")
-    return Finding(about, Verdict.WELL, f"{who} lasts {left} days")
+        return CheckResult(about, Health.WARNING, f"{who} ends in {left} days", "renew it")
+    return CheckResult(about, Health.WELL, f"{who} lasts {left} days")
 
 
 def _shaken(server: ssl.SSLContext, client: ssl.SSLContext) -> dict[str, Any]:
@@ -247,51 +251,51 @@ def _shaken(server: ssl.SSLContext, client: ssl.SSLContext) -> dict[str, Any]:
     return dials.getpeercert() or {}
 
 
-def open_files(connections: int) -> Finding:
+def open_files(connections: int) -> CheckResult:
     """How many files, and so connections, the system lets a node have open."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
-        return Finding("open files", Verdict.WELL, "without a limit")
+        return CheckResult("open files", Health.WELL, "without a limit")
     said = f"{most} at most; --limit connections is {connections}"
     if most < OPEN_FILES:
         text = "raise it: LimitNOFILE=65536 of systemd, or ulimit -Hn"
-        return Finding("open files", Verdict.WARNING, said, text)
-    return Finding("open files", Verdict.WELL, said)
+        return CheckResult("open files", Health.WARNING, said, text)
+    return CheckResult("open files", Health.WELL, said)
 
 
-def shared_memory(folder: Path = Path("/dev/shm")) -> Finding:  # noqa: S108 - it is only looked at
+def shared_memory(folder: Path = Path("/dev/shm")) -> CheckResult:  # noqa: S108 - it is only looked at
     """The room for large objects of pools between processes of this machine."""
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
-        return Finding("shared memory", Verdict.UNKNOWN, f"there is no {folder}")
+        return CheckResult("shared memory", Health.UNKNOWN, f"there is no {folder}")
     if free < SHARED_BYTES:
         text = "give the container more: --shm-size of Docker; pools use sockets until then"
-        return Finding("shared memory", Verdict.WARNING, f"{_bytes(free)} are free", text)
-    return Finding("shared memory", Verdict.WELL, f"{_bytes(free)} are free")
+        return CheckResult("shared memory", Health.WARNING, f"{_bytes(free)} are free", text)
+    return CheckResult("shared memory", Health.WELL, f"{_bytes(free)} are free")
 
 
-def clock() -> Finding:
+def clock() -> CheckResult:
     """Whether something keeps this machine's clock right, as Linux knows it."""
     try:
         told = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512))
     except (OSError, AttributeError):
-        return Finding("clock", Verdict.UNKNOWN, "this system does not say who sets it")
+        return CheckResult("clock", Health.UNKNOWN, "this system does not say who sets it")
     if told == UNSYNCHRONIZED:
         text = "run chrony or systemd-timesyncd: delays and schedules go by it"
-        return Finding("clock", Verdict.WARNING, "nobody keeps it right", text)
+        return CheckResult("clock", Health.WARNING, "nobody keeps it right", text)
     if told < 0:
-        return Finding("clock", Verdict.UNKNOWN, "this system does not say who sets it")
-    return Finding("clock", Verdict.WELL, "it is kept right")
+        return CheckResult("clock", Health.UNKNOWN, "this system does not say who sets it")
+    return CheckResult("clock", Health.WELL, "it is kept right")
 
 
-def listening(address: Address, credentials: Credentials) -> Finding:
+def listening(address: Address, credentials: Credentials) -> CheckResult:
     """Whether a node could listen there."""
     about = f"--listen {address}"
     try:
         credentials.check_listen(address)
     except BadOption as error:
-        return Finding(about, Verdict.BAD, str(error), "give the files, or listen on 127.0.0.1")
+        return CheckResult(about, Health.BAD, str(error), "give the files, or listen on 127.0.0.1")
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -299,9 +303,9 @@ def listening(address: Address, credentials: Credentials) -> Finding:
             one.bind((address.host, address.port))
         except OSError as error:
             text = "stop what listens there, or give another; a node that runs has it rightly"
-            return Finding(about, Verdict.WARNING, str(error.strerror), text)
+            return CheckResult(about, Health.WARNING, str(error.strerror), text)
     where = "this machine alone" if is_loopback(address.host) else "others"
-    return Finding(about, Verdict.WELL, f"it is free; {where} can reach it")
+    return CheckResult(about, Health.WELL, f"it is free; {where} can reach it")
 
 
 def _bytes(count: float) -> str:

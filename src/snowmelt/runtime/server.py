@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt import __version__
 from snowmelt.core.errors import MachineCrashed, SnowmeltError, Unavailable
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
 from snowmelt.core.shown import repr_without
 from snowmelt.core.users import Accounts
+from snowmelt.core.version import VERSION
 from snowmelt.protocols import baton, echo, membership, multicast, queue
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
@@ -372,7 +372,7 @@ class Server:
             longest_turn=round(self._driver.turns.longest, 4),
             longest_turn_cpu=round(self._driver.turns.longest_cpu, 4),
             longest_turn_event=self._driver.turns.longest_event,
-            version=__version__,
+            version=VERSION,
             clock=time(),
         )
 

@@ -152,6 +152,26 @@ def test_workers(page: Page, connected: snowmelt.Cluster) -> None:
     assert orders.stats().dead == 1
 
 
+def test_a_bad_item_is_dropped_or_moved(page: Page, connected: snowmelt.Cluster) -> None:
+    page.read("how-to/bad-item.md")
+    shipped: list[int] = []
+
+    def ship(number: int) -> None:
+        if number == 3:
+            raise ValueError(number)
+        shipped.append(number)
+
+    orders, doubtful = connected.fifo("orders", codec="json"), connected.fifo("doubtful")
+    here, _ = page.run(0, ship=ship)
+    here, _ = page.run(1, **here, doubtful=doubtful)
+    orders.put_many([{"id": number} for number in range(5)])
+    snowmelt.Worker(orders, here["handle_or_move"]).run(timeout=1)
+    assert shipped == [0, 1]  # 2 and 4 are dropped
+    with doubtful.get(timeout=5) as moved:
+        assert (moved.body, moved.headers["why"]) == (b'{"id":3}', "3")
+    assert orders.stats().ready + orders.stats().dead == 0
+
+
 def test_a_worker_of_tasks(page: Page, connected: snowmelt.Cluster) -> None:
     page.read("how-to/asyncio.md")
     shipped: list[int] = []
@@ -167,8 +187,8 @@ def test_a_worker_of_tasks(page: Page, connected: snowmelt.Cluster) -> None:
 def test_coming_from_celery(page: Page, connected: snowmelt.Cluster) -> None:
     page.read("how-to/migrating.md")
     here, _ = page.run(0, __name__="__main__")
-    jobs = connected.priority("jobs", codec="json", priorities=10)
-    snowmelt.Worker(jobs, here["handle"], retry=here["retry"]).run(timeout=3)
+    queue = connected.priority("mails", codec="json", priorities=10)
+    snowmelt.Worker(queue, here["handle"], retry=here["retry"]).run(timeout=3)
     mails = page._capsys.readouterr().out.splitlines()
     assert mails == ["a mail to ann", "a mail to bob", "a mail to eve"]
 

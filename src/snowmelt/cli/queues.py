@@ -65,14 +65,15 @@ def _copies(one: QueueRow) -> str:
 
 
 def note(one: QueueRow) -> str:
-    """What a person should know of it: paused, which nodes are away, or why it has no leader.
+    """What a person should know of it: paused, copies missing, or why it has no leader.
 
-    >>> note(QueueRow(queue="q", paused=True, away=("n2", "n3")))
-    'paused; n2 and n3 away'
+    >>> note(QueueRow(queue="q", paused=True, away=("n2", "n3"), short_of_copies=1_200))
+    'paused; n2 and n3 away; 1,200 short of copies'
     """
+    short = f"{one.short_of_copies:,} short of copies" if one.short_of_copies else ""
     away = f"{' and '.join(one.away)} away" if one.away else ""
     waits = one.waits.removeprefix(f"queue {one.queue!r} ")
-    said = "; ".join([word for word in ("paused" * one.paused, away, waits) if word])
+    said = "; ".join([word for word in ("paused" * one.paused, away, short, waits) if word])
     return said if len(said) <= NOTE else said[: NOTE - 1] + "…"
 
 

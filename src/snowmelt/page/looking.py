@@ -30,7 +30,7 @@ LETTERS_MAX: Final = 300
 FIELDS: Final = (
     "queue", "order", "paused", "ready", "delayed", "leased", "dead", "bytes", "oldest",
     "in_per_second", "out_per_second", "leader", "term", "copies", "replicas", "copied", "away",
-    "waits",
+    "waits", "short_of_copies",
 )  # fmt: skip
 """What of a line the page is sent, in this order."""
 

@@ -138,7 +138,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
             if self.certificate is not None:
                 context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
-            files = f"{self.authority}, {self.certificate}, {self.key}"
+            files = ", ".join(filter(None, (self.authority, self.certificate, self.key)))
             raise BadOption("TLS files", files, f"readable PEM files that fit ({error})") from error
         return context
 

@@ -393,6 +393,8 @@ class BlockingClient(EndWatcher):
             line = NodeConnection(address, self._place, self._session, self._dial_seconds(target))
         except (OSError, errors.SnowmeltError, UnicodeError) as error:  # the last: no host's name
             self._failure = error
+            if isinstance(error, ConnectionRefusedError):
+                self._failure = ConnectionRefusedError(f"nobody listens at {target}")
             self._targets.lost(target, monotonic())
             return None
         self._lines[target] = line

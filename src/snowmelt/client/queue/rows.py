@@ -35,6 +35,8 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 0
     copied: int = 100
     """Of a hundred parts of its copy, how many the follower has that lacks most."""
+    short_of_copies: int = 0
+    """Items on fewer nodes than they should be."""
     away: tuple[str, ...] = ()
     waits: str = ""
 
@@ -45,7 +47,8 @@ def queue_row(now: QueueOverview, before: QueueStatus | None, seconds: float) ->
     if status is None:
         return QueueRow(queue=now.name, waits=now.waits)
     settings = status.settings
-    behind = min(max(status.followers_behind, len(now.away)), settings.replicas - 1)
+    missing = settings.replicas - 1 - len(status.followers)  # nobody stands in for a node that left
+    behind = min(max(status.followers_behind, len(now.away), missing), settings.replicas - 1)
     came, went = _rates(status, before, seconds)
     return QueueRow(
         queue=now.name,
@@ -66,6 +69,7 @@ def queue_row(now: QueueOverview, before: QueueStatus | None, seconds: float) ->
         copies=settings.replicas - behind,
         replicas=settings.replicas,
         copied=status.copied,
+        short_of_copies=status.short_of_copies,
         away=now.away,
         waits=_away(status.away),
     )

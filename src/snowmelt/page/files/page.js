@@ -42,13 +42,14 @@ function note(one) {
   if (one.paused) said.push("paused");
   if (one.away.length) said.push(`${one.away.join(" and ")} away`);
   if (one.copied < 100) said.push(`copied ${one.copied} %`);
+  if (one.short_of_copies) said.push(`${count(one.short_of_copies)} short of copies`);
   if (one.waits) said.push(one.waits);
   return said.join("; ");
 }
 
 /** Whether copies are missing; a follower that only lacks the last step is not meant. */
 function lacksCopies(one) {
-  return one.away.length > 0 || one.copied < 100;
+  return one.away.length > 0 || one.copied < 100 || one.short_of_copies > 0;
 }
 
 function needsAttention(one) {

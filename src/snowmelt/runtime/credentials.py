@@ -138,7 +138,8 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
             if self.certificate is not None:
                 context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
-            files = ", ".join(filter(None, (self.authority, self.certificate, self.key)))
+            named = (self.authority, self.certificate, self.key)
+            files = ", ".join(str(one) for one in named if one is not None)
             raise BadOption("TLS files", files, f"readable PEM files that fit ({error})") from error
         return context
 

@@ -172,6 +172,13 @@ def test_a_bad_item_is_dropped_or_moved(page: Page, connected: snowmelt.Cluster)
     assert orders.stats().ready + orders.stats().dead == 0
 
 
+@pytest.mark.usefixtures("connected")
+def test_schedules(page: Page) -> None:
+    page.read("how-to/schedules.md")
+    shown = page.run(0)[1].splitlines()
+    assert [line.split()[0] for line in shown] == ["mornings", "sweep"]
+
+
 def test_a_worker_of_tasks(page: Page, connected: snowmelt.Cluster) -> None:
     page.read("how-to/asyncio.md")
     shipped: list[int] = []

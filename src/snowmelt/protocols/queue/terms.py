@@ -11,6 +11,8 @@ Which node leads in which term is decided by the controller (`controller.py`); a
 
 from typing import Final
 
+import msgspec
+
 from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import messages, words
@@ -26,6 +28,8 @@ from snowmelt.protocols.queue.takeover import TakeOver
 
 AGAIN_AFTER: Final = milliseconds(300)
 TRIES_MAX: Final = 5
+UNREADABLE: Final = (ValueError, LookupError, TypeError, ArithmeticError, msgspec.MsgspecError)
+"""What records raise that no leader wrote: a member may lie, and a disk."""
 AT_DOORS: Final = (words.SpreadPut, OwedGrant)
 
 
@@ -247,7 +251,12 @@ class Terms:
             name: FollowerProgress(run=stream_of(here[name]) if name in here else "")
             for name in home.mirrors
         }
-        leader = Leader(outbox, copies.disk, copies.bodies, copy, home, followers, copies.ways)
+        try:
+            leader = Leader(outbox, copies.disk, copies.bodies, copy, home, followers, copies.ways)
+        except UNREADABLE as error:
+            copy.whole = False  # another term may begin with another copy
+            outbox.note(f"{queue}: a record of this copy can't be read, it does not lead: {error}")
+            return
         if leader.parted is not None:
             leader.parted.goes_beside(self.leaders)
         for name, head in taking.heads.items():

@@ -70,7 +70,8 @@ class ArrowNode:
             case Announced(messages.RequestPlace(name)):
                 return self._carry_on(self.arrow.ask(messages.OrderPlace(self.me, name)))
             case Announced(messages.Branch() as branch):
-                return self._grow(branch, now)
+                self.grow(branch, now)
+                return self._look(now)
             case _:
                 return []
 
@@ -80,6 +81,18 @@ class ArrowNode:
         assert at in (self.me, self.parent) or at in self.edges, f"{self.me} points at {at}"
         assert self.edges.keys() == self.due.keys(), f"{self.me} watches other edges than it has"
         assert self.parent not in self.edges, f"{self.parent} is above and below {self.me}"
+
+    def grow(self, branch: messages.Branch, now: Instant) -> None:
+        """The tree has changed here: edges that stay keep their state (rule 14).
+
+        New ones are due to be observed at once, which is what `Expired` does.
+        """
+        self.parent = branch.parent
+        self.edges = {child: self.edges.get(child) or self.new_edge() for child in branch.children}
+        self.due = {child: self.due.get(child, now) for child in branch.children}
+        at = self.arrow.points_at
+        if not (self.arrow.is_sink or at == self.parent or at in self.edges):
+            self.arrow.release(self._filler())
 
     # --- what comes across edges ------------------------------------------------------------------
 
@@ -148,16 +161,6 @@ class ArrowNode:
         if not self.due:
             return CancelTimer(EdgeAlarm.OBSERVE)
         return SetTimer(EdgeAlarm.OBSERVE, min(self.due.values()))
-
-    def _grow(self, branch: messages.Branch, now: Instant) -> Effects:
-        """The tree has changed here: edges that stay keep their state (rule 14)."""
-        self.parent = branch.parent
-        self.edges = {child: self.edges.get(child) or self.new_edge() for child in branch.children}
-        self.due = {child: self.due.get(child, now) for child in branch.children}
-        at = self.arrow.points_at
-        if not (self.arrow.is_sink or at == self.parent or at in self.edges):
-            self.arrow.release(self._filler())
-        return self._look(now)
 
     def new_edge(self) -> ParentEdge:
         """The watch over an edge to a new child; no number is like one of an earlier life."""

@@ -20,6 +20,8 @@ from snowmelt.protocols.baton.context import NodeContext
 from snowmelt.protocols.baton.messages import Along, Message, Unwatched
 
 NUMBERS: Final = 2**60
+AT_ONCE: Final = 500
+"""So many names are looked at together."""
 
 
 class Went(NamedTuple):
@@ -31,10 +33,12 @@ class Went(NamedTuple):
 class NameArrow:
     """The arrow of one name, and which edge it watches."""
 
-    __slots__ = ("arrow", "awake", "due", "watched")
+    __slots__ = ("arrow", "awake", "branch", "due", "watched")
 
-    def __init__(self, arrow: ArrowNode, now: Instant) -> None:
+    def __init__(self, arrow: ArrowNode, branch: Branch, now: Instant) -> None:
         self.arrow = arrow
+        self.branch = branch
+        """Which part of the tree it stands on."""
         self.due: Instant | None = None
         """When edges to children are to be observed again."""
         self.awake = now
@@ -48,6 +52,8 @@ class Arrows:
         self._here = here
         self._ways: dict[str, NameArrow] = {}
         self._branch = Branch(None, ())
+        self._branched = Instant(0)
+        """When that came to be."""
         self._sent: dict[NodeId, int] = {}
         self._heard: dict[NodeId, tuple[int, int]] = {}
         self.late = 0
@@ -62,7 +68,7 @@ class Arrows:
         return way.arrow.arrow.tail, went
 
     def points_at(self, name: str) -> NodeId:
-        way = self._ways.get(name)
+        way = self._known(name)
         return self._unturned if way is None else way.arrow.arrow.points_at
 
     def wake(self, name: str, now: Instant) -> None:
@@ -71,7 +77,7 @@ class Arrows:
 
     def asleep(self, name: str, now: Instant) -> bool:
         """Whether nothing has happened to this name for long."""
-        way = self._ways.get(name)
+        way = self._known(name)
         return way is None or way.awake < now
 
     def names(self) -> Iterable[str]:
@@ -82,7 +88,7 @@ class Arrows:
 
     def leads_to(self, name: str, place: OrderPlace) -> bool:
         """Whether the arrow ends here, and at this place."""
-        way = self._ways.get(name)
+        way = self._known(name)
         return way is not None and way.arrow.arrow.is_sink and way.arrow.arrow.tail == place
 
     def forgettable(self, name: str) -> bool:
@@ -96,14 +102,33 @@ class Arrows:
     # --- from the tree ----------------------------------------------------------------------------
 
     def grow(self, branch: Branch, now: Instant) -> dict[str, Went]:
-        """The tree has changed here; every arrow follows, and every edge is watched again."""
-        self._branch = branch
-        went: dict[str, Went] = {}
-        for name, way in self._ways.items():
-            way.watched = now
-            way.awake = later(now, self._here.settings.awake)
-            went[name] = self._step(name, way, way.arrow.handle(Announced(branch), now))
-        return went
+        """The tree has changed here; every arrow follows, and every edge is watched again.
+
+        Where there are many names, each follows before anything else happens to it, and on the beat
+        at the latest: all at once they would hold up a node for a third of a second.
+        """
+        self._branch, self._branched = branch, now
+        if len(self._ways) > AT_ONCE:
+            return {}
+        return {
+            name: self._step(
+                name, way, self._regrown(way).arrow.handle(Expired(EdgeAlarm.OBSERVE), now)
+            )
+            for name, way in self._ways.items()
+        }
+
+    def _known(self, name: str) -> NameArrow | None:
+        """The name's way, on the tree as it is."""
+        way = self._ways.get(name)
+        return way if way is None or way.branch is self._branch else self._regrown(way)
+
+    def _regrown(self, way: NameArrow) -> NameArrow:
+        """It stands on the newest branch; its new edges are due to be observed."""
+        way.branch, way.watched = self._branch, self._branched
+        way.awake = max(way.awake, later(self._branched, self._here.settings.awake))
+        way.arrow.grow(self._branch, self._branched)
+        way.due = min(way.arrow.due.values(), default=None)
+        return way
 
     def wake_all(self, now: Instant) -> None:
         """A new view: who was beyond an edge may have forgotten what is here."""
@@ -135,7 +160,7 @@ class Arrows:
         went: dict[str, Went] = {}
         patience = self._here.settings.arrow.timeout * 2
         for name in names:
-            way = self._ways.get(name)
+            way = self._known(name)
             if way is None or way.awake < now:
                 continue
             step = Went([], [])
@@ -161,12 +186,12 @@ class Arrows:
 
     def _way(self, name: str, now: Instant, *, lasting: bool = True) -> NameArrow:
         """The name's way; one that was not there points to the parent (rule 2)."""
-        way = self._ways.get(name)
+        way = self._known(name)
         if way is None:
             here = self._here
             first = here.chance.randrange(NUMBERS)
             arrow = ArrowNode(here.me, here.settings.arrow, here.chance, fillers=first)
-            way = self._ways[name] = NameArrow(arrow, now)
+            way = self._ways[name] = NameArrow(arrow, self._branch, now)
             arrow.handle(Announced(self._branch), now)
             if self._branch.parent is not None:
                 arrow.arrow.points_at = self._branch.parent

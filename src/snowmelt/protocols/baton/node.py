@@ -28,7 +28,7 @@ from snowmelt.core.node import (
 from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
 from snowmelt.protocols.baton import calls, messages
-from snowmelt.protocols.baton.arrows import Arrows, Went
+from snowmelt.protocols.baton.arrows import AT_ONCE, Arrows, Went
 from snowmelt.protocols.baton.baton import LocalBaton, behind, knows, refused
 from snowmelt.protocols.baton.context import NEVER, NodeContext
 from snowmelt.protocols.baton.ended_holds import EndReason
@@ -42,8 +42,6 @@ from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import Current, CutOff, Leads, LeadsNoMore, RecordsKept, View
 
 NAMES_MAX: Final = 10_000
-AT_ONCE: Final = 500
-"""So many names are looked at together."""
 PARTS: Final = 20
 """Where there are more, the next of them have their turn when so little of a beat is over."""
 PLACES_MAX: Final = 5_000
@@ -327,9 +325,10 @@ class BatonNode:
 
     def _grown(self, branch: Branch, now: Instant) -> Effects:
         effects: Effects = []
-        for name, went in self._ways.grow(branch, now).items():
+        grown = self._ways.grow(branch, now)
+        for name, went in grown.items():
             effects += self._went(name, went, now)
-        return effects + self._remind(*(baton.name for baton in self._names))
+        return effects + self._remind(*grown)
 
     def _cut_off(self) -> Effects:
         """Nothing here can be known to be the baton still (rule 9)."""

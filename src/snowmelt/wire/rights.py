@@ -9,7 +9,6 @@
    that may make a queue has one that says whether it may. The door fills both in.
 """
 
-from collections.abc import Iterator
 from typing import Any, Final, get_args
 
 import msgspec
@@ -51,10 +50,15 @@ class Rule(msgspec.Struct, frozen=True):
     """Whether it is written down when it is allowed, too: it changes what others rely on."""
 
     @property
-    def plain(self) -> str:
-        """The field of the one name where that is all there is to ask about, as mostly."""
-        simple = len(self.names) == 1 and "." not in self.names[0]
-        return self.names[0] if simple and not (self.flags or self.makes or self.audited) else ""
+    def simple(self) -> bool:
+        """Whether the right on each name is all there is to ask about, as mostly."""
+        return bool(self.names) and not (self.flags or self.makes or self.audited)
+
+    @property
+    def field(self) -> str:
+        """That of the one name where that is so; else nothing."""
+        one = self.names[0] if self.simple and len(self.names) == 1 else ""
+        return "" if "." in one else one
 
     def named(self, call: Any) -> list[str]:
         """What the call is about.
@@ -63,19 +67,16 @@ class Rule(msgspec.Struct, frozen=True):
         >>> RULES[queue.Get].named(queue.Get("orders", 1, 1, 0, settle))
         ['orders', 'old']
         """
-        return [name for field in self.names for name in _at(call, field.split("."))]
-
-
-def _at(value: Any, steps: list[str]) -> Iterator[str]:
-    if value is None:
-        return
-    if isinstance(value, tuple):
-        for one in value:
-            yield from _at(one, steps)
-    elif steps:
-        yield from _at(getattr(value, steps[0]), steps[1:])
-    else:
-        yield value
+        names = list[str]()
+        for field in self.names:
+            first, _, then = field.partition(".")
+            value = getattr(call, first)
+            if not then:
+                names.append(value)
+            elif value is not None:
+                some = value if isinstance(value, tuple) else (value,)
+                names += [getattr(one, then) for one in some]
+        return names
 
 
 _QUEUE: Final = ("queue",)
